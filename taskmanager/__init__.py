@@ -1,0 +1,1 @@
+"""The TaskManager process: N slots, a local Spark session, and one Spark partition per subtask."""

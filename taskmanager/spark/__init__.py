@@ -1,0 +1,1 @@
+"""The only importer of pyspark: the session, the deployment of a subtask, and the entry point inside the Spark worker."""
