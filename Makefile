@@ -1,0 +1,57 @@
+# A virtual environment in .venv from hash-pinned locks; everything else runs inside it.
+#   make demo    the whole thing on this machine          make test    everything that CI runs
+#   make lint    format, style, types, borders, docs      make bench   figures, beside pyarrow in memory
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.stamp-$(shell cat requirements/dev.lock pyproject.toml | cksum | cut -d' ' -f1)
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test bench lint format proto docs lock soak clean
+
+help:
+	@sed -n 's/^# *//p' $(firstword $(MAKEFILE_LIST)) | head -n 3
+
+install: $(STAMP)
+
+# Rebuilt only when the lock or the project's declaration changed: the stamp's name is their checksum.
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "tidegate needs Python 3.11, 3.12 or 3.13; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f .venv/.stamp-*
+	@touch $@
+
+demo: install
+	$(BIN)/python examples/demo.py
+
+lint: install
+	.ci/lint
+
+test: install
+	.ci/lint
+	.ci/test
+
+bench: install
+	$(BIN)/python benchmarks/run.py
+
+soak: install
+	$(BIN)/python -m tests.sim.soak
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: install
+	$(BIN)/python proto/generate.py
+
+docs: install
+	$(BIN)/python docs/generate.py
+
+lock: install
+	requirements/lock
+
+clean:
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
