@@ -1,0 +1,138 @@
+"""The contract of an operator: batch in, batch out, through a context.
+
+The runtime calls an operator from the subtask's thread only, in this order:
+
+    setup(context) ─▶ open() ─▶ { process · on_watermark · on_idle · on_processing_time · prepare_snapshot · freeze
+                                · notify_checkpoint_complete · notify_checkpoint_aborted }* ─▶ finish() ─▶ close()
+
+``finish`` is called at the end of all input, and before a draining savepoint; ``close`` always, also after a failure.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol
+
+from taskmanager.state.base import FrozenState, SegmentSource
+from tidegate.common.batch import Batch
+from tidegate.model.checkpoint import RestoredOperator
+from tidegate.model.ids import AttemptId, OperatorId
+
+
+class Output(Protocol):
+    """Where an operator emits. Conversion between rows and columns is the chain's business, not the operator's."""
+
+    def emit(self, batch: Batch) -> None: ...
+
+    def emit_side(self, tag: str, batch: Batch) -> None: ...
+
+    def emit_watermark(self, timestamp_ms: int) -> None: ...
+
+    def emit_idle(self, idle: bool) -> None:
+        """Watermark status: while idle, this stream holds no watermark back."""
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Wall clock, ms since the epoch."""
+
+    def monotonic_ms(self) -> float: ...
+
+
+class ProcessingTimers(Protocol):
+    def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
+        """Call back in the subtask's thread, as a mail, not before ``at_ms`` (wall clock). Returns a cancel token."""
+
+    def cancel(self, token: object) -> None: ...
+
+
+class Metrics(Protocol):
+    """Counted by the runtime at no cost per record; user functions add their own by name."""
+
+    def add(self, name: str, amount: int = 1) -> None: ...
+
+    def gauge(self, name: str, value: float) -> None: ...
+
+
+@dataclass(slots=True)
+class OperatorContext:
+    """Everything that an operator may touch besides its batch. ``restored`` is ``None`` on a fresh start."""
+
+    attempt: AttemptId
+    operator_id: OperatorId
+    operator_name: str
+    job_name: str
+    task_name: str
+    parallelism: int
+    max_parallelism: int
+    output: Output
+    clock: Clock
+    timers: ProcessingTimers
+    metrics: Metrics
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    restored: RestoredOperator | None = None
+    restored_checkpoint_id: int | None = None
+    segments: SegmentSource | None = None
+    """Set whenever ``restored`` is."""
+    run_async: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None] | None = None
+    """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
+
+    @property
+    def subtask_index(self) -> int:
+        return self.attempt.subtask
+
+
+class Operator(ABC):
+    """Base of all operators."""
+
+    works_on: ClassVar[Literal["records", "arrow", "any"]] = "records"
+    """Which kind of batch ``process`` takes; the chain converts where kinds differ. A chain whose operators all work on
+    Arrow never leaves Arrow."""
+
+    context: OperatorContext
+
+    def setup(self, context: OperatorContext) -> None:
+        """Remember the context and restore state. Nothing may be emitted yet."""
+        self.context = context
+
+    def open(self) -> None:  # noqa: B027  (optional hook)
+        """Open user functions. The task is INITIALIZING."""
+
+    @abstractmethod
+    def process(self, batch: Batch, input_index: int) -> None:
+        """All of ``batch``, in order."""
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        """Event time reached ``timestamp_ms`` (already the minimum over inputs): fire timers, then forward it."""
+        self.context.output.emit_watermark(timestamp_ms)
+
+    def on_idle(self, idle: bool) -> None:
+        self.context.output.emit_idle(idle)
+
+    def end_input(self, input_index: int) -> None:  # noqa: B027  (optional hook)
+        """One input is at its end."""
+
+    def finish(self) -> None:  # noqa: B027  (optional hook)
+        """No more records will come: emit what is left."""
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
+        """Before the barrier is sent: flush what must come before it (local pre-aggregates, say)."""
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        """After the barrier was sent: references to the state now. ``None``: no state."""
+        return None
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
+        """Confirmed. Raising fails the attempt."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
+        """Never to be confirmed."""
+
+    def has_pending_commits(self) -> bool:
+        """A sink with prepared, uncommitted work: the subtask may not finish yet."""
+        return False
+
+    def close(self) -> None:  # noqa: B027  (optional hook)
+        """Give everything back."""

@@ -1,0 +1,99 @@
+"""How a running subtask is reached from outside, and what it tells. The runtime knows no gRPC, Spark or asyncio:
+``taskmanager.spark`` puts mails into the mailbox and implements ``ControlPort`` over the control stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tidegate.model.checkpoint import Acknowledgement, CheckpointOptions, DeclineReason
+from tidegate.model.deployment import ProducerAddress
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.states import ExecutionState
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectInputs:
+    """Producers that are up. May come in parts; each address once for an attempt."""
+
+    producers: tuple[ProducerAddress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerCheckpoint:
+    checkpoint_id: int
+    timestamp_ms: int
+    options: CheckpointOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmCheckpoint:
+    """``may_finish``: every subtask of this vertex had reported its end of data before the checkpoint was triggered;
+    a subtask that was at its end when it took this snapshot finishes now."""
+
+    checkpoint_id: int
+    may_finish: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AbortCheckpoint:
+    checkpoint_id: int
+    latest_completed_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTask:
+    """Stop soon: no snapshot, no commit. The outcome is CANCELED."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlLost:
+    """The control stream broke: stop at once and publish nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallMail:
+    """Run in the subtask's thread (a timer, or the end of asynchronous work)."""
+
+    call: Callable[[], None]
+
+
+Mail = ConnectInputs | TriggerCheckpoint | ConfirmCheckpoint | AbortCheckpoint | CancelTask | ControlLost | CallMail
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMetrics:
+    """Counters since the start of the attempt; gauges as they are."""
+
+    records_in: int = 0
+    records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    busy_ms: int = 0
+    idle_ms: int = 0
+    backpressured_ms: int = 0
+    watermark_ms: int | None = None
+    late_records_dropped: int = 0
+    user: Mapping[str, float] = field(default_factory=dict)
+
+
+class ControlPort(Protocol):
+    """What a subtask tells its TaskManager. Every call returns at once; order is kept."""
+
+    def state_changed(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
+        """INITIALIZING, RUNNING, then one of FINISHED, CANCELED, FAILED as the last word."""
+
+    def listening(self, address: str) -> None:
+        """Where consumers may connect: ``host:port`` or ``unix:/path``. Told before INITIALIZING, by every subtask
+        (an empty text when it has no outputs)."""
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None: ...
+
+    def decline(self, checkpoint_id: int, reason: DeclineReason, error: ErrorInfo | None = None) -> None: ...
+
+    def end_of_data(self) -> None:
+        """All input was processed and every operator finished; the subtask now waits for its final checkpoint."""
+
+    def metrics(self, metrics: TaskMetrics) -> None: ...

@@ -1,0 +1,40 @@
+"""Contracts of state: what operators use, what the runtime freezes, and what the asynchronous writer writes.
+
+Laws: ``freeze`` copies nothing and does no I/O. What is frozen never changes: a mutable value that is handed to user
+code while its snapshot is still being written is copied on that access. ``FrozenState.write`` runs in the snapshot
+thread; ``release`` is called in the subtask's thread afterwards, whatever happened.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Protocol
+
+from tidegate.model.checkpoint import OperatorSnapshot, StateHandle
+
+
+class SegmentStore(Protocol):
+    """Where one attempt writes the files of one checkpoint. Small contents come back inline
+    (``execution.checkpointing.data-inline-threshold``); files are durable when ``write`` returns."""
+
+    def write(self, name_hint: str, parts: Sequence[bytes | memoryview]) -> StateHandle:
+        """Raises ``StorageError``. File names hold the attempt id; ``name_hint`` is only for people."""
+
+
+class SegmentSource(Protocol):
+    """Where restored state is read from."""
+
+    def read(self, handle: StateHandle) -> memoryview:
+        """The bytes, checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``."""
+
+
+class FrozenState(ABC):
+    """References to what an operator's state was at the barrier."""
+
+    @abstractmethod
+    def write(self, store: SegmentStore) -> OperatorSnapshot:
+        """Snapshot thread. Raises ``StorageError``."""
+
+    def release(self) -> None:  # noqa: B027  (optional hook)
+        """Subtask's thread: merge what was written meanwhile, drop the references."""

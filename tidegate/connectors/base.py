@@ -1,0 +1,185 @@
+"""The contract of sources and sinks. One file or folder per system; each holds its builder, its reader or writer, and
+its serialisable state.
+
+A **source** lists its bounded splits once, in the client; they travel in the job graph. A reader is given its splits,
+yields batches, and tells the position **of what was emitted** (not of what was fetched).
+
+A **sink** votes at the snapshot (``prepare_commit`` + ``snapshot_state``) and makes its effects visible only on
+confirm (``commit``), or on recovery to that checkpoint:
+
+    write ... │ prepare_commit(n) ─▶ committables, kept in list state by the runtime ─▶ confirm(>= n) ─▶ commit
+              │ snapshot_state(n) ─▶ writer state                                    └▶ restored       ─▶ commit
+              └ abort_unknown(restored committables): what is newer than the restored checkpoint is removed
+
+Follows Flink's FLIP-27 ``SourceReader`` (without its coordinator) and Sink V2 ``SinkWriter`` / ``Committer``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.common.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a source. ``split_id`` is unique within the source and stays the same across listings: a split
+    belongs to subtask ``xxh3_64(split_id) mod parallelism`` when found late, and is dealt evenly when listed up front.
+    ``payload`` is msgpack-able (dicts, lists, strings, numbers, bytes)."""
+
+    split_id: str
+    payload: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class SplitState:
+    """How far a split was emitted. ``position`` is msgpack-able; ``None`` means from the start. Finished splits are
+    kept, marked ``done``."""
+
+    split: Split
+    position: Any = None
+    done: bool = False
+
+
+@dataclass(slots=True)
+class Polled:
+    """What a reader yields. ``batch`` may be handed on in slices: after the first ``n`` of its records were emitted the
+    runtime calls ``reader.advance(n)`` (several times, adding up to ``len(batch)``), and only that moves the position
+    that ``snapshot_state`` tells."""
+
+    batch: Batch
+    split_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderContext:
+    """What a reader may know of where it runs."""
+
+    subtask_index: int
+    parallelism: int
+    max_parallelism: int
+    job_id: str
+    attempt: str
+    operator_id: str
+    configuration: dict[str, str] = field(default_factory=dict)
+    spark_rows: Any = None
+    """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
+
+
+class SourceReader(ABC):
+    """Reads the splits of one subtask. Called from the subtask's thread only. ``poll`` must not block for longer than
+    a few milliseconds: readers of systems that block run a fetcher thread with a bounded queue inside."""
+
+    @abstractmethod
+    def open(self, states: Sequence[SplitState]) -> None:
+        """Start reading the splits that are not done, each from its position. Called once."""
+
+    @abstractmethod
+    def poll(self) -> Polled | None:
+        """The next batch, or ``None`` when there is nothing at this moment."""
+
+    @abstractmethod
+    def advance(self, records: int) -> None:
+        """``records`` more of the last polled batch were emitted."""
+
+    @abstractmethod
+    def is_finished(self) -> bool:
+        """All splits are at their end, and everything was emitted. An unbounded reader never is."""
+
+    @abstractmethod
+    def snapshot_state(self) -> list[SplitState]:
+        """All splits of this subtask, done ones included."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
+        """The checkpoint was confirmed: offsets may be committed to the outside."""
+
+    def close(self) -> None:  # noqa: B027  (optional hook)
+        """Give everything back. Called once, also after a failure."""
+
+
+class Source(ABC):
+    """What ``from_source`` takes. Pickled by the client."""
+
+    bounded: bool = True
+
+    @abstractmethod
+    def list_splits(self, parallelism: int) -> list[Split]:
+        """Called in the client when the job is submitted. Raises ``InvalidJob`` (a missing path, say)."""
+
+    @abstractmethod
+    def make_reader(self, context: ReaderContext) -> SourceReader:
+        """Called in the subtask's process."""
+
+    @abstractmethod
+    def produced_type(self) -> Any:
+        """TypeInformation of the records (``tidegate.common.typeinfo``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    subtask_index: int
+    parallelism: int
+    job_id: str
+    attempt: str
+    """Attempt id: part of the name of everything uncommitted."""
+    operator_id: str
+    restored_checkpoint_id: int | None = None
+    configuration: dict[str, str] = field(default_factory=dict)
+
+
+class SinkWriter(ABC):
+    """Writes what one subtask is given. Called from the subtask's thread only."""
+
+    works_on: str = "records"
+    """``records`` or ``arrow``: which kind of batch ``write`` takes."""
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None: ...
+
+    def flush(self, end_of_input: bool) -> None:  # noqa: B027  (optional hook)
+        """Before every snapshot, and at the end of the input."""
+
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+        """The vote: everything written since the last call, made durable, as msgpack-able committables.
+        Raising fails the attempt. What is prepared is committed later, by this process or by another."""
+        return []
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """State of the writer itself, as msgpack-able elements of list state."""
+        return []
+
+    def close(self) -> None:  # noqa: B027  (optional hook)
+        """Give everything back; what is not prepared is lost on purpose. Also called after a failure."""
+
+
+class Committer(ABC):
+    """Global commit. Every method is idempotent: it is called again after a restart, possibly by another process."""
+
+    @abstractmethod
+    def commit(self, committables: Sequence[Any]) -> None:
+        """Make them visible. Raises ``StorageError``/``ExternalError`` to be called again (``sink.committer.retries``)."""
+
+    def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:  # noqa: B027  (optional hook)
+        """After a restore and before anything is written: remove what earlier attempts of this subtask left behind
+        that is in none of the restored committables."""
+
+    def close(self) -> None:  # noqa: B027  (optional hook)
+        """Give everything back."""
+
+
+class Sink(ABC):
+    """What ``sink_to`` takes. Pickled by the client."""
+
+    def validate(self) -> None:  # noqa: B027  (optional hook)
+        """Called in the client when the job is submitted. Raises ``InvalidJob`` (a directory that is a file, say)."""
+
+    @abstractmethod
+    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+        """``state`` are the restored elements of ``snapshot_state`` that this subtask owns now."""
+
+    def make_committer(self, context: SinkContext) -> Committer | None:
+        """``None``: the sink has nothing to commit."""
+        return None

@@ -1,0 +1,207 @@
+"""What a checkpoint is made of, as plain values shared by both processes: options, state handles, snapshots, metrics,
+and the manifest (``_metadata``).
+
+    CheckpointManifest
+    └── OperatorState, one for each operator that has state           (matched by operator id at restore)
+        └── SubtaskState of subtask i
+            ├── keyed     SegmentHandle ...   Arrow IPC file sorted by key group, with an index of offsets
+            └── operator  OperatorStateHandle ...  list, union or broadcast elements by state name
+
+A handle's bytes are either in a file below the checkpoint's directory (``path``) or travel inline (``data``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tidegate.model.ids import AttemptId, CheckpointId, JobId, OperatorId
+from tidegate.model.keygroups import KeyGroupRange
+
+MANIFEST_VERSION = 1
+
+
+class SnapshotType(Enum):
+    CHECKPOINT = "CHECKPOINT"
+    SAVEPOINT = "SAVEPOINT"
+    SUSPEND = "SUSPEND"
+    """Synchronous savepoint of ``stop``."""
+    TERMINATE = "TERMINATE"
+    """Synchronous savepoint of ``stop --drain``: event time is advanced to its end first."""
+
+    @property
+    def is_savepoint(self) -> bool:
+        return self is not SnapshotType.CHECKPOINT
+
+    @property
+    def is_synchronous(self) -> bool:
+        return self in (SnapshotType.SUSPEND, SnapshotType.TERMINATE)
+
+
+class Alignment(Enum):
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+    ALIGNED = "ALIGNED"
+    UNALIGNED = "UNALIGNED"
+    FORCED_ALIGNED = "FORCED_ALIGNED"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOptions:
+    """Travels with the trigger and inside every barrier."""
+
+    location: str
+    """Directory (URI or path) below which subtasks write exclusive files: ``.../chk-<n>``."""
+    snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
+    alignment: Alignment = Alignment.ALIGNED
+    aligned_timeout_ms: int | None = None
+    """After this long an aligned checkpoint becomes unaligned; ``None``: never."""
+    is_full: bool = False
+    """Nothing of an earlier checkpoint may be referenced."""
+
+
+class StateRedistribution(Enum):
+    SPLIT = "SPLIT"
+    UNION = "UNION"
+    BROADCAST = "BROADCAST"
+
+
+@dataclass(frozen=True, slots=True)
+class StateHandle:
+    """Where bytes are: ``path`` relative to the checkpoint's directory, or inline ``data`` (then ``path`` is empty).
+    ``checksum`` is xxh3-64 of the bytes, 16 hex digits; a reader verifies it before anything is used."""
+
+    size_bytes: int
+    checksum: str
+    path: str = ""
+    data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHandle:
+    """Keyed state of one state name, of one range of key groups: an Arrow IPC file whose rows are sorted by the
+    column ``key_group``; ``offsets[i]`` is the first row of group ``key_groups.start + i`` and the last entry is the
+    number of rows, so ``len(offsets) == key_groups.size + 1``."""
+
+    state_name: str
+    key_groups: KeyGroupRange
+    offsets: tuple[int, ...]
+    handle: StateHandle
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStateHandle:
+    """Elements of one operator state (not keyed): an Arrow IPC file with one element a row."""
+
+    state_name: str
+    redistribution: StateRedistribution
+    elements: int
+    handle: StateHandle
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSnapshot:
+    """What one operator of one subtask contributes to a checkpoint."""
+
+    keyed: tuple[SegmentHandle, ...] = ()
+    operator: tuple[OperatorStateHandle, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(s.handle.size_bytes for s in self.keyed) + sum(o.handle.size_bytes for o in self.operator)
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskSnapshot:
+    """What one subtask acknowledges with. Operators without state are absent."""
+
+    operators: Mapping[OperatorId, OperatorSnapshot] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(o.size_bytes for o in self.operators.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointMetrics:
+    """Figures of one subtask's part (Flink: ``CheckpointMetrics.java``). All times are wall-clock durations."""
+
+    start_delay_ms: float = 0.0
+    """From the JobManager's trigger timestamp to the first barrier here (or to the trigger, for a source)."""
+    alignment_ms: float = 0.0
+    sync_ms: float = 0.0
+    async_ms: float = 0.0
+    bytes_processed_during_alignment: int = 0
+    bytes_persisted: int = 0
+    barrier_timestamp_ms: int = 0
+    """Wall clock (Unix epoch) when the snapshot began here."""
+    unaligned: bool = False
+
+
+class DeclineReason(Enum):
+    """Why a subtask cannot take part (Flink: ``CheckpointFailureReason.java``, task side)."""
+
+    TASK_NOT_READY = "CHECKPOINT_DECLINED_TASK_NOT_READY"
+    TASK_CLOSING = "CHECKPOINT_DECLINED_TASK_CLOSING"
+    SUBSUMED = "CHECKPOINT_DECLINED_SUBSUMED"
+    ON_CANCELLATION_BARRIER = "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER"
+    INPUT_END_OF_STREAM = "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM"
+    ASYNC_EXCEPTION = "CHECKPOINT_ASYNC_EXCEPTION"
+    TASK_FAILURE = "TASK_FAILURE"
+    DECLINED = "CHECKPOINT_DECLINED"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorState:
+    """State of one operator over all its subtasks: ``subtasks[i]`` is of subtask i of ``parallelism``."""
+
+    operator_id: OperatorId
+    uid: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    subtasks: Mapping[int, OperatorSnapshot] = field(default_factory=dict)
+    finished: frozenset[int] = frozenset()
+    """Subtasks that had finished before the checkpoint; all of them: the operator is fully finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointManifest:
+    """The content of ``_metadata``. Its existence makes a checkpoint complete."""
+
+    job_id: JobId
+    job_name: str
+    checkpoint_id: CheckpointId
+    timestamp_ms: int
+    snapshot_type: SnapshotType
+    operators: tuple[OperatorState, ...]
+    version: int = MANIFEST_VERSION
+    generation: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredOperator:
+    """What one subtask needs of one operator's old state: segments that touch its key groups, and the operator-state
+    elements that are its own. ``slices[i]`` = (first, last + 1) elements of ``operator[i]`` to take."""
+
+    keyed: tuple[SegmentHandle, ...] = ()
+    operator: tuple[OperatorStateHandle, ...] = ()
+    slices: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRestore:
+    """State given to one subtask at deployment. Paths in the handles are below ``location``."""
+
+    checkpoint_id: CheckpointId
+    location: str
+    operators: Mapping[OperatorId, RestoredOperator] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    attempt: AttemptId
+    checkpoint_id: CheckpointId
+    snapshot: SubtaskSnapshot
+    metrics: CheckpointMetrics

@@ -1,0 +1,161 @@
+"""The error tree. Each error has a stable code, a domain and a retry hint, and crosses the wire both ways.
+
+    TidegateError
+    ├── UserError            the user's job, arguments or data       (never retried by us unless a restart strategy says so)
+    │   ├── InvalidJob · UserFunctionError · SchemaMismatch · NotSerializable
+    │   ├── ConfigurationError
+    │   └── Misuse                                                   (the CLI exits with 2)
+    ├── ExternalError        the world around us: disks, sockets, Spark, brokers
+    │   ├── Unreachable · NoResourceAvailable · StorageError · CorruptData · CorruptFrame · SubtaskLost
+    │   └── VersionMismatch
+    └── InternalError        our own mistake, or a message that came too late
+        └── Fenced · UnknownAttempt · UnknownJob · IllegalTransition
+
+A message says what was wrong, where, and what to do; nothing ever parses it: code and domain are for programs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Domain = Literal["user", "external", "internal"]
+
+
+class TidegateError(Exception):
+    """Root of all errors that tidegate raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    domain: ClassVar[Domain] = "internal"
+    retriable: ClassVar[bool] = True
+    """Whether a restart of the job may help; ``False`` skips the restart strategy (Flink: NonRecoverableError)."""
+
+    def __init__(self, message: str, *, details: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        """More for the log, such as a traceback; empty when there is none."""
+
+
+class UserError(TidegateError):
+    code, domain, retriable = "user", "user", False
+
+
+class InvalidJob(UserError):
+    code = "invalid-job"
+
+
+class UserFunctionError(UserError):
+    """A user function raised; ``details`` is its traceback. Retried, as in Flink: the data may differ next time."""
+
+    code, retriable = "user-function", True
+
+
+class SchemaMismatch(UserError):
+    code, retriable = "schema-mismatch", False
+
+
+class NotSerializable(UserError):
+    code = "not-serializable"
+
+
+class ConfigurationError(UserError):
+    code = "configuration"
+
+
+class Misuse(UserError):
+    code = "misuse"
+
+
+class ExternalError(TidegateError):
+    code, domain = "external", "external"
+
+
+class Unreachable(ExternalError):
+    code = "unreachable"
+
+
+class NoResourceAvailable(ExternalError):
+    code = "no-resource-available"
+
+
+class StorageError(ExternalError):
+    code = "storage"
+
+
+class CorruptData(ExternalError):
+    """A file that cannot be what it should be: a manifest, a state segment, an input file. Names the file."""
+
+    code, retriable = "corrupt-data", False
+
+
+class CorruptFrame(ExternalError):
+    code = "corrupt-frame"
+
+
+class SubtaskLost(ExternalError):
+    """A subtask's process, or its TaskManager, went away without a word."""
+
+    code = "subtask-lost"
+
+
+class VersionMismatch(ExternalError):
+    code, retriable = "version-mismatch", False
+
+
+class InternalError(TidegateError):
+    code = "internal"
+
+
+class Fenced(InternalError):
+    """The message belongs to another generation of the JobManager or to an attempt that is over."""
+
+    code = "fenced"
+
+
+class UnknownAttempt(InternalError):
+    code = "unknown-attempt"
+
+
+class UnknownJob(InternalError):
+    code, domain = "unknown-job", "user"
+
+
+class IllegalTransition(InternalError):
+    code = "illegal-transition"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """An error as a value: what machines, journals and the wire carry. ``origin`` says where it happened
+    (such as ``map (2/4) on tm-1``), empty when that is not known."""
+
+    code: str
+    domain: Domain
+    message: str
+    retriable: bool = True
+    details: str = ""
+    origin: str = ""
+
+    @staticmethod
+    def of(error: BaseException, origin: str = "") -> ErrorInfo:
+        """Any exception as a value; one that is not ours becomes ``internal``."""
+        if isinstance(error, TidegateError):
+            return ErrorInfo(error.code, error.domain, error.message, error.retriable, error.details, origin)
+        return ErrorInfo("internal", "internal", f"{type(error).__name__}: {error}", origin=origin)
+
+    def to_exception(self) -> TidegateError:
+        """The exception of the tree that has this code; an unknown code gives the root of its domain."""
+        roots: dict[str, type[TidegateError]] = {"user": UserError, "external": ExternalError}
+        kind = _by_code().get(self.code, roots.get(self.domain, InternalError))
+        return kind(self.message, details=self.details)
+
+
+def _by_code() -> dict[str, type[TidegateError]]:
+    found: dict[str, type[TidegateError]] = {}
+    open_kinds: list[type[TidegateError]] = [TidegateError]
+    while open_kinds:
+        kind = open_kinds.pop()
+        found[kind.code] = kind
+        open_kinds.extend(kind.__subclasses__())
+    return found

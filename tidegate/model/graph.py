@@ -1,0 +1,127 @@
+"""The job graph: what a client submits, as plain values. User code is opaque here: a vertex names the blob that holds
+its pickled program (``tidegate.model.program``), and the JobManager never opens it.
+
+Follows Flink's ``JobGraph.java``, ``JobVertex.java`` and ``JobEdge.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
+
+DEFAULT_SLOT_SHARING_GROUP = "default"
+
+
+class Partitioner(Enum):
+    """How records of an edge are dealt to the consumers (Flink: ``StreamPartitioner`` and its subclasses)."""
+
+    FORWARD = "FORWARD"
+    RESCALE = "RESCALE"
+    REBALANCE = "REBALANCE"
+    HASH = "HASH"
+    BROADCAST = "BROADCAST"
+    GLOBAL = "GLOBAL"
+
+    @property
+    def is_pointwise(self) -> bool:
+        return self in (Partitioner.FORWARD, Partitioner.RESCALE)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorInfo:
+    """What the control plane knows of one operator of a chain."""
+
+    operator_id: OperatorId
+    name: str
+    uid: str = ""
+    """Set by the user; empty when the id was generated from the graph."""
+    uses_union_state: bool = False
+    is_source: bool = False
+    is_sink: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobVertex:
+    """A chain of operators that runs as ``parallelism`` subtasks. ``operators`` is in the order of the chain."""
+
+    vertex_id: VertexId
+    name: str
+    parallelism: int
+    max_parallelism: int
+    operators: tuple[OperatorInfo, ...]
+    program: BlobKey
+    max_parallelism_is_explicit: bool = False
+    slot_sharing_group: str = DEFAULT_SLOT_SHARING_GROUP
+
+    @property
+    def is_source(self) -> bool:
+        return any(op.is_source for op in self.operators)
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdge:
+    """``edge_id`` is the place in ``JobGraph.edges``. ``input_index`` is 0, or 1 for the second input of a
+    two-input operator. The edges of one consumer with the same ``input_index`` form a union."""
+
+    edge_id: int
+    source: VertexId
+    target: VertexId
+    partitioner: Partitioner
+    input_index: int = 0
+
+
+class CheckpointingMode(Enum):
+    EXACTLY_ONCE = "EXACTLY_ONCE"
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraph:
+    """A whole job. ``configuration`` holds the job's options as texts (Flink's keys), already checked by the client;
+    the cluster's own configuration lies below it. ``blobs`` are further files to ship, by file name."""
+
+    job_id: JobId
+    name: str
+    vertices: tuple[JobVertex, ...]
+    edges: tuple[JobEdge, ...]
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    blobs: Mapping[str, BlobKey] = field(default_factory=dict)
+    python_version: str = ""
+    """Major and minor of the client's interpreter, such as ``3.11``: pickled programs run on no other."""
+
+    def vertex(self, vertex_id: VertexId) -> JobVertex:
+        return next(v for v in self.vertices if v.vertex_id == vertex_id)
+
+    def inputs_of(self, vertex_id: VertexId) -> tuple[JobEdge, ...]:
+        """Input edges of a vertex, in the order in which its input gate numbers them."""
+        return tuple(e for e in self.edges if e.target == vertex_id)
+
+    def outputs_of(self, vertex_id: VertexId) -> tuple[JobEdge, ...]:
+        return tuple(e for e in self.edges if e.source == vertex_id)
+
+
+def producers_of(partitioner: Partitioner, producers: int, consumers: int, consumer: int) -> range:
+    """Indices of the producer subtasks that consumer subtask ``consumer`` reads from.
+
+    FORWARD needs equal parallelism. RESCALE follows ``VertexInputInfoComputationUtils.java`` (contiguous ranges);
+    all other edges connect everybody with everybody.
+    """
+    if not partitioner.is_pointwise:
+        return range(producers)
+    if partitioner is Partitioner.FORWARD:
+        assert producers == consumers, (producers, consumers)
+        return range(consumer, consumer + 1)
+    if consumers >= producers:
+        index = consumer * producers // consumers
+        return range(index, index + 1)
+    return range(consumer * producers // consumers, (consumer + 1) * producers // consumers)
+
+
+def consumers_of(partitioner: Partitioner, producers: int, consumers: int, producer: int) -> list[int]:
+    """Indices of the consumer subtasks that read from producer subtask ``producer``: its subpartitions, in order."""
+    if not partitioner.is_pointwise:
+        return list(range(consumers))
+    return [c for c in range(consumers) if producer in producers_of(partitioner, producers, consumers, c)]

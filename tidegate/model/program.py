@@ -1,0 +1,106 @@
+"""The program of a vertex: a chain (a tree) of operator specs, as the client builds it and a subtask runs it.
+
+This is vocabulary only. User objects (functions, sources, sinks, types) are held as ``Any``: they are pickled with
+cloudpickle by the client, stored as a blob, and unpickled in subtask processes alone.
+
+    network inputs ─▶ operators[0] ─▶ operators[1] ─▶ ... ─▶ outputs (one for each outgoing edge)
+                            └─ side output "late" ─▶ operators[2]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tidegate.model.graph import Partitioner
+from tidegate.model.ids import OperatorId
+
+OperatorKind = Literal[
+    "source",
+    "map",
+    "flat_map",
+    "filter",
+    "process",
+    "keyed_process",
+    "keyed_reduce",
+    "co_process",
+    "keyed_co_process",
+    "window",
+    "timestamps_watermarks",
+    "sink",
+    "select",
+    "filter_columns",
+    "map_batches",
+    "columnar_window",
+    "columnar_window_local",
+]
+"""What ``taskmanager.operators.factory`` can build. The options of each kind are documented there, and validated
+by the client when the graph is built."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """How the key of a record is found: by column names (columnar: ``columns``), or by a function of one record
+    (``selector``, a callable ``record -> key``). Exactly one is set. ``key_type`` is a TypeInformation or ``None``."""
+
+    columns: tuple[str, ...] = ()
+    selector: Any = None
+    key_type: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSpec:
+    """One operator. ``options`` are the keyword arguments of its kind (user functions, window assigners, ...)."""
+
+    kind: OperatorKind
+    operator_id: OperatorId
+    name: str
+    input_types: tuple[Any, ...] = ()
+    """TypeInformation of each input (none for a source)."""
+    output_type: Any = None
+    """TypeInformation of the main output; ``None`` for a sink."""
+    key: KeySpec | None = None
+    second_key: KeySpec | None = None
+    """Key of input 1 of a keyed two-input operator."""
+    options: dict[str, Any] = field(default_factory=dict)
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """Inside a chain: what ``operators[source]`` emits (on ``tag``, or its main output) goes to ``operators[target]``."""
+
+    source: int
+    target: int
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """An outgoing edge of the vertex, fed by ``operators[operator]``. ``key`` is set for HASH edges."""
+
+    edge_id: int
+    operator: int
+    partitioner: Partitioner
+    type_info: Any
+    key: KeySpec | None = None
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """An incoming edge of the vertex; its records go to input ``input_index`` of ``operators[0]``."""
+
+    edge_id: int
+    input_index: int
+    type_info: Any
+
+
+@dataclass(frozen=True, slots=True)
+class VertexProgram:
+    """Everything that a subtask of this vertex runs. ``operators[0]`` is the head."""
+
+    operators: tuple[OperatorSpec, ...]
+    links: tuple[ChainLink, ...] = ()
+    inputs: tuple[InputSpec, ...] = ()
+    outputs: tuple[OutputSpec, ...] = ()
