@@ -1,0 +1,222 @@
+"""Everything that the JobManager's machines can be told. Past tense, frozen, complete: a machine never asks back.
+
+All of them enter through ``JobManagerMachine.on(event, now_ms)``, one at a time. Events that answer a command carry the
+ids that the command was given and are accepted in every state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.model.checkpoint import (
+    CheckpointManifest,
+    CheckpointMetrics,
+    DeclineReason,
+    SnapshotType,
+    SubtaskSnapshot,
+)
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId
+from tidegate.model.states import ExecutionState
+
+# ---- clients ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreFrom:
+    """A checkpoint or savepoint that the service has read for ``run -s``. ``location``: its directory."""
+
+    location: str
+    manifest: CheckpointManifest
+    allow_non_restored_state: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmitted:
+    """``configuration`` is the effective one: the cluster's below the job's. Already validated by the service."""
+
+    graph: JobGraph
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    restore: RestoreFrom | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobCancelRequested:
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRequested:
+    """A user asks for a checkpoint or savepoint. ``request_id`` comes back in ``ReportSnapshot``."""
+
+    job_id: JobId
+    request_id: str
+    snapshot_type: SnapshotType
+    target_directory: str | None = None
+    is_full: bool = False
+
+
+# ---- TaskManagers ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedSlot:
+    index: int
+    allocation_id: AllocationId | None = None
+    job_id: JobId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerRegistered:
+    """Again with the same session: idempotent. With another session: the old one is lost first."""
+
+    task_manager_id: TaskManagerId
+    session: str
+    address: str
+    host: str
+    slots: tuple[ReportedSlot, ...]
+    pid: int = 0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerHeartbeat:
+    task_manager_id: TaskManagerId
+    session: str
+    slots: tuple[ReportedSlot, ...]
+    attempts: tuple[AttemptId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerConnectionLost:
+    """Its heartbeat stream broke. (A silent one is noticed by the machine's own timer.)"""
+
+    task_manager_id: TaskManagerId
+    session: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallAnswered:
+    """A command with a ``call_id`` reached its TaskManager and was answered (``error`` is ``None``: success), or failed
+    for good (``Unreachable`` after the service's own retries). ``attempts``: errors of single attempts."""
+
+    call_id: int
+    error: ErrorInfo | None = None
+    attempts: Mapping[AttemptId, ErrorInfo] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFreed:
+    task_manager_id: TaskManagerId
+    allocation_id: AllocationId
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStateChanged:
+    attempt: AttemptId
+    state: ExecutionState
+    error: ErrorInfo | None = None
+    data_address: str | None = None
+    """Where consumers connect; set once, not later than with RUNNING."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfDataReached:
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskAcknowledged:
+    attempt: AttemptId
+    checkpoint_id: CheckpointId
+    snapshot: SubtaskSnapshot
+    metrics: CheckpointMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskDeclined:
+    attempt: AttemptId
+    checkpoint_id: CheckpointId
+    reason: DeclineReason
+    error: ErrorInfo | None = None
+
+
+# ---- storage and time ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LocationCreated:
+    """The directory of a checkpoint is there (``error`` is ``None``), or could not be made."""
+
+    job_id: JobId
+    checkpoint_id: CheckpointId
+    location: str
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestWritten:
+    """``_metadata`` is durable: the point of no return."""
+
+    job_id: JobId
+    checkpoint_id: CheckpointId
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestWriteFailed:
+    """``outcome_unknown``: it may be there all the same; nothing is deleted or confirmed until a read settles it
+    (the service answers ``ReadBackManifest`` with ``ManifestWritten`` or with this event, outcome known)."""
+
+    job_id: JobId
+    checkpoint_id: CheckpointId
+    error: ErrorInfo
+    outcome_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDiscarded:
+    """Its files are gone (or could not be removed, which is only logged)."""
+
+    job_id: JobId
+    checkpoint_id: CheckpointId
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    timer: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStarted:
+    """First event of a process's life."""
+
+    generation: Generation
+    seed: int
+    """For jitter and random initial delays: all randomness of the machines comes from here."""
+
+
+Event = (
+    GenerationStarted
+    | JobSubmitted
+    | JobCancelRequested
+    | SnapshotRequested
+    | TaskManagerRegistered
+    | TaskManagerHeartbeat
+    | TaskManagerConnectionLost
+    | CallAnswered
+    | SlotFreed
+    | TaskStateChanged
+    | EndOfDataReached
+    | SubtaskAcknowledged
+    | SubtaskDeclined
+    | LocationCreated
+    | ManifestWritten
+    | ManifestWriteFailed
+    | CheckpointDiscarded
+    | TimerFired
+)
