@@ -1,0 +1,104 @@
+"""Lengths and points of time (PyFlink: ``pyflink.common.time``). Lengths are kept in whole nanoseconds, so that nothing
+is rounded before the end; everything in tidegate counts milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Duration", "Instant", "Time"]
+
+_NANOS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A length of time. Made by ``Duration.of_seconds(20)`` and its like."""
+
+    nanos: int
+
+    @staticmethod
+    def of_days(days: int) -> Duration:
+        return Duration.of_hours(days * 24)
+
+    @staticmethod
+    def of_hours(hours: int) -> Duration:
+        return Duration.of_minutes(hours * 60)
+
+    @staticmethod
+    def of_minutes(minutes: int) -> Duration:
+        return Duration.of_seconds(minutes * 60)
+
+    @staticmethod
+    def of_seconds(seconds: int) -> Duration:
+        return Duration.of_millis(seconds * 1000)
+
+    @staticmethod
+    def of_millis(millis: int) -> Duration:
+        return Duration(millis * _NANOS_PER_MS)
+
+    @staticmethod
+    def of_nanos(nanos: int) -> Duration:
+        return Duration(nanos)
+
+    def to_millis(self) -> int:
+        return self.nanos // _NANOS_PER_MS
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instant:
+    """A point of time in UTC: ``seconds`` since the epoch and ``nanos`` (0 to 999,999,999) within the second."""
+
+    seconds: int
+    nanos: int
+
+    def to_epoch_milli(self) -> int:
+        return self.seconds * 1000 + self.nanos // _NANOS_PER_MS
+
+    @staticmethod
+    def of_epoch_milli(epoch_milli: int) -> Instant:
+        return Instant(epoch_milli // 1000, epoch_milli % 1000 * _NANOS_PER_MS)
+
+    def __repr__(self) -> str:
+        return f"Instant<{self.seconds}, {self.nanos}>"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Time:
+    """The size of a window. Made by ``Time.minutes(5)`` and its like."""
+
+    _milliseconds: int
+
+    def to_milliseconds(self) -> int:
+        return self._milliseconds
+
+    @staticmethod
+    def milliseconds(milliseconds: int) -> Time:
+        return Time(milliseconds)
+
+    @staticmethod
+    def seconds(seconds: int) -> Time:
+        return Time(seconds * 1000)
+
+    @staticmethod
+    def minutes(minutes: int) -> Time:
+        return Time.seconds(minutes * 60)
+
+    @staticmethod
+    def hours(hours: int) -> Time:
+        return Time.minutes(hours * 60)
+
+    @staticmethod
+    def days(days: int) -> Time:
+        return Time.hours(days * 24)
+
+    def __str__(self) -> str:
+        return f"{self._milliseconds} ms"
+
+
+def to_millis(length: Time | Duration | int) -> int:
+    """Whatever a user may give as a length of time, in ms: ``Time``, ``Duration``, or a number that is ms already."""
+    if isinstance(length, Time):
+        return length.to_milliseconds()
+    if isinstance(length, Duration):
+        return length.to_millis()
+    return int(length)

@@ -1,0 +1,369 @@
+"""`Types` and `TypeInformation`: what the records of a stream are (PyFlink: ``pyflink.common.typeinfo``), and their shape
+in Arrow.
+
+| type                                    | column of a value                   | columns of a stream        |
+|-----------------------------------------|-------------------------------------|----------------------------|
+| basic, date, time, timestamp, lists, map| its Arrow type                      | ``value``                  |
+| ``ROW_NAMED``                           | struct with its names               | its names                  |
+| ``ROW``, ``TUPLE``                      | struct ``f0`` ...                   | ``f0`` ...                 |
+| ``PICKLED_BYTE_ARRAY``                  | binary, marked in the field         | ``pickled``                |
+| ``SCHEMA`` (ours, for columnar streams) | struct                              | those of the Arrow schema  |
+
+Types are values: equal when they mean the same, hashable, and picklable. Values and columns are turned into each other
+by ``tidegate.common.record_codec``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.model.errors import InvalidJob
+
+__all__ = ["ArrowTypeInfo", "BasicType", "BasicTypeInfo", "RowTypeInfo", "TupleTypeInfo", "TypeInformation", "Types"]
+
+PICKLED_METADATA = {b"tidegate.pickled": b"1"}
+"""Metadata of an Arrow field whose binary values are pickled objects."""
+
+
+class TypeInformation(ABC):
+    """Base of all types. A subclass tells its parts by ``_parts``; two types are equal when class and parts are."""
+
+    @abstractmethod
+    def arrow_type(self) -> pa.DataType:
+        """The type of one column that holds values of this type."""
+
+    @abstractmethod
+    def _parts(self) -> tuple[Any, ...]: ...
+
+    def arrow_field(self, name: str) -> pa.Field:
+        """A nullable column of this type."""
+        return pa.field(name, self.arrow_type())
+
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of a stream of this type."""
+        return pa.schema([self.arrow_field("value")])
+
+    @property
+    def is_columnar(self) -> bool:
+        """Whether the stream is one of named Arrow columns, whose records are ``Row`` to functions of one record."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, TypeInformation) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, repr(self._parts())))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._parts()))})"
+
+
+class BasicType(Enum):
+    STRING = "String"
+    BYTE = "Byte"
+    BOOLEAN = "Boolean"
+    SHORT = "Short"
+    INT = "Integer"
+    LONG = "Long"
+    FLOAT = "Float"
+    DOUBLE = "Double"
+    CHAR = "Char"
+    BIG_INT = "BigInteger"
+    BIG_DEC = "BigDecimal"
+    INSTANT = "Instant"
+
+
+_BASIC_ARROW: dict[BasicType, pa.DataType] = {
+    BasicType.STRING: pa.string(),
+    BasicType.BYTE: pa.int8(),
+    BasicType.BOOLEAN: pa.bool_(),
+    BasicType.SHORT: pa.int16(),
+    BasicType.INT: pa.int32(),
+    BasicType.LONG: pa.int64(),
+    BasicType.FLOAT: pa.float32(),
+    BasicType.DOUBLE: pa.float64(),
+    BasicType.CHAR: pa.string(),
+    BasicType.BIG_INT: pa.decimal256(76, 0),
+    BasicType.BIG_DEC: pa.decimal128(38, 18),  # as Flink's DECIMAL for BigDecimal
+    BasicType.INSTANT: pa.timestamp("us", tz="UTC"),
+}
+
+
+class BasicTypeInfo(TypeInformation):
+    """Numbers, strings, booleans and instants."""
+
+    def __init__(self, basic_type: BasicType) -> None:
+        self.basic_type = basic_type
+
+    def arrow_type(self) -> pa.DataType:
+        return _BASIC_ARROW[self.basic_type]
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.basic_type,)
+
+    def __repr__(self) -> str:
+        return self.basic_type.value
+
+
+class SqlTimeTypeInfo(TypeInformation):
+    """``datetime.date``, ``datetime.time`` and ``datetime.datetime`` without a zone, to the microsecond."""
+
+    _ARROW = {"Date": pa.date32(), "Time": pa.time64("us"), "Timestamp": pa.timestamp("us")}  # noqa: RUF012
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def arrow_type(self) -> pa.DataType:
+        return self._ARROW[self.kind]
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.kind,)
+
+
+class _ElementsTypeInfo(TypeInformation):
+    """Base of the types that hold any number of one element type."""
+
+    def __init__(self, element_type: TypeInformation) -> None:
+        self.element_type = element_type
+
+    def arrow_type(self) -> pa.DataType:
+        return pa.list_(self.element_type.arrow_field("item"))
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.element_type,)
+
+
+class ListTypeInfo(_ElementsTypeInfo):
+    """A Python list."""
+
+
+class BasicArrayTypeInfo(_ElementsTypeInfo):
+    """A list of basic values, which may be ``None``."""
+
+
+class ObjectArrayTypeInfo(_ElementsTypeInfo):
+    """A list of values of any type."""
+
+
+class PrimitiveArrayTypeInfo(_ElementsTypeInfo):
+    """A list of numbers; of BYTE: ``bytes``."""
+
+    def arrow_type(self) -> pa.DataType:
+        return pa.binary() if self.element_type == Types.BYTE() else super().arrow_type()
+
+
+class MapTypeInfo(TypeInformation):
+    """A dict."""
+
+    def __init__(self, key_type: TypeInformation, value_type: TypeInformation) -> None:
+        self.key_type = key_type
+        self.value_type = value_type
+
+    def arrow_type(self) -> pa.DataType:
+        key = pa.field("key", self.key_type.arrow_type(), nullable=False, metadata=self.key_type.arrow_field("k").metadata)
+        return pa.map_(key, self.value_type.arrow_field("value"))
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.key_type, self.value_type)
+
+
+class PickledBytesTypeInfo(TypeInformation):
+    """Any object that can be pickled: what a stream holds when its type was not given."""
+
+    def arrow_type(self) -> pa.DataType:
+        return pa.binary()
+
+    def arrow_field(self, name: str) -> pa.Field:
+        return pa.field(name, pa.binary(), metadata=PICKLED_METADATA)
+
+    def arrow_schema(self) -> pa.Schema:
+        return pa.schema([self.arrow_field("pickled")])
+
+    def _parts(self) -> tuple[Any, ...]:
+        return ()
+
+
+class _FieldsTypeInfo(TypeInformation):
+    """Base of the types with a fixed number of fields."""
+
+    def __init__(self, field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> None:
+        if not field_types:
+            raise InvalidJob(f"{type(self).__name__} needs at least one field type")
+        if len(field_names) != len(field_types):
+            raise InvalidJob(f"{len(field_names)} field names {list(field_names)} for {len(field_types)} field types")
+        if len(set(field_names)) != len(field_names):
+            raise InvalidJob(f"field names must differ: {list(field_names)}")
+        self._names = tuple(field_names)
+        self._types = tuple(field_types)
+
+    def get_field_names(self) -> list[str]:
+        return list(self._names)
+
+    def get_field_types(self) -> list[TypeInformation]:
+        return list(self._types)
+
+    def get_field_index(self, field_name: str) -> int:
+        return self._names.index(field_name) if field_name in self._names else -1
+
+    def arrow_type(self) -> pa.DataType:
+        return pa.struct(list(self.arrow_schema()))
+
+    def arrow_schema(self) -> pa.Schema:
+        return pa.schema([t.arrow_field(n) for n, t in zip(self._names, self._types, strict=True)])
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self._names, self._types)
+
+
+class RowTypeInfo(_FieldsTypeInfo):
+    """``Row`` with these fields. Without names, they are called ``f0``, ``f1``, ..."""
+
+    def __init__(self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None) -> None:
+        self.is_named = field_names is not None
+        super().__init__(field_names if field_names is not None else _positions(field_types), field_types)
+
+
+class TupleTypeInfo(_FieldsTypeInfo):
+    """A Python tuple."""
+
+    def __init__(self, field_types: Sequence[TypeInformation]) -> None:
+        super().__init__(_positions(field_types), field_types)
+
+
+class ArrowTypeInfo(TypeInformation):
+    """A columnar stream with this Arrow schema; its records are ``Row`` to functions of one record."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        if len(set(schema.names)) != len(schema.names):
+            raise InvalidJob(f"column names must differ: {schema.names}")
+        self.schema = schema.remove_metadata()
+
+    def arrow_type(self) -> pa.DataType:
+        return pa.struct(list(self.schema))
+
+    def arrow_schema(self) -> pa.Schema:
+        return self.schema
+
+    @property
+    def is_columnar(self) -> bool:
+        return True
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (tuple((f.name, str(f.type)) for f in self.schema),)
+
+    def __repr__(self) -> str:
+        return f"ArrowTypeInfo({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"
+
+
+class Types:
+    """The types by name, as in PyFlink, and ``Types.SCHEMA`` for columnar streams."""
+
+    @staticmethod
+    def STRING() -> TypeInformation:
+        return BasicTypeInfo(BasicType.STRING)
+
+    @staticmethod
+    def BYTE() -> TypeInformation:
+        return BasicTypeInfo(BasicType.BYTE)
+
+    @staticmethod
+    def BOOLEAN() -> TypeInformation:
+        return BasicTypeInfo(BasicType.BOOLEAN)
+
+    @staticmethod
+    def SHORT() -> TypeInformation:
+        return BasicTypeInfo(BasicType.SHORT)
+
+    @staticmethod
+    def INT() -> TypeInformation:
+        return BasicTypeInfo(BasicType.INT)
+
+    @staticmethod
+    def LONG() -> TypeInformation:
+        return BasicTypeInfo(BasicType.LONG)
+
+    @staticmethod
+    def FLOAT() -> TypeInformation:
+        return BasicTypeInfo(BasicType.FLOAT)
+
+    @staticmethod
+    def DOUBLE() -> TypeInformation:
+        return BasicTypeInfo(BasicType.DOUBLE)
+
+    @staticmethod
+    def CHAR() -> TypeInformation:
+        return BasicTypeInfo(BasicType.CHAR)
+
+    @staticmethod
+    def BIG_INT() -> TypeInformation:
+        return BasicTypeInfo(BasicType.BIG_INT)
+
+    @staticmethod
+    def BIG_DEC() -> TypeInformation:
+        return BasicTypeInfo(BasicType.BIG_DEC)
+
+    @staticmethod
+    def INSTANT() -> TypeInformation:
+        return BasicTypeInfo(BasicType.INSTANT)
+
+    @staticmethod
+    def SQL_DATE() -> TypeInformation:
+        return SqlTimeTypeInfo("Date")
+
+    @staticmethod
+    def SQL_TIME() -> TypeInformation:
+        return SqlTimeTypeInfo("Time")
+
+    @staticmethod
+    def SQL_TIMESTAMP() -> TypeInformation:
+        return SqlTimeTypeInfo("Timestamp")
+
+    @staticmethod
+    def PICKLED_BYTE_ARRAY() -> TypeInformation:
+        return PickledBytesTypeInfo()
+
+    @staticmethod
+    def ROW(field_types: Sequence[TypeInformation]) -> TypeInformation:
+        return RowTypeInfo(field_types)
+
+    @staticmethod
+    def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> TypeInformation:
+        return RowTypeInfo(field_types, field_names)
+
+    @staticmethod
+    def TUPLE(field_types: Sequence[TypeInformation]) -> TypeInformation:
+        return TupleTypeInfo(field_types)
+
+    @staticmethod
+    def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
+        return PrimitiveArrayTypeInfo(element_type)
+
+    @staticmethod
+    def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:
+        return BasicArrayTypeInfo(element_type)
+
+    @staticmethod
+    def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:
+        return ObjectArrayTypeInfo(element_type)
+
+    @staticmethod
+    def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
+        return MapTypeInfo(key_type_info, value_type_info)
+
+    @staticmethod
+    def LIST(element_type_info: TypeInformation) -> TypeInformation:
+        return ListTypeInfo(element_type_info)
+
+    @staticmethod
+    def SCHEMA(schema: pa.Schema) -> TypeInformation:
+        """Ours: a columnar stream with this Arrow schema."""
+        return ArrowTypeInfo(schema)
+
+
+def _positions(field_types: Sequence[TypeInformation]) -> list[str]:
+    return [f"f{i}" for i in range(len(field_types))]

@@ -1,0 +1,7 @@
+"""``pyflink.common.types``: the same names from the same module path."""
+
+from __future__ import annotations
+
+from tidegate.common.row import Row, RowKind
+
+__all__ = ["Row", "RowKind"]

@@ -1,0 +1,118 @@
+"""`WatermarkStrategy`: where event time comes from and how far it has come (PyFlink: ``pyflink.common.watermark_strategy``).
+
+A strategy is a value; every ``with_*`` returns a new one. The operators read its attributes:
+
+- ``max_out_of_orderness_ms``: the watermark is the highest timestamp seen, less this, less 1; ``None``: no watermarks.
+- ``timestamp_assigner``: object with ``extract_timestamp(value, record_timestamp) -> ms``; ``None``: timestamps stay.
+- ``timestamp_column`` (ours, columnar streams): an integer column in ms, or a date or timestamp column of any unit.
+- ``idle_timeout_ms``: after this long without a record the stream is idle; ``None``: never.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.common.time import Duration, to_millis
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+
+__all__ = ["TimestampAssigner", "WatermarkStrategy"]
+
+
+class TimestampAssigner(ABC):
+    """Tells the event time of a record."""
+
+    @abstractmethod
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        """Event time in ms since the epoch. ``record_timestamp`` is the one that the record had; without one it is
+        the smallest int64."""
+
+
+@dataclass(frozen=True)
+class WatermarkStrategy:
+    max_out_of_orderness_ms: int | None = 0
+    timestamp_assigner: TimestampAssigner | None = None
+    timestamp_column: str | None = None
+    idle_timeout_ms: int | None = None
+
+    @staticmethod
+    def for_monotonous_timestamps() -> WatermarkStrategy:
+        """Timestamps that never go back (within a split)."""
+        return WatermarkStrategy(0)
+
+    @staticmethod
+    def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
+        """After a record of time t, none older than t less this bound will come."""
+        bound_ms = to_millis(max_out_of_orderness)
+        if bound_ms < 0:
+            raise InvalidJob(f"the bound of out-of-orderness must not be negative: {bound_ms} ms")
+        return WatermarkStrategy(bound_ms)
+
+    @staticmethod
+    def no_watermarks() -> WatermarkStrategy:
+        """For programs in processing time."""
+        return WatermarkStrategy(None)
+
+    def with_timestamp_assigner(
+        self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
+    ) -> WatermarkStrategy:
+        """Timestamps by a ``TimestampAssigner`` (or, more than PyFlink, by a function ``value, old -> ms``)."""
+        if not isinstance(timestamp_assigner, TimestampAssigner):
+            if not callable(timestamp_assigner):
+                raise InvalidJob(f"not a TimestampAssigner: {timestamp_assigner!r}")
+            timestamp_assigner = FunctionTimestampAssigner(timestamp_assigner)
+        return replace(self, timestamp_assigner=timestamp_assigner, timestamp_column=None)
+
+    def with_timestamp_column(self, column: str) -> WatermarkStrategy:
+        """Ours: timestamps from a column, without leaving Arrow."""
+        return replace(self, timestamp_column=column, timestamp_assigner=None)
+
+    def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+        timeout_ms = to_millis(idle_timeout)
+        if timeout_ms <= 0:
+            raise InvalidJob(f"the idle timeout must be positive: {timeout_ms} ms")
+        return replace(self, idle_timeout_ms=timeout_ms)
+
+
+class FunctionTimestampAssigner(TimestampAssigner):
+    """A function ``value, old timestamp -> ms`` as an assigner."""
+
+    def __init__(self, function: Callable[[Any, int], int]) -> None:
+        self.function = function
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return self.function(value, record_timestamp)
+
+
+def check_timestamp_type(name: str, kind: pa.DataType) -> None:
+    """Raises ``SchemaMismatch`` when a column of this type cannot be event time."""
+    if not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        raise SchemaMismatch(
+            f"timestamp column {name!r} is of type {kind}: event time needs an integer column (ms since the epoch), "
+            "a timestamp or a date"
+        )
+
+
+def event_times(column: pa.Array, name: str = "timestamp") -> pa.Array:
+    """A column as event time: int64, ms since the epoch. Units are converted, rounding down; integers are ms already.
+    A timestamp without a zone is taken as UTC. Raises ``SchemaMismatch`` for other types."""
+    check_timestamp_type(name, column.type)
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    if not pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("ms")).cast(pa.int64())
+    ticks = column.cast(pa.int64())
+    if column.type.unit == "s":
+        return pc.multiply_checked(ticks, 1000)
+    if column.type.unit == "ms":
+        return ticks
+    # Arrow's division truncates; before 1970 that would round up, so shift by the remainder first.
+    per_ms = {"us": 1000, "ns": 1_000_000}[column.type.unit]
+    quotient = pc.divide(ticks, per_ms)
+    behind = pc.and_(pc.less(ticks, 0), pc.not_equal(pc.multiply(quotient, per_ms), ticks))
+    return pc.subtract(quotient, pc.cast(behind, pa.int64()))
