@@ -1,0 +1,104 @@
+"""Every option, declared once: Flink's key, type, unit, default, bounds and one line of documentation.
+
+    from tidegate.model.options import CheckpointingOptions
+    timeout_ms = configuration.get(CheckpointingOptions.TIMEOUT)
+
+To add one, write it into the class of its group; parsing, checks, environment variable, `docs/configuration.md` and `--help`
+follow. The groups have the names of Flink's option classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.model.options.checkpointing import (
+    CheckpointingOptions,
+    CheckpointRetention,
+    CheckpointStorageKind,
+    ClaimMode,
+    StateBackendKind,
+    StateOptions,
+    StateRecoveryOptions,
+)
+from tidegate.model.options.cluster import (
+    ClusterOptions,
+    FailoverStrategy,
+    FileOptions,
+    HeartbeatOptions,
+    JobManagerOptions,
+    LogLevel,
+    RestOptions,
+    SlotOptions,
+    TaskManagerOptions,
+    TaskOptions,
+)
+from tidegate.model.options.job import (
+    ExecutionOptions,
+    PipelineOptions,
+    RestartStrategyOptions,
+    RestartStrategyType,
+)
+from tidegate.model.options.option import ConfigOption, Kind, ValueType
+from tidegate.model.options.own import RuntimeOptions, SparkOptions
+
+__all__ = [
+    "GROUPS",
+    "CheckpointRetention",
+    "CheckpointStorageKind",
+    "CheckpointingOptions",
+    "ClaimMode",
+    "ClusterOptions",
+    "ConfigOption",
+    "ExecutionOptions",
+    "FailoverStrategy",
+    "FileOptions",
+    "HeartbeatOptions",
+    "JobManagerOptions",
+    "Kind",
+    "LogLevel",
+    "PipelineOptions",
+    "RestOptions",
+    "RestartStrategyOptions",
+    "RestartStrategyType",
+    "RuntimeOptions",
+    "SlotOptions",
+    "SparkOptions",
+    "StateBackendKind",
+    "StateOptions",
+    "StateRecoveryOptions",
+    "TaskManagerOptions",
+    "TaskOptions",
+    "ValueType",
+    "declared",
+    "options_of",
+]
+
+GROUPS: tuple[type, ...] = (
+    CheckpointingOptions,
+    StateOptions,
+    StateRecoveryOptions,
+    RestartStrategyOptions,
+    PipelineOptions,
+    ExecutionOptions,
+    JobManagerOptions,
+    RestOptions,
+    TaskManagerOptions,
+    HeartbeatOptions,
+    ClusterOptions,
+    SlotOptions,
+    TaskOptions,
+    FileOptions,
+    SparkOptions,
+    RuntimeOptions,
+)
+"""The groups, in the order of the reference page."""
+
+
+def options_of(group: type) -> tuple[ConfigOption[Any], ...]:
+    """The options of one group, in the order of their declaration."""
+    return tuple(value for value in vars(group).values() if isinstance(value, ConfigOption))
+
+
+def declared() -> dict[str, ConfigOption[Any]]:
+    """All options by key, in the order of the reference page."""
+    return {option.key: option for group in GROUPS for option in options_of(group)}

@@ -1,0 +1,276 @@
+"""Options of the processes (Flink: `JobManagerOptions`, `TaskManagerOptions`, `RestOptions`, `HeartbeatManagerOptions`, ...)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tidegate.model.options.option import (
+    DURATION,
+    FLOAT,
+    INT,
+    LIST,
+    MEMORY_SIZE,
+    STRING,
+    Kind,
+    choice,
+    option,
+    optional,
+)
+
+PORT_MAX = 65_535
+_SHIPPED = "as in the config.yaml that Flink ships; Flink's built-in default is not set"
+
+
+class FailoverStrategy(Enum):
+    """What restarts when a subtask fails: its pipelined region, or the whole job."""
+
+    REGION = "region"
+    FULL = "full"
+
+
+class LogLevel(Enum):
+    """Levels of the log."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+
+
+class JobManagerOptions:
+    """Where the JobManager is, and how it schedules."""
+
+    RPC_ADDRESS = option(
+        "jobmanager.rpc.address",
+        STRING,
+        "localhost",
+        "Host at which TaskManagers and clients reach it.",
+        deviation=_SHIPPED,
+    )
+    RPC_PORT = option(
+        "jobmanager.rpc.port", INT, "6123", "Port of its gRPC service; 0: any free one.", minimum=0, maximum=PORT_MAX
+    )
+    RPC_BIND_PORT = optional(
+        "jobmanager.rpc.bind-port", INT, "Port that it listens on, when that differs.", minimum=0, maximum=PORT_MAX
+    )
+    BIND_HOST = option(
+        "jobmanager.bind-host", STRING, "localhost", "Interface that it listens on; 0.0.0.0: all.", deviation=_SHIPPED
+    )
+    FAILOVER_STRATEGY = option(
+        "jobmanager.execution.failover-strategy",
+        choice(FailoverStrategy),
+        "region",
+        "What restarts when a subtask fails.",
+    )
+    ATTEMPTS_HISTORY = option(
+        "jobmanager.execution.attempts-history-size",
+        INT,
+        "16",
+        "Earlier execution attempts of a subtask that stay visible.",
+        "job-manager.max-attempts-history-size",
+        minimum=1,
+    )
+    RESOURCE_ID = optional("jobmanager.resource-id", STRING, "Name of the process; not set: a random one.")
+
+
+class RestOptions:
+    """The REST port."""
+
+    PORT = option(
+        "rest.port", INT, "8081", "Port of the REST API; 0: any free one.", "web.port", minimum=0, maximum=PORT_MAX
+    )
+    ADDRESS = optional("rest.address", STRING, "Host at which clients reach it.", "jobmanager.rpc.address")
+    BIND_ADDRESS = option(
+        "rest.bind-address",
+        STRING,
+        "localhost",
+        "Interface that it listens on; 0.0.0.0: all.",
+        "web.address",
+        "jobmanager.web.address",
+        deviation=_SHIPPED,
+    )
+
+
+class TaskManagerOptions:
+    """A TaskManager: where it is, how many slots it has, and what they may use."""
+
+    NUM_SLOTS = option(
+        "taskmanager.numberOfTaskSlots",
+        INT,
+        "1",
+        "Slots that it offers; each gets an equal share.",
+        minimum=1,
+        maximum=1024,
+    )
+    HOST = optional("taskmanager.host", STRING, "Host at which the others reach it; not set: found by connecting.")
+    BIND_HOST = option(
+        "taskmanager.bind-host", STRING, "localhost", "Interface that it listens on; 0.0.0.0: all.", deviation=_SHIPPED
+    )
+    RPC_PORT = option(
+        "taskmanager.rpc.port", INT, "0", "Port of its gRPC service; 0: any free one.", minimum=0, maximum=PORT_MAX
+    )
+    DATA_PORT = option(
+        "taskmanager.data.port",
+        INT,
+        "0",
+        "First port of the data channels of its subtasks; 0: any free ones.",
+        minimum=0,
+        maximum=PORT_MAX,
+    )
+    RESOURCE_ID = optional("taskmanager.resource-id", STRING, "Name of the process; not set: host:port-<6 hex digits>.")
+    REGISTRATION_TIMEOUT = option(
+        "taskmanager.registration.timeout",
+        DURATION,
+        "5 min",
+        "It gives up and stops when no JobManager took it for so long.",
+        "taskmanager.maxRegistrationDuration",
+        minimum=1,
+    )
+    SLOT_TIMEOUT = option(
+        "taskmanager.slot.timeout",
+        DURATION,
+        "10 s",
+        "An allocated slot in which nothing is deployed is freed after this time.",
+        "pekko.ask.timeout",
+        minimum=1,
+    )
+    PROCESS_SIZE = optional(
+        "taskmanager.memory.process.size",
+        MEMORY_SIZE,
+        "All memory of its processes; not set: not bounded.",
+        minimum=1 << 20,
+    )
+    FLINK_SIZE = optional(
+        "taskmanager.memory.flink.size",
+        MEMORY_SIZE,
+        "All memory without the JVM's own; use the process size here.",
+        kind=Kind.WITHOUT_EFFECT,
+    )
+    MANAGED_SIZE = optional(
+        "taskmanager.memory.managed.size",
+        MEMORY_SIZE,
+        "Memory for state caches, shared equally by the slots; not set: the managed fraction of the process size.",
+        "taskmanager.memory.size",
+    )
+    MANAGED_FRACTION = option(
+        "taskmanager.memory.managed.fraction",
+        FLOAT,
+        "0.4",
+        "The managed part of the process size, when the managed size is not set.",
+        minimum=0,
+        maximum=1,
+    )
+    NETWORK_FRACTION = option(
+        "taskmanager.memory.network.fraction",
+        FLOAT,
+        "0.1",
+        "The part of the process size for data in flight.",
+        "taskmanager.network.memory.fraction",
+        minimum=0,
+        maximum=1,
+    )
+    NETWORK_MIN = option(
+        "taskmanager.memory.network.min",
+        MEMORY_SIZE,
+        "64 mb",
+        "Least memory for data in flight.",
+        "taskmanager.network.memory.min",
+        minimum=1,
+    )
+    NETWORK_MAX = option(
+        "taskmanager.memory.network.max",
+        MEMORY_SIZE,
+        "9223372036854775807 bytes",
+        "Most memory for data in flight.",
+        "taskmanager.network.memory.max",
+        minimum=1,
+    )
+
+
+class HeartbeatOptions:
+    """How a silent process is noticed. A broken connection is noticed at once, whatever these say."""
+
+    INTERVAL = option("heartbeat.interval", DURATION, "10 s", "Time between two heartbeats.", minimum=1)
+    TIMEOUT = option("heartbeat.timeout", DURATION, "50 s", "A peer silent for so long is lost.", minimum=1)
+    RPC_FAILURE_THRESHOLD = option(
+        "heartbeat.rpc-failure-threshold",
+        INT,
+        "2",
+        "Heartbeats that fail in a row before the peer is unreachable; -1: never.",
+        minimum=1,
+        except_for=(-1,),
+    )
+
+
+class ClusterOptions:
+    """Registration, and how processes end."""
+
+    REGISTRATION_INITIAL_TIMEOUT = option(
+        "cluster.registration.initial-timeout", DURATION, "100 ms", "First wait for an answer; doubles.", minimum=1
+    )
+    REGISTRATION_MAX_TIMEOUT = option(
+        "cluster.registration.max-timeout", DURATION, "30 s", "Longest wait for an answer.", minimum=1
+    )
+    REGISTRATION_ERROR_DELAY = option(
+        "cluster.registration.error-delay", DURATION, "10 s", "Pause after an error.", minimum=0
+    )
+    REGISTRATION_REFUSED_DELAY = option(
+        "cluster.registration.refused-registration-delay", DURATION, "30 s", "Pause after a refusal.", minimum=0
+    )
+    SHUTDOWN_TIMEOUT = option(
+        "cluster.services.shutdown-timeout", DURATION, "30 s", "Longest orderly shutdown; then by force.", minimum=0
+    )
+
+
+class SlotOptions:
+    """How long the JobManager waits for slots, and keeps those it does not use."""
+
+    REQUEST_TIMEOUT = option(
+        "slot.request.timeout", DURATION, "5 min", "A job that waits longer fails with NoResourceAvailable.", minimum=1
+    )
+    IDLE_TIMEOUT = option(
+        "slot.idle.timeout", DURATION, "50 s", "A slot that a job does not use is given back.", minimum=1
+    )
+    REQUEST_MAX_INTERVAL = option(
+        "slot.request.max-interval", DURATION, "20 ms", "Requests within this time are sent as one.", minimum=0
+    )
+
+
+class TaskOptions:
+    """How subtasks are cancelled."""
+
+    CANCELLATION_INTERVAL = option(
+        "task.cancellation.interval",
+        DURATION,
+        "30 s",
+        "Time between two attempts to interrupt a subtask that is being cancelled.",
+        "task.cancellation-interval",
+        minimum=1,
+    )
+    CANCELLATION_TIMEOUT = option(
+        "task.cancellation.timeout",
+        DURATION,
+        "3 min",
+        "A subtask that takes longer to cancel is fatal for its process; 0: wait for ever.",
+        minimum=0,
+    )
+    CANCELLATION_TIMERS_TIMEOUT = option(
+        "task.cancellation.timers.timeout",
+        DURATION,
+        "7500 ms",
+        "Wait for running timers when a subtask is cancelled.",
+        "timerservice.exceptional.shutdown.timeout",
+        minimum=0,
+    )
+
+
+class FileOptions:
+    """Directories and logs of the processes."""
+
+    BLOB_DIRECTORY = optional(
+        "blob.storage.directory", STRING, "Directory of job files; not set: below the temporary one."
+    )
+    TMP_DIRS = option("io.tmp.dirs", LIST, "/tmp", "Temporary directories.", "taskmanager.tmp.dirs")
+    LOG_DIR = optional("env.log.dir", STRING, "Directory of the log files of `tidegate cluster`.")
+    LOG_LEVEL = option("env.log.level", choice(LogLevel), "INFO", "Least level that is logged.")
+    PID_DIR = option("env.pid.dir", STRING, "/tmp", "Directory of the pid files of `tidegate cluster`.")

@@ -1,0 +1,167 @@
+"""What a configuration option is: a key, a type, a default, its bounds, and whether it has an effect here.
+
+A declaration is the only place that knows an option: parsing, checks, the reference page and `--help` follow from it. Defaults
+are written as texts and read by the option's own type, so the documented default is the real one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from tidegate.model.units import format_duration_ms, format_size_bytes, parse_duration_ms, parse_size_bytes
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+
+class Kind(Enum):
+    """Whether setting the option changes anything. Keys that are neither declared nor Flink's are refused."""
+
+    EFFECTIVE = "effective"
+    WITHOUT_EFFECT = "without effect"
+    """Flink's, read and checked like any other, but nothing here looks at it yet: one warning."""
+
+
+@dataclass(frozen=True)
+class ValueType(Generic[T]):
+    """How values of one type are read from text and written back: `parse(format(value)) == value`.
+
+    `parse` raises `ValueError` with a message that names what was expected. `unit` is that of the parsed number, if any.
+    """
+
+    name: str
+    parse: Callable[[str], T]
+    format: Callable[[T], str]
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class ConfigOption(Generic[T]):
+    """One declared option. `default` is a parsed value; `None` when the option is not set by default.
+
+    `minimum` and `maximum` are inclusive and in the type's unit; `except_for` are values outside them that are allowed (such as
+    -1 for "derive it"). `fallback_keys` are Flink's old names, looked at in order when `key` is absent. `deviation` says why
+    the default is not Flink's; empty when it is.
+    """
+
+    key: str
+    type: ValueType[Any]
+    default: T
+    doc: str
+    kind: Kind = Kind.EFFECTIVE
+    minimum: float | None = None
+    maximum: float | None = None
+    except_for: tuple[float, ...] = ()
+    fallback_keys: tuple[str, ...] = ()
+    deviation: str = ""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the value that `Configuration.get` returns: `ms`, `bytes`, or nothing."""
+        return self.type.unit
+
+    def parse(self, text: str) -> T:
+        """The value of a text. Raises `ValueError` for another type's text and for what lies outside the bounds."""
+        value = self.type.parse(text)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value not in self.except_for:
+            if self.minimum is not None and value < self.minimum:
+                raise ValueError(f"{text!r} is below the least allowed value, {self._show(self.minimum)}")
+            if self.maximum is not None and value > self.maximum:
+                raise ValueError(f"{text!r} is above the greatest allowed value, {self._show(self.maximum)}")
+        return value  # type: ignore[no-any-return]
+
+    def format(self, value: T) -> str:
+        """The text that `parse` reads back as `value`; empty for an option that is not set."""
+        return "" if value is None else self.type.format(value)
+
+    def _show(self, bound: float) -> str:
+        return self.type.format(bound if self.type is FLOAT else int(bound))
+
+
+def option(
+    key: str,
+    type: ValueType[T],
+    default: str,
+    doc: str,
+    *fallback_keys: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    except_for: tuple[float, ...] = (),
+    kind: Kind = Kind.EFFECTIVE,
+    deviation: str = "",
+) -> ConfigOption[T]:
+    """Declare an option that always has a value; `default` is written as a user would write it."""
+    made: ConfigOption[T] = ConfigOption(
+        key, type, type.parse(default), doc, kind, minimum, maximum, except_for, fallback_keys, deviation
+    )
+    made.parse(default)
+    return made
+
+
+def optional(
+    key: str,
+    type: ValueType[T],
+    doc: str,
+    *fallback_keys: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    kind: Kind = Kind.EFFECTIVE,
+) -> ConfigOption[T | None]:
+    """Declare an option that is not set by default."""
+    return ConfigOption(key, type, None, doc, kind, minimum, maximum, (), fallback_keys)
+
+
+def choice(enumeration: type[E], **also: E) -> ValueType[E]:
+    """The values of an enumeration, in any case, with `-` and `_` taken as the same; `also` are Flink's other spellings."""
+    spellings = {_fold(member.value): member for member in enumeration} | {_fold(text): m for text, m in also.items()}
+
+    def parse(text: str) -> E:
+        found = spellings.get(_fold(text.strip()))
+        if found is None:
+            raise ValueError(f"{text!r} is not one of {', '.join(str(member.value) for member in enumeration)}")
+        return found
+
+    return ValueType("enum: " + ", ".join(str(member.value) for member in enumeration), parse, lambda m: str(m.value))
+
+
+def _fold(text: str) -> str:
+    return text.lower().replace("-", "").replace("_", "")
+
+
+def _parse_int(text: str) -> int:
+    if re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) is None:
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _parse_float(text: str) -> float:
+    if re.fullmatch(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", text) is None:
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)
+
+
+def _parse_bool(text: str) -> bool:
+    found = {"true": True, "false": False}.get(text.strip().lower())
+    if found is None:
+        raise ValueError(f"{text!r} is neither 'true' nor 'false'")
+    return found
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    inner = text.strip()
+    if inner.startswith("[") and inner.endswith("]"):
+        inner = inner[1:-1]
+    return tuple(item.strip().strip("'\"") for item in re.split(r"[;,|]", inner) if item.strip())
+
+
+DURATION: ValueType[int] = ValueType("duration", parse_duration_ms, format_duration_ms, "ms")
+MEMORY_SIZE: ValueType[int] = ValueType("memory size", parse_size_bytes, format_size_bytes, "bytes")
+INT: ValueType[int] = ValueType("int", _parse_int, str)
+FLOAT: ValueType[float] = ValueType("float", _parse_float, repr)
+BOOL: ValueType[bool] = ValueType("bool", _parse_bool, lambda value: "true" if value else "false")
+STRING: ValueType[str] = ValueType("string", str, str)
+LIST: ValueType[tuple[str, ...]] = ValueType("list", _parse_list, ";".join)

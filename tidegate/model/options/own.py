@@ -1,0 +1,80 @@
+"""Options that Flink does not have: `spark.master`, and `tidegate.*` for what only this runtime needs.
+
+Every other `spark.*` key goes to Spark as it is.
+"""
+
+from __future__ import annotations
+
+from tidegate.model.options.option import DURATION, INT, MEMORY_SIZE, STRING, option
+
+
+class SparkOptions:
+    """The Spark that hosts the subtasks."""
+
+    MASTER = option(
+        "spark.master",
+        STRING,
+        "local[1024]",
+        "The Spark master; embedded by default, with one core per possible subtask (a local core is a thread).",
+    )
+
+
+class RuntimeOptions:
+    """Batches, slices and queues of a subtask; limits between a TaskManager and its subtasks."""
+
+    BATCH_ROWS = option("tidegate.exchange.batch-rows", INT, "65536", "Rows after which a batch is flushed.", minimum=1)
+    BATCH_SIZE = option(
+        "tidegate.exchange.batch-size", MEMORY_SIZE, "2 mb", "Bytes after which a batch is flushed.", minimum=1
+    )
+    CHANNEL_CREDIT = option(
+        "tidegate.exchange.channel-credit",
+        MEMORY_SIZE,
+        "4 mb",
+        "Bytes that a producer may have in flight to one consumer.",
+        minimum=1,
+    )
+    CHANNEL_WORK = option(
+        "tidegate.exchange.channel-work",
+        DURATION,
+        "20 ms",
+        "Work of the consumer that may be in flight to it, so that a barrier waits no longer.",
+        minimum=1,
+    )
+    CONNECT_TIMEOUT = option(
+        "tidegate.exchange.connect-timeout", DURATION, "30 s", "Longest wait for a producer's data port.", minimum=1
+    )
+    SLICE = option(
+        "tidegate.mailbox.slice",
+        DURATION,
+        "5 ms",
+        "Longest run of a row function before mails are looked at.",
+        minimum=1,
+    )
+    FETCH_QUEUE = option(
+        "tidegate.source.fetch-queue",
+        INT,
+        "4",
+        "Batches that a blocking reader may be ahead of the subtask.",
+        minimum=1,
+    )
+    SUBTASK_START_TIMEOUT = option(
+        "tidegate.subtask.start-timeout",
+        DURATION,
+        "30 s",
+        "A subtask whose control stream opens later has failed.",
+        minimum=1,
+    )
+    METADATA_TIMEOUT = option(
+        "tidegate.checkpoint.metadata-timeout",
+        DURATION,
+        "30 s",
+        "Longest write of a checkpoint's `_metadata`.",
+        minimum=1,
+    )
+    CONFIRM_RETRY_INTERVAL = option(
+        "tidegate.checkpoint.confirm-retry-interval",
+        DURATION,
+        "1 s",
+        "Time between two confirms of a checkpoint to a TaskManager that has not answered.",
+        minimum=1,
+    )
