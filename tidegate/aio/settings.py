@@ -1,0 +1,147 @@
+"""The only reader of configuration files and of the environment: texts with their origin, in layers, weakest first.
+
+    1. defaults                    the declarations in `tidegate.model.options`
+    2. config.yaml                 the file given, else `$TIDEGATE_CONFIG`, else `$TIDEGATE_CONF_DIR/config.yaml`, else none
+    3. environment                 `TIDEGATE_` and the key in capitals, with `_` for `.` and `-`
+    4. -D key=value                the last one of a key wins
+
+The file is Flink's `config.yaml`: nested or flat keys, in any mix. What does not hold is told at once, over all layers, each
+problem with its place (`config.yaml line 3`, `TIDEGATE_REST_PORT`, `-D`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from tidegate.model.configuration import Configuration, Layer, Setting, all_keys
+from tidegate.model.errors import ConfigurationError
+
+CONFIG_FILE_NAME = "config.yaml"
+CONFIG_VARIABLE = "TIDEGATE_CONFIG"
+CONFIG_DIRECTORY_VARIABLE = "TIDEGATE_CONF_DIR"
+VARIABLE_PREFIX = "TIDEGATE_"
+PRIVATE_PREFIX = "TIDEGATE__"
+"""Variables that our processes hand to their children; they are no options."""
+COMMAND_LINE = "-D"
+
+
+def load_settings(
+    config_file: str | Path | None = None,
+    definitions: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Configuration:
+    """The configuration of this process. `definitions` are the texts after `-D`; `environment` is `os.environ` by default.
+
+    Raises `ConfigurationError`, which lists every problem, also for a file that cannot be read.
+    """
+    variables = os.environ if environment is None else environment
+    problems: list[str] = []
+    layers: list[Layer] = []
+    path = find_config_file(config_file, variables)
+    if path is not None:
+        layers.append(read_config_file(path, problems))
+    layers.append(read_environment(variables, problems))
+    layers.append(read_definitions(definitions, problems))
+    try:
+        configuration = Configuration.from_layers(layers)
+    except ConfigurationError as error:
+        raise ConfigurationError("\n  ".join([*problems, error.message])) from None
+    if problems:
+        raise ConfigurationError("\n  ".join(problems))
+    return configuration
+
+
+def find_config_file(config_file: str | Path | None, environment: Mapping[str, str]) -> Path | None:
+    """The configuration file to read, if any: given, named by the environment, or in the directory named there."""
+    if config_file is not None:
+        return Path(config_file)
+    if environment.get(CONFIG_VARIABLE):
+        return Path(environment[CONFIG_VARIABLE])
+    directory = environment.get(CONFIG_DIRECTORY_VARIABLE)
+    return Path(directory, CONFIG_FILE_NAME) if directory else None
+
+
+def read_config_file(path: Path, problems: list[str]) -> dict[str, Setting]:
+    """The settings of a YAML file, each with its line. What is wrong with the file is added to `problems`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        problems.append(f"cannot read the configuration file {path}: {reason}")
+        return {}
+    return parse_yaml(text, path.name, problems)
+
+
+def parse_yaml(text: str, name: str, problems: list[str]) -> dict[str, Setting]:
+    """The settings of a YAML text. What is no YAML, no mapping, or a key twice is added to `problems`."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        place = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        problems.append(f"{name}{place}: not YAML: {error.problem}")
+        return {}
+    except yaml.YAMLError as error:
+        problems.append(f"{name}: not YAML: {error}")
+        return {}
+    if root is None:
+        return {}
+    if not isinstance(root, yaml.MappingNode):
+        problems.append(f"{name} line 1: expected 'key: value' lines at the top level")
+        return {}
+    found: dict[str, Setting] = {}
+    for key, value, line in _flattened(root, ""):
+        if key in found:
+            problems.append(f"{name} line {line}: {key} is set twice (first in {found[key].source})")
+        found[key] = Setting(value, f"{name} line {line}")
+    return found
+
+
+def read_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Setting]:
+    """The settings in environment variables. A `TIDEGATE_` variable that names no option is added to `problems`."""
+    keys = {variable_of(key): key for key in reversed(all_keys())}
+    found: dict[str, Setting] = {}
+    for variable, text in sorted(environment.items()):
+        if not variable.startswith(VARIABLE_PREFIX) or variable.startswith(PRIVATE_PREFIX):
+            continue
+        if variable in (CONFIG_VARIABLE, CONFIG_DIRECTORY_VARIABLE):
+            continue
+        if variable in keys:
+            found[keys[variable]] = Setting(text, variable)
+            continue
+        near = difflib.get_close_matches(variable, keys, n=1, cutoff=0.6)
+        problems.append(f"environment: unknown variable {variable}" + (f"; did you mean {near[0]}?" if near else ""))
+    return found
+
+
+def read_definitions(definitions: Sequence[str], problems: list[str]) -> dict[str, Setting]:
+    """The settings of the command line's `-D key=value`. One without a key or `=` is added to `problems`."""
+    found: dict[str, Setting] = {}
+    for definition in definitions:
+        key, equals, value = definition.partition("=")
+        if equals and key.strip():
+            found[key.strip()] = Setting(value.strip(), COMMAND_LINE)
+        else:
+            problems.append(f"{COMMAND_LINE}: expected key=value, not {definition!r}")
+    return found
+
+
+def variable_of(key: str) -> str:
+    """The environment variable of a key: `rest.port` is `TIDEGATE_REST_PORT`, `tidegate.mailbox.slice` loses its prefix."""
+    return VARIABLE_PREFIX + key.removeprefix("tidegate.").upper().replace(".", "_").replace("-", "_")
+
+
+def _flattened(node: yaml.MappingNode, prefix: str) -> Iterator[tuple[str, str, int]]:
+    for key_node, value_node in node.value:
+        key = f"{prefix}{key_node.value}"
+        line = key_node.start_mark.line + 1
+        if isinstance(value_node, yaml.MappingNode):
+            yield from _flattened(value_node, f"{key}.")
+        elif isinstance(value_node, yaml.SequenceNode):
+            yield key, ";".join(str(item.value) for item in value_node.value), line
+        elif value_node.tag != "tag:yaml.org,2002:null":
+            yield key, value_node.value, line
