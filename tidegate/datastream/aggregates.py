@@ -1,0 +1,91 @@
+"""Aggregates of a columnar window: ``count()``, ``sum("x")``, ``min("x")``, ``max("x")``, ``avg("x")``.
+
+Nulls are left out, as in SQL: ``count()`` counts rows, ``count("x")`` the values that are not null; the other
+aggregates of no value are null. Integers sum up as int64 (unsigned: uint64) and wrap on overflow, as Arrow does;
+``avg`` is a float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from tidegate.datastream.expressions import Column, Expression
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+
+__all__ = ["Aggregate", "avg", "count", "max", "min", "sum"]
+
+AggregateFunctionName = Literal["count", "sum", "min", "max", "avg"]
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One output column of a window."""
+
+    function: AggregateFunctionName
+    column: str | None = None
+    name: str = ""
+
+    def alias(self, name: str) -> Aggregate:
+        return replace(self, name=name)
+
+    @property
+    def output_name(self) -> str:
+        """``sum_x`` when no alias was given."""
+        return self.name or (self.function if self.column is None else f"{self.function}_{self.column}")
+
+    def output_field(self, schema: pa.Schema) -> pa.Field:
+        """Raises ``SchemaMismatch`` when the column is not there or is of a type that cannot be aggregated so."""
+        if self.column is None:
+            return pa.field(self.output_name, pa.int64())
+        if self.column not in schema.names:
+            raise SchemaMismatch(
+                f"no column {self.column!r} for {self.function}({self.column!r}): the stream has {', '.join(schema.names)}"
+            )
+        return pa.field(self.output_name, self._output_type(schema.field(self.column).type))
+
+    def _output_type(self, kind: pa.DataType) -> pa.DataType:
+        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        if self.function == "count":
+            return pa.int64()
+        if self.function in ("min", "max") and (numeric or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)):
+            return kind
+        if self.function in ("sum", "avg") and numeric:
+            if self.function == "avg" or pa.types.is_floating(kind):
+                return pa.float64()
+            return pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
+        allowed = "a number" if self.function in ("sum", "avg") else "a number, a boolean or a time"
+        raise SchemaMismatch(
+            f"{self.function}({self.column!r}): the column is of type {kind}, but {self.function} needs {allowed}; "
+            'select(col("...").cast("float64")) before the window converts it'
+        )
+
+
+def count(column: str | Expression | None = None) -> Aggregate:
+    return Aggregate("count", None if column is None else _name_of(column))
+
+
+def sum(column: str | Expression) -> Aggregate:
+    return Aggregate("sum", _name_of(column))
+
+
+def min(column: str | Expression) -> Aggregate:
+    return Aggregate("min", _name_of(column))
+
+
+def max(column: str | Expression) -> Aggregate:
+    return Aggregate("max", _name_of(column))
+
+
+def avg(column: str | Expression) -> Aggregate:
+    return Aggregate("avg", _name_of(column))
+
+
+def _name_of(column: str | Expression) -> str:
+    if isinstance(column, Column):
+        return column.name
+    if isinstance(column, str):
+        return column
+    raise InvalidJob(f"an aggregate takes the name of a column, not {column!r}: compute it in a select before the window")

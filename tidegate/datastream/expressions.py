@@ -1,0 +1,289 @@
+"""Column expressions for columnar streams: ``(col("price") * col("amount")).alias("total")``, ``col("state") == "CA"``.
+
+An expression is a small tree over ``pyarrow.compute``: it pickles, tells its output field from a schema alone (the
+graph is checked before anything runs), and computes one Arrow array from a record batch. Nulls go through as in SQL.
+
+    Expression ── Column("price")
+               ├─ Literal(5)
+               ├─ Call("add", args)       any function of pyarrow.compute, by name
+               └─ Alias(expression, "total")
+
+Arithmetic: ``+ - *`` wrap on integer overflow, as Arrow does; ``/`` is always a fraction (float64, or decimal);
+``//`` and ``%`` round down, as in Python.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+
+__all__ = ["Expression", "call", "coalesce", "col", "if_else", "lit"]
+
+
+class Expression(ABC):
+    """Base: what it reads, what it is called, what it computes, and the operators that build larger ones."""
+
+    __hash__ = None  # type: ignore[assignment]  # == builds an expression, so there is no hash
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the output column when none is given."""
+
+    @abstractmethod
+    def columns(self) -> list[str]:
+        """Names of the columns that it reads."""
+
+    @abstractmethod
+    def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar: ...
+
+    def compute(self, batch: pa.RecordBatch) -> pa.Array:
+        """One value for each row. Raises what the Arrow kernel raises (a division of an integer by zero, say)."""
+        found = self._evaluate(batch)
+        return pa.repeat(found, batch.num_rows) if isinstance(found, pa.Scalar) else found
+
+    def output_field(self, schema: pa.Schema) -> pa.Field:
+        """Name and type of the result on rows of this schema. Raises ``SchemaMismatch`` for a column that is not
+        there, and for types that the function does not take."""
+        for name in self.columns():
+            if name not in schema.names:
+                raise SchemaMismatch(f"no column {name!r} for {self!r}: the stream has {', '.join(schema.names)}")
+        try:
+            kind = self._evaluate(_empty(schema)).type
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            types = ", ".join(f"{n}: {schema.field(n).type}" for n in dict.fromkeys(self.columns()))
+            raise SchemaMismatch(f"{self!r} does not fit the columns ({types or 'none'}): {error}") from error
+        return pa.field(self.name, kind)
+
+    def alias(self, name: str) -> Expression:
+        return Alias(self, name)
+
+    def cast(self, kind: pa.DataType | str) -> Expression:
+        return Call("cast", [self], {"target_type": pa.type_for_alias(kind) if isinstance(kind, str) else kind})
+
+    def is_null(self) -> Expression:
+        return Call("is_null", [self])
+
+    def is_not_null(self) -> Expression:
+        return Call("is_valid", [self])
+
+    def is_in(self, values: Sequence[Any]) -> Expression:
+        found = Call("is_in", [self], {"value_set": pa.array(values)})
+        return if_else(self.is_null(), pa.scalar(None, pa.bool_()), found)  # null is in no set, and not out of one
+
+    def between(self, low: Any, high: Any) -> Expression:
+        """Both ends included."""
+        return (self >= low) & (self <= high)
+
+    def fill_null(self, value: Any) -> Expression:
+        return Call("coalesce", [self, lit(value)])
+
+    def __add__(self, other: Any) -> Expression:
+        return Call("add", [self, lit(other)])
+
+    def __radd__(self, other: Any) -> Expression:
+        return Call("add", [lit(other), self])
+
+    def __sub__(self, other: Any) -> Expression:
+        return Call("subtract", [self, lit(other)])
+
+    def __rsub__(self, other: Any) -> Expression:
+        return Call("subtract", [lit(other), self])
+
+    def __mul__(self, other: Any) -> Expression:
+        return Call("multiply", [self, lit(other)])
+
+    def __rmul__(self, other: Any) -> Expression:
+        return Call("multiply", [lit(other), self])
+
+    def __truediv__(self, other: Any) -> Expression:
+        return Call("/", [self, lit(other)])
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        return Call("/", [lit(other), self])
+
+    def __floordiv__(self, other: Any) -> Expression:
+        return Call("//", [self, lit(other)])
+
+    def __rfloordiv__(self, other: Any) -> Expression:
+        return Call("//", [lit(other), self])
+
+    def __mod__(self, other: Any) -> Expression:
+        return Call("%", [self, lit(other)])
+
+    def __rmod__(self, other: Any) -> Expression:
+        return Call("%", [lit(other), self])
+
+    def __neg__(self) -> Expression:
+        return Call("negate", [self])
+
+    def __eq__(self, other: Any) -> Expression:  # type: ignore[override]  # builds an expression
+        return Call("equal", [self, lit(other)])
+
+    def __ne__(self, other: Any) -> Expression:  # type: ignore[override]  # builds an expression
+        return Call("not_equal", [self, lit(other)])
+
+    def __lt__(self, other: Any) -> Expression:
+        return Call("less", [self, lit(other)])
+
+    def __le__(self, other: Any) -> Expression:
+        return Call("less_equal", [self, lit(other)])
+
+    def __gt__(self, other: Any) -> Expression:
+        return Call("greater", [self, lit(other)])
+
+    def __ge__(self, other: Any) -> Expression:
+        return Call("greater_equal", [self, lit(other)])
+
+    def __and__(self, other: Any) -> Expression:
+        return Call("and_kleene", [self, lit(other)])
+
+    def __or__(self, other: Any) -> Expression:
+        return Call("or_kleene", [self, lit(other)])
+
+    def __invert__(self) -> Expression:
+        return Call("invert", [self])
+
+    def __bool__(self) -> bool:
+        raise InvalidJob(f"{self!r} has no truth value: write & for and, | for or, ~ for not, each side in parentheses")
+
+
+class Column(Expression):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def columns(self) -> list[str]:
+        return [self._name]
+
+    def _evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        return batch.column(self._name)
+
+    def __repr__(self) -> str:
+        return f"col({self._name!r})"
+
+
+class Literal(Expression):
+    def __init__(self, value: Any) -> None:
+        self.value: pa.Scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
+
+    @property
+    def name(self) -> str:
+        return repr(self)
+
+    def columns(self) -> list[str]:
+        return []
+
+    def _evaluate(self, batch: pa.RecordBatch) -> pa.Scalar:
+        return self.value
+
+    def __repr__(self) -> str:
+        return repr(self.value.as_py())
+
+
+class Alias(Expression):
+    def __init__(self, expression: Expression, name: str) -> None:
+        self._expression = expression
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def columns(self) -> list[str]:
+        return self._expression.columns()
+
+    def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+        return self._expression._evaluate(batch)
+
+    def __repr__(self) -> str:
+        return f"{self._expression!r}.alias({self._name!r})"
+
+
+class Call(Expression):
+    """A function of ``pyarrow.compute``, or one of ours with an operator's sign for a name."""
+
+    def __init__(self, function: str, arguments: Sequence[Expression], options: Mapping[str, Any] | None = None) -> None:
+        if function not in _OURS and not callable(getattr(pc, function, None)):
+            raise InvalidJob(f"pyarrow.compute has no function {function!r}")
+        self.function = function
+        self.arguments = list(arguments)
+        self.options = dict(options or {})
+
+    @property
+    def name(self) -> str:
+        return repr(self)
+
+    def columns(self) -> list[str]:
+        return [name for argument in self.arguments for name in argument.columns()]
+
+    def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+        function = _OURS.get(self.function) or getattr(pc, self.function)
+        return function(*[argument._evaluate(batch) for argument in self.arguments], **self.options)
+
+    def __repr__(self) -> str:
+        options = [f"{name}={value}" for name, value in self.options.items() if not isinstance(value, pa.Array)]
+        return f"{self.function}({', '.join([*map(repr, self.arguments), *options])})"
+
+
+def col(name: str) -> Expression:
+    """A column of the stream."""
+    return Column(name)
+
+
+def lit(value: Any) -> Expression:
+    """A constant; an expression is returned as it is."""
+    return value if isinstance(value, Expression) else Literal(value)
+
+
+def call(function: str, *arguments: Any, **options: Any) -> Expression:
+    """Any function of ``pyarrow.compute`` that gives one value for each row: ``call("utf8_upper", col("name"))``."""
+    return Call(function, [lit(argument) for argument in arguments], options)
+
+
+def if_else(condition: Expression, then: Any, otherwise: Any) -> Expression:
+    return Call("if_else", [condition, lit(then), lit(otherwise)])
+
+
+def coalesce(*arguments: Any) -> Expression:
+    """The first of them that is not null."""
+    return Call("coalesce", [lit(argument) for argument in arguments])
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _fraction(left: Any, right: Any) -> Any:
+    """``/``: integers become float64 first; decimals stay decimals."""
+    if pa.types.is_integer(left.type):
+        left = pc.cast(left, pa.float64(), safe=False) if not pa.types.is_decimal(right.type) else left
+    if pa.types.is_integer(right.type):
+        right = pc.cast(right, pa.float64(), safe=False) if not pa.types.is_decimal(left.type) else right
+    return pc.divide(left, right)
+
+
+def _floor_division(left: Any, right: Any) -> Any:
+    """``//``: Arrow truncates toward zero; step down where the remainder has the other sign than the divisor."""
+    quotient = pc.divide(left, right)
+    if not pa.types.is_integer(quotient.type):
+        return pc.floor(quotient)
+    rest = pc.subtract(left, pc.multiply(quotient, right))
+    below = pc.and_(pc.not_equal(rest, 0), pc.not_equal(pc.less(rest, 0), pc.less(right, 0)))
+    return pc.subtract(quotient, pc.cast(below, quotient.type))
+
+
+def _modulo(left: Any, right: Any) -> Any:
+    return pc.subtract(left, pc.multiply(_floor_division(left, right), right))
+
+
+_OURS = {"/": _fraction, "//": _floor_division, "%": _modulo}
