@@ -19,7 +19,6 @@ from pathlib import Path
 import yaml
 
 from tidegate.model.configuration import Configuration, Layer, Setting, all_keys
-from tidegate.model.errors import ConfigurationError
 
 CONFIG_FILE_NAME = "config.yaml"
 CONFIG_VARIABLE = "TIDEGATE_CONFIG"
@@ -47,13 +46,7 @@ def load_settings(
         layers.append(read_config_file(path, problems))
     layers.append(read_environment(variables, problems))
     layers.append(read_definitions(definitions, problems))
-    try:
-        configuration = Configuration.from_layers(layers)
-    except ConfigurationError as error:
-        raise ConfigurationError("\n  ".join([*problems, error.message])) from None
-    if problems:
-        raise ConfigurationError("\n  ".join(problems))
-    return configuration
+    return Configuration.from_layers(layers, problems)
 
 
 def find_config_file(config_file: str | Path | None, environment: Mapping[str, str]) -> Path | None:

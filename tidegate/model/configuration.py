@@ -44,15 +44,15 @@ class Configuration:
 
     __slots__ = ("_settings", "_values")
 
-    def __init__(self, settings: Layer | None = None) -> None:
+    def __init__(self, settings: Layer | None = None, also: Sequence[str] = ()) -> None:
         """Settings by key, with current names only (see `from_layers` for texts as users write them).
 
-        Raises `ConfigurationError` that lists every problem.
+        `also` are problems found before, to be told with the others. Raises `ConfigurationError` that lists every problem.
         """
         self._settings: dict[str, Setting] = dict(settings or {})
         self._values: dict[str, Any] = {}
         unreadable = self._read_values()
-        problems = [*self._unknown_keys(), *unreadable.values(), *cross_checks(self, frozenset(unreadable))]
+        problems = [*also, *self._unknown_keys(), *unreadable.values(), *cross_checks(self, frozenset(unreadable))]
         if problems:
             raise ConfigurationError(_told_at_once(problems))
 
@@ -62,12 +62,15 @@ class Configuration:
         return Configuration.from_layers([{key: Setting(text, source) for key, text in texts.items()}])
 
     @staticmethod
-    def from_layers(layers: Sequence[Layer]) -> Configuration:
-        """A configuration of several layers, the strongest last. Raises `ConfigurationError` that lists every problem."""
+    def from_layers(layers: Sequence[Layer], also: Sequence[str] = ()) -> Configuration:
+        """A configuration of several layers, the strongest last; `also` are problems found while reading them.
+
+        Raises `ConfigurationError` that lists every problem.
+        """
         settings: dict[str, Setting] = {}
         for layer in layers:
             settings.update(_with_current_names(layer))
-        return Configuration(settings)
+        return Configuration(settings, also)
 
     def get(self, option: ConfigOption[T]) -> T:
         """The value of an option: as set, as set under an old name, or its default."""

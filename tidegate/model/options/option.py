@@ -69,16 +69,17 @@ class ConfigOption(Generic[T]):
         value = self.type.parse(text)
         if isinstance(value, int | float) and not isinstance(value, bool) and value not in self.except_for:
             if self.minimum is not None and value < self.minimum:
-                raise ValueError(f"{text!r} is below the least allowed value, {self._show(self.minimum)}")
+                raise ValueError(f"{text!r} is below the least allowed value, {self.show(self.minimum)}")
             if self.maximum is not None and value > self.maximum:
-                raise ValueError(f"{text!r} is above the greatest allowed value, {self._show(self.maximum)}")
+                raise ValueError(f"{text!r} is above the greatest allowed value, {self.show(self.maximum)}")
         return value  # type: ignore[no-any-return]
 
     def format(self, value: T) -> str:
         """The text that `parse` reads back as `value`; empty for an option that is not set."""
         return "" if value is None else self.type.format(value)
 
-    def _show(self, bound: float) -> str:
+    def show(self, bound: float) -> str:
+        """A bound as a user would write it."""
         return self.type.format(bound if self.type is FLOAT else int(bound))
 
 
