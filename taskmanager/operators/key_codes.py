@@ -1,0 +1,146 @@
+"""Keys as dense codes: every distinct combination of key columns becomes a small integer, so that aggregation is one
+scatter into an array instead of a hash table for each row.
+
+    integers in a narrow range   code = value - minimum                      (no hashing at all)
+    anything else                code = index into the column's dictionary   (one hash per row)
+    several columns              mixed radix of their codes, compacted by a dictionary when that grows too wide
+
+NaN is one key, and so are 0.0 and -0.0; null is a key of its own. Codes mean something only together with the
+``KeyCodes`` that made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.model.errors import SchemaMismatch
+
+Codes = npt.NDArray[np.intp]
+Decoder = Callable[[Codes], pa.Array]
+
+MIN_DENSE = 1 << 16
+"""A range of integers up to this wide (or four times the rows) is used without hashing."""
+
+
+@dataclass(slots=True)
+class KeyCodes:
+    """``codes`` has one entry a row, each below ``cardinality``. ``decode`` gives the key columns of some codes."""
+
+    codes: Codes
+    cardinality: int
+    decode: Callable[[Codes], list[pa.Array]]
+
+
+def encode_keys(columns: Sequence[pa.Array], rows: int, operator: str) -> KeyCodes:
+    """Codes of the rows of ``columns``. Raises ``SchemaMismatch`` for a type that cannot be a key."""
+    limit = max(MIN_DENSE, 4 * rows)
+    if not columns:
+        return KeyCodes(np.zeros(rows, np.intp), 1, lambda _: [])
+    codes, cardinality, first = _encode_column(columns[0], limit, operator)
+    if len(columns) == 1:
+        return KeyCodes(codes, cardinality, lambda wanted: [first(wanted)])
+    decoders: list[Decoder] = [first]
+    radices = [cardinality]
+    compactions: list[npt.NDArray[np.int64] | None] = [None]
+    for column in columns[1:]:
+        right, width, decoder = _encode_column(column, limit, operator)
+        codes = codes * width + right
+        cardinality *= width
+        compaction = None
+        if cardinality > limit:
+            codes, compaction = _compact(codes)
+            cardinality = len(compaction)
+        decoders.append(decoder)
+        radices.append(width)
+        compactions.append(compaction)
+
+    def decode(wanted: Codes) -> list[pa.Array]:
+        found: list[pa.Array] = []
+        rest: npt.NDArray[Any] = wanted
+        for decoder, width, compaction in zip(
+            reversed(decoders[1:]), reversed(radices[1:]), reversed(compactions[1:]), strict=True
+        ):
+            if compaction is not None:
+                rest = compaction[rest]
+            rest, digit = np.divmod(rest, width)
+            found.append(decoder(digit))
+        found.append(decoders[0](rest))
+        return found[::-1]
+
+    return KeyCodes(codes, cardinality, decode)
+
+
+def integer_view(column: pa.Array) -> pa.Array | None:
+    """The column as integers of the same width when its values are integers inside (dates, instants), else ``None``."""
+    kind = column.type
+    if pa.types.is_integer(kind):
+        return column
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return None
+
+
+def as_numpy(column: pa.Array) -> npt.NDArray[Any]:
+    """Numbers without nulls, with no copy where Arrow's layout allows it."""
+    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def normalise_floats(column: pa.Array) -> pa.Array:
+    """One NaN and one zero. Nulls stay."""
+    positive_zero = pc.add(column, pa.scalar(0.0, column.type))
+    return pc.if_else(pc.is_nan(positive_zero), pa.scalar(float("nan"), column.type), positive_zero)
+
+
+def _encode_column(column: pa.Array, limit: int, operator: str) -> tuple[Codes, int, Decoder]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if len(column) and column.null_count == 0:
+        integers = integer_view(column)
+        if integers is not None:
+            values = as_numpy(integers)
+            low, high = int(values.min()), int(values.max())
+            if high - low < limit:
+                return _narrow(values, low), high - low + 1, _range_decoder(low, integers.type, column.type)
+    if pa.types.is_floating(column.type):
+        column = normalise_floats(column)
+    try:
+        encoded = column.dictionary_encode(null_encoding="encode")
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise SchemaMismatch(
+            f"operator '{operator}': a column of type {column.type} cannot be a key ({error})"
+        ) from error
+    dictionary = encoded.dictionary
+    codes = as_numpy(encoded.indices).astype(np.intp, copy=False)
+    return codes, max(1, len(dictionary)), lambda wanted: dictionary.take(pa.array(wanted))
+
+
+def _narrow(values: npt.NDArray[Any], low: int) -> Codes:
+    if low == 0:
+        return values.astype(np.intp, copy=False)
+    if values.dtype == np.int64:
+        return values - low
+    if values.dtype == np.uint64:
+        return (values - np.uint64(low)).astype(np.intp)
+    return values.astype(np.intp) - low
+
+
+def _range_decoder(low: int, integers: pa.DataType, kind: pa.DataType) -> Decoder:
+    def decode(wanted: Codes) -> pa.Array:
+        if integers == pa.uint64():
+            return pa.array(wanted.astype(np.uint64) + np.uint64(low)).view(kind)
+        return pa.array(wanted + low, pa.int64()).cast(integers).view(kind)
+
+    return decode
+
+
+def _compact(codes: Codes) -> tuple[Codes, npt.NDArray[np.int64]]:
+    encoded = pa.array(codes, pa.int64()).dictionary_encode()
+    return as_numpy(encoded.indices).astype(np.intp), as_numpy(encoded.dictionary)

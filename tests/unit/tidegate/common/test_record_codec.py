@@ -1,0 +1,97 @@
+"""A value that does not fit is named, never changed in silence."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tidegate.common.record_codec import decode, encode
+from tidegate.common.row import Row, RowKind
+from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.model.errors import NotSerializable, SchemaMismatch
+
+
+@pytest.mark.parametrize(
+    ("type_info", "value"),
+    [
+        (Types.LONG(), 1.5),
+        (Types.LONG(), "a"),
+        (Types.LONG(), True),
+        (Types.LONG(), 2**63),
+        (Types.INT(), 2**31),
+        (Types.DOUBLE(), "1"),
+        (Types.DOUBLE(), True),
+        (Types.DOUBLE(), 2**60 + 1),
+        (Types.STRING(), 3),
+        (Types.STRING(), b"bytes"),
+        (Types.BOOLEAN(), 1),
+        (Types.SQL_DATE(), datetime.datetime(2020, 1, 1, 12)),
+        (Types.SQL_TIMESTAMP(), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)),
+        (Types.INSTANT(), 5),
+        (Types.LIST(Types.LONG()), "abc"),
+        (Types.LIST(Types.LONG()), [1.5]),
+        (Types.MAP(Types.STRING(), Types.LONG()), [1]),
+        (Types.TUPLE([Types.LONG(), Types.STRING()]), (1,)),
+        (Types.TUPLE([Types.LONG()]), None),
+        (Types.ROW_NAMED(["a"], [Types.LONG()]), Row(b=1)),
+        (Types.BIG_INT(), 1.0),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named(type_info: TypeInformation, value: Any) -> None:
+    with pytest.raises(SchemaMismatch, match="operator 'my map'"):
+        encode(type_info, [value], "my map")
+
+
+def test_the_message_tells_field_and_value() -> None:
+    type_info = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
+    with pytest.raises(SchemaMismatch) as raised:
+        encode(type_info, [Row(name="Ada", age=36), Row(name="Bob", age="old")], "people")
+    assert "'old'" in raised.value.message
+    assert "'age'" in raised.value.message
+    assert "int32" in raised.value.message
+
+
+def test_names_count_not_positions() -> None:
+    type_info = Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.STRING()])
+    batch = encode(type_info, [Row(b="x", a=1), (2, "y"), {"b": "z", "a": 3}])
+    assert batch.to_pydict() == {"a": [1, 2, 3], "b": ["x", "y", "z"]}
+    assert decode(type_info, batch)[0].b == "x"
+
+
+def test_a_change_is_not_sent_as_an_insert() -> None:
+    row = Row(1)
+    row.set_row_kind(RowKind.DELETE)
+    with pytest.raises(SchemaMismatch, match="only inserts"):
+        encode(Types.ROW([Types.LONG()]), [row])
+
+
+def test_numbers_that_are_equal_fit() -> None:
+    assert decode(Types.LONG(), encode(Types.LONG(), [1.0, 2, None])) == [1, 2, None]
+    assert math.isnan(decode(Types.DOUBLE(), encode(Types.DOUBLE(), [math.nan]))[0])
+
+
+def test_other_columns_are_refused() -> None:
+    with pytest.raises(SchemaMismatch, match="value: string"):
+        decode(Types.LONG(), pa.record_batch({"value": ["a"]}), "op")
+
+
+def test_columnar_streams_are_rows() -> None:
+    schema = pa.schema({"k": pa.string(), "s": pa.struct([("x", pa.int64())])})
+    batch = pa.RecordBatch.from_pylist([{"k": "a", "s": {"x": 1}}], schema=schema)
+    rows = decode(Types.SCHEMA(schema), batch)
+    assert rows == [Row(k="a", s={"x": 1})]
+    assert encode(Types.SCHEMA(schema), rows).equals(batch)
+
+
+def test_what_cannot_be_pickled_is_named() -> None:
+    with pytest.raises(NotSerializable, match="generator"):
+        encode(Types.PICKLED_BYTE_ARRAY(), [(i for i in range(3))])
+
+
+def test_functions_are_pickled_by_value() -> None:
+    (function,) = decode(Types.PICKLED_BYTE_ARRAY(), encode(Types.PICKLED_BYTE_ARRAY(), [lambda x: x + 1]))
+    assert function(1) == 2

@@ -1,0 +1,151 @@
+"""Columns that need no nesting: basic types, dates, instants and pickled objects, as pairs of encoder and decoder.
+
+Law: a value that does not fit raises, and is never rounded or turned into another type in silence. Arrow alone is not
+strict enough for that: told the type, it cuts 1.5 to an integer, takes bytes for text and a datetime for a date.
+"""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pyarrow as pa
+
+from tidegate.common.time import Instant
+from tidegate.model.errors import NotSerializable
+
+Encoder = Callable[[Sequence[Any]], pa.Array]
+Decoder = Callable[[pa.Array], list[Any]]
+
+
+class Misfit(ValueError):
+    """A value that does not fit, and why."""
+
+    def __init__(self, value: Any, why: str) -> None:
+        super().__init__(why)
+        self.value = value
+
+
+def leaf_codec(kind: pa.DataType) -> tuple[Encoder, Decoder]:
+    if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _inferring_encoder(kind), _decode_plain
+    if pa.types.is_date(kind):
+        return _checked_encoder(kind, _is_pure_date, "a datetime.date without a time"), _decode_slowly
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        return _checked_encoder(kind, _is_naive, "a datetime.datetime without a zone"), _decode_slowly
+    if pa.types.is_time(kind):
+        return _checked_encoder(kind, _is_naive, "a datetime.time without a zone"), _decode_slowly
+    if pa.types.is_floating(kind):
+        return _checked_encoder(kind, _is_no_bool, "a number"), _decode_plain
+    fast = pa.types.is_boolean(kind) or pa.types.is_binary(kind)
+    return (lambda values: pa.array(values, kind)), _decode_plain if fast else _decode_slowly
+
+
+def _inferring_encoder(kind: pa.DataType) -> Encoder:
+    """Arrow cuts 1.5 to an integer and takes bytes for text when told the type, so it is asked first what it sees."""
+    is_integer = pa.types.is_integer(kind)
+
+    def encode_inferring(values: Sequence[Any]) -> pa.Array:
+        found = pa.array(values)
+        if found.type == kind:
+            return found
+        seen = found.type
+        fits = (
+            pa.types.is_integer(seen) or pa.types.is_floating(seen)
+            if is_integer
+            else pa.types.is_string(seen) or pa.types.is_large_string(seen)
+        )
+        if not fits and not pa.types.is_null(seen):
+            raise pa.ArrowInvalid(f"it is of type {seen}")
+        return found.cast(kind)
+
+    return encode_inferring
+
+
+def _checked_encoder(kind: pa.DataType, fits: Callable[[Any], bool], what: str) -> Encoder:
+    def encode_checked(values: Sequence[Any]) -> pa.Array:
+        for value in values:
+            if value is not None and not fits(value):
+                raise Misfit(value, f"it is not {what}")
+        return pa.array(values, kind)
+
+    return encode_checked
+
+
+def _is_pure_date(value: Any) -> bool:
+    return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+
+
+def _is_naive(value: Any) -> bool:
+    return getattr(value, "tzinfo", None) is None and not isinstance(value, (int, float))
+
+
+def _is_no_bool(value: Any) -> bool:
+    return value.__class__ is not bool
+
+
+def _decode_plain(column: pa.Array) -> list[Any]:
+    kind = column.type
+    if column.null_count and not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        return list(column.to_pylist())
+    values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()  # three times as fast as to_pylist
+    return values
+
+
+def _decode_slowly(column: pa.Array) -> list[Any]:
+    return list(column.to_pylist())
+
+
+def encode_instants(values: Sequence[Any]) -> pa.Array:
+    micros: list[int | None] = []
+    for value in values:
+        if value is None:
+            micros.append(None)
+        elif not isinstance(value, Instant):
+            raise Misfit(value, f"it is a {type(value).__name__}, not an Instant")
+        elif value.nanos % 1000:
+            raise Misfit(value, "instants are kept to the microsecond")
+        else:
+            micros.append(value.seconds * 1_000_000 + value.nanos // 1000)
+    return pa.array(micros, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+
+
+def decode_instants(column: pa.Array) -> list[Any]:
+    micros = column.cast(pa.int64()).to_pylist()
+    return [None if m is None else Instant(m // 1_000_000, m % 1_000_000 * 1000) for m in micros]
+
+
+def encode_big_integers(values: Sequence[Any]) -> pa.Array:
+    for value in values:
+        if value is not None and not (isinstance(value, (int, np.integer)) and not isinstance(value, bool)):
+            raise Misfit(value, f"it is a {type(value).__name__}, not an integer")
+    return pa.array(values, pa.decimal256(76, 0))
+
+
+def decode_big_integers(column: pa.Array) -> list[Any]:
+    return [None if value is None else int(value) for value in column.to_pylist()]
+
+
+def pickle_value(value: Any) -> bytes:
+    """Any object as bytes. Raises ``NotSerializable`` naming it."""
+    try:
+        return pickle.dumps(value, protocol=5)
+    except Exception:  # noqa: BLE001  the object is the user's; cloudpickle knows more kinds (lambdas, local classes)
+        try:
+            return bytes(cloudpickle.dumps(value, protocol=5))
+        except Exception as error:
+            shown = repr(value)[:200]
+            raise NotSerializable(f"{shown} of type {type(value).__name__} cannot be pickled: {error}") from error
+
+
+def pickle_column(values: Sequence[Any]) -> pa.Array:
+    return pa.array([pickle_value(value) for value in values], pa.binary())
+
+
+def unpickle_column(column: pa.Array) -> list[Any]:
+    values = column.to_numpy(zero_copy_only=False)  # null only below a null row
+    return [None if value is None else pickle.loads(value) for value in values]
