@@ -17,7 +17,7 @@ Follows Flink's FLIP-27 ``SourceReader`` (without its coordinator) and Sink V2 `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +65,8 @@ class ReaderContext:
     attempt: str
     operator_id: str
     configuration: dict[str, str] = field(default_factory=dict)
+    wakeup: Callable[[], None] | None = None
+    """A reader with a thread of its own calls it, from that thread, when ``poll`` has something again."""
     spark_rows: Any = None
     """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
 

@@ -1,0 +1,149 @@
+"""Nothing is visible before its checkpoint is confirmed, and nothing twice or half after any restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tidegate.common.batch import ArrowBatch
+from tidegate.common.typeinfo import Types
+from tidegate.connectors.base import SinkContext, SinkWriter
+from tidegate.connectors.file_sink import FileSink, RollingPolicy
+from tidegate.model.errors import InvalidJob, StorageError
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+def context(attempt: int = 0, restored: int | None = None, subtask: int = 0, parallelism: int = 1) -> SinkContext:
+    return SinkContext(subtask, parallelism, "job", f"job_v_{subtask}_{attempt}", "op", restored)
+
+
+def writer(sink: FileSink, ctx: SinkContext) -> SinkWriter:
+    return sink.make_writer(ctx, [], Types.SCHEMA(SCHEMA))
+
+
+def batch(*values: int) -> ArrowBatch:
+    return ArrowBatch(pa.record_batch({"n": list(values)}, schema=SCHEMA))
+
+
+def visible(path: Path) -> list[int]:
+    names = [p for p in path.iterdir() if not p.name.startswith(".")]
+    return sorted(n for p in names for n in pq.read_table(p)["n"].to_pylist())
+
+
+def hidden(path: Path) -> int:
+    return sum(p.name.startswith(".") for p in path.iterdir())
+
+
+def test_rows_are_visible_after_the_commit_and_only_then(tmp_path: Path) -> None:
+    sink = FileSink.for_parquet(str(tmp_path))
+    out = writer(sink, context())
+    out.write(batch(1, 2))
+    committables = out.prepare_commit(1)
+    out.write(batch(3))
+    assert visible(tmp_path) == []
+    committer = sink.make_committer(context())
+    assert committer is not None
+    committer.commit(committables)
+    assert visible(tmp_path) == [1, 2]
+    committer.commit(committables)  # a lost answer: again
+    assert visible(tmp_path) == [1, 2]
+
+
+def test_what_is_newer_than_the_restored_checkpoint_is_removed_and_what_is_in_it_is_committed(tmp_path: Path) -> None:
+    sink = FileSink.for_parquet(str(tmp_path))
+    out = writer(sink, context())
+    out.write(batch(1))
+    pending = out.prepare_commit(1)
+    out.write(batch(2))
+    out.prepare_commit(2)  # checkpoint 2 never completes
+    out.write(batch(3))  # in progress when the process dies
+    again = context(attempt=1, restored=1)
+    committer = sink.make_committer(again)
+    assert committer is not None
+    committer.commit(pending)
+    committer.abort_unknown(pending, again)
+    assert visible(tmp_path) == [1]
+    assert hidden(tmp_path) == 0
+
+
+def test_a_committable_that_went_to_another_subtask_is_left_alone(tmp_path: Path) -> None:
+    sink = FileSink.for_parquet(str(tmp_path))
+    out = writer(sink, context(subtask=1, parallelism=2))
+    out.write(batch(7))
+    pending = out.prepare_commit(1)
+    mine = context(attempt=1, restored=1, subtask=1, parallelism=2)
+    other = context(attempt=1, restored=1, subtask=0, parallelism=2)
+    for ctx, owned in ((mine, []), (other, pending)):
+        committer = sink.make_committer(ctx)
+        assert committer is not None
+        committer.abort_unknown(owned, ctx)
+        committer.commit(owned)
+    assert visible(tmp_path) == [7]
+
+
+def test_files_of_another_job_are_left_alone(tmp_path: Path) -> None:
+    sink = FileSink.for_parquet(str(tmp_path))
+    foreign = SinkContext(0, 1, "other job", "x", "op")
+    writer(sink, foreign).write(batch(1))
+    committer = sink.make_committer(context())
+    assert committer is not None
+    committer.abort_unknown([], context())
+    assert hidden(tmp_path) == 1
+
+
+def test_a_pending_file_that_vanished_is_named_not_skipped(tmp_path: Path) -> None:
+    sink = FileSink.for_parquet(str(tmp_path))
+    out = writer(sink, context())
+    out.write(batch(1))
+    pending = out.prepare_commit(1)
+    (tmp_path / pending[0][0]).unlink()
+    committer = sink.make_committer(context())
+    assert committer is not None
+    with pytest.raises(StorageError, match="is gone"):
+        committer.commit(pending)
+
+
+def test_a_part_rolls_by_size(tmp_path: Path) -> None:
+    sink = FileSink.for_json_lines(str(tmp_path), RollingPolicy(part_bytes=1))
+    out = writer(sink, context())
+    out.write(batch(1))
+    out.write(batch(2))
+    assert len(out.prepare_commit(1)) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [(FileSink.for_text, "1\n2\n"), (FileSink.for_csv, '"n"\n1\n2\n'), (FileSink.for_json_lines, '{"n":1}\n{"n":2}\n')],
+)
+def test_line_formats(tmp_path: Path, make: Any, expected: str) -> None:
+    sink = make(str(tmp_path))
+    out = writer(sink, context())
+    out.write(batch(1, 2))
+    committer = sink.make_committer(context())
+    committer.commit(out.prepare_commit(1))
+    (only,) = tmp_path.iterdir()
+    assert only.read_text() == expected
+
+
+def test_an_output_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    with pytest.raises(InvalidJob, match="is a file"):
+        FileSink.for_text(str(tmp_path / "f")).validate()
+
+
+def test_an_unwritable_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    with pytest.raises(StorageError, match="cannot create the directory"):
+        writer(FileSink.for_text(str(tmp_path / "f" / "below")), context())
+
+
+def test_closing_without_a_checkpoint_leaves_nothing(tmp_path: Path) -> None:
+    out = writer(FileSink.for_parquet(str(tmp_path)), context())
+    out.write(batch(1))
+    out.close()
+    assert list(tmp_path.iterdir()) == []

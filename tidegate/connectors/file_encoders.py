@@ -1,0 +1,148 @@
+"""How batches become the bytes of a part file: one encoder a format, writing to an open file.
+
+``open_encoder`` gives the writer of one file; Arrow's own writers do the work where they exist.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from tidegate.model.errors import SchemaMismatch
+
+
+class FileEncoder(ABC):
+    """Writes one part file."""
+
+    @abstractmethod
+    def write(self, data: pa.RecordBatch) -> None: ...
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write what belongs at the end (a footer). The file itself is closed by the caller."""
+
+
+class EncoderFactory(ABC):
+    """Pickled with the job. ``suffix`` ends the file's name."""
+
+    suffix: str
+
+    @abstractmethod
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder: ...
+
+
+@dataclass(frozen=True)
+class TextEncoderFactory(EncoderFactory):
+    """``str(record)`` and a line end for each record; the stream has one column."""
+
+    suffix: str = ".txt"
+
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        if len(schema) != 1:
+            raise SchemaMismatch(f"a text file takes one column, the stream has {', '.join(schema.names)}")
+        return _TextEncoder(file)
+
+
+class _TextEncoder(FileEncoder):
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+
+    def write(self, data: pa.RecordBatch) -> None:
+        lines = (str(value) for value in data.column(0).to_pylist())
+        self._file.write(("\n".join(lines) + "\n").encode())
+
+    def finish(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class CsvEncoderFactory(EncoderFactory):
+    """A header line, then one line a record."""
+
+    suffix: str = ".csv"
+    header: bool = True
+    delimiter: str = ","
+
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        options = pa.csv.WriteOptions(include_header=self.header, delimiter=self.delimiter)
+        return _ArrowEncoder(pa.csv.CSVWriter(file, schema, write_options=options))
+
+
+@dataclass(frozen=True)
+class ParquetEncoderFactory(EncoderFactory):
+    """Row groups of up to a million rows. ``options`` go to ``pyarrow.parquet.ParquetWriter``."""
+
+    suffix: str = ".parquet"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        return _ParquetEncoder(pq.ParquetWriter(file, schema, **self.options))
+
+
+class _ArrowEncoder(FileEncoder):
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def write(self, data: pa.RecordBatch) -> None:
+        self._writer.write_batch(data)
+
+    def finish(self) -> None:
+        self._writer.close()
+
+
+_ROW_GROUP_ROWS = 1 << 20
+_ROW_GROUP_BYTES = 64 << 20
+
+
+class _ParquetEncoder(FileEncoder):
+    """Gathers batches, since every write to Arrow's writer makes a row group of its own."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+        self._gathered: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def write(self, data: pa.RecordBatch) -> None:
+        self._gathered.append(data)
+        self._rows += data.num_rows
+        self._bytes += data.nbytes
+        if self._rows >= _ROW_GROUP_ROWS or self._bytes >= _ROW_GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._gathered:
+            self._writer.write_table(pa.Table.from_batches(self._gathered).combine_chunks())
+        self._gathered, self._rows, self._bytes = [], 0, 0
+
+    def finish(self) -> None:
+        self._flush()
+        self._writer.close()
+
+
+@dataclass(frozen=True)
+class JsonLinesEncoderFactory(EncoderFactory):
+    """One JSON object a line; values that JSON lacks (dates, decimals) are written as their texts."""
+
+    suffix: str = ".jsonl"
+
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        return _JsonLinesEncoder(file)
+
+
+class _JsonLinesEncoder(FileEncoder):
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+
+    def write(self, data: pa.RecordBatch) -> None:
+        dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+        self._file.write(("\n".join(map(dump, data.to_pylist())) + "\n").encode())
+
+    def finish(self) -> None:
+        pass

@@ -1,0 +1,229 @@
+"""Exactly-once sink to files: a part file becomes visible under its final name only when its checkpoint is confirmed.
+
+    in progress  .part-...inprogress   hidden name, written by one attempt
+        │ prepare_commit(n): closed, fsynced; its name is the committable
+    pending      the same hidden name, listed in checkpoint n
+        │ confirm(n), or recovery to n: one rename
+    finished     part-<subtask>-<attempt's hash>-<number>.<suffix>
+
+Final names are unique to an attempt, so nothing is ever overwritten. Hidden names tell job, operator, subtask and the
+last checkpoint before the file was begun: a restored attempt removes exactly what is newer than its checkpoint.
+Follows Flink's ``FileSink`` with ``OnCheckpointRollingPolicy`` (every format rolls at a checkpoint here).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
+from tidegate.connectors.file_encoders import (
+    CsvEncoderFactory,
+    EncoderFactory,
+    FileEncoder,
+    JsonLinesEncoderFactory,
+    ParquetEncoderFactory,
+    TextEncoderFactory,
+)
+from tidegate.connectors.file_system import is_local, resolve, storage_errors, sync_directory, sync_file
+from tidegate.model.errors import InvalidJob, StorageError
+
+DEFAULT_PART_BYTES = 128 << 20
+DEFAULT_ROLLOVER_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class RollingPolicy:
+    """When a part file is closed, beside every checkpoint: by its size, or by its age."""
+
+    part_bytes: int = DEFAULT_PART_BYTES
+    rollover_ms: int = DEFAULT_ROLLOVER_MS
+
+
+class FileSink(Sink):
+    """Writes part files below one directory."""
+
+    def __init__(
+        self, path: str, encoder: EncoderFactory, rolling: RollingPolicy | None = None, prefix: str = "part"
+    ) -> None:
+        self._path = path if "://" in path else os.path.abspath(path)
+        self._encoder = encoder
+        self._rolling = rolling or RollingPolicy()
+        self._prefix = prefix
+
+    @staticmethod
+    def for_text(path: str, rolling: RollingPolicy | None = None) -> FileSink:
+        """``str(record)``, one a line."""
+        return FileSink(path, TextEncoderFactory(), rolling)
+
+    @staticmethod
+    def for_csv(path: str, header: bool = True, delimiter: str = ",", rolling: RollingPolicy | None = None) -> FileSink:
+        return FileSink(path, CsvEncoderFactory(header=header, delimiter=delimiter), rolling)
+
+    @staticmethod
+    def for_json_lines(path: str, rolling: RollingPolicy | None = None) -> FileSink:
+        return FileSink(path, JsonLinesEncoderFactory(), rolling)
+
+    @staticmethod
+    def for_parquet(path: str, rolling: RollingPolicy | None = None, **options: Any) -> FileSink:
+        """``options`` go to ``pyarrow.parquet.ParquetWriter``, such as ``compression="zstd"``."""
+        return FileSink(path, ParquetEncoderFactory(options=options), rolling)
+
+    def validate(self) -> None:
+        """Raises ``InvalidJob`` when the output path is a file."""
+        filesystem, inner = resolve(self._path)
+        if filesystem.get_file_info(inner).type == pafs.FileType.File:
+            raise InvalidJob(f"output path {self._path} is a file; give a directory")
+
+    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+        return FileWriter(self._path, self._encoder, self._rolling, self._prefix, context, input_type.arrow_schema())
+
+    def make_committer(self, context: SinkContext) -> Committer:
+        return FileCommitter(self._path)
+
+
+def _job_mark(context: SinkContext) -> str:
+    return hashlib.sha256(f"{context.job_id}/{context.operator_id}".encode()).hexdigest()[:12]
+
+
+class FileWriter(SinkWriter):
+    """One subtask's writer: at most one open part file."""
+
+    works_on = "arrow"
+
+    def __init__(
+        self,
+        path: str,
+        encoder: EncoderFactory,
+        rolling: RollingPolicy,
+        prefix: str,
+        context: SinkContext,
+        schema: pa.Schema,
+    ) -> None:
+        self._filesystem, self._root = resolve(path)
+        self._encoders = encoder
+        self._rolling = rolling
+        self._schema = schema
+        self._mark = _job_mark(context)
+        attempt = hashlib.sha256(context.attempt.encode()).hexdigest()[:8]
+        self._stem = f"{prefix}-{context.subtask_index:05d}-{attempt}"
+        self._subtask = context.subtask_index
+        self._since = context.restored_checkpoint_id or 0
+        self._number = 0
+        self._file: pa.NativeFile | None = None
+        self._part: FileEncoder | None = None
+        self._hidden = self._final = ""
+        self._opened_at = 0.0
+        self._closed: list[list[Any]] = []
+        with storage_errors("create the directory", self._root):
+            self._filesystem.create_dir(self._root, recursive=True)
+
+    def write(self, batch: Batch) -> None:
+        assert isinstance(batch, ArrowBatch)
+        if not len(batch):
+            return
+        with storage_errors("write", self._hidden or self._root):
+            if self._part is None:
+                self._open()
+            assert self._part is not None
+            assert self._file is not None
+            self._part.write(batch.data)
+            if self._file.tell() >= self._rolling.part_bytes or self._age_ms() >= self._rolling.rollover_ms:
+                self._close_part()
+
+    def _age_ms(self) -> float:
+        return (time.monotonic() - self._opened_at) * 1000
+
+    def _open(self) -> None:
+        self._final = f"{self._stem}-{self._number}{self._encoders.suffix}"
+        self._hidden = f".{self._final}.{self._mark}.{self._subtask}.{self._since}.inprogress"
+        self._number += 1
+        self._opened_at = time.monotonic()
+        self._file = self._filesystem.open_output_stream(f"{self._root}/{self._hidden}")
+        self._part = self._encoders.open(self._file, self._schema)
+
+    def _close_part(self) -> None:
+        assert self._part is not None
+        assert self._file is not None
+        self._part.finish()
+        if not self._file.closed:
+            self._file.close()
+        if is_local(self._filesystem):
+            sync_file(f"{self._root}/{self._hidden}")
+        size = self._filesystem.get_file_info(f"{self._root}/{self._hidden}").size
+        self._closed.append([self._hidden, self._final, size])
+        self._file = self._part = None
+
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+        """Committables are ``[hidden name, final name, size in bytes]``."""
+        with storage_errors("write", self._hidden or self._root):
+            if self._part is not None:
+                self._close_part()
+            if self._closed and is_local(self._filesystem):
+                sync_directory(self._root)
+        self._since = checkpoint_id
+        closed, self._closed = self._closed, []
+        return closed
+
+    def close(self) -> None:
+        if self._part is None:
+            return
+        try:
+            self._close_part()
+        finally:
+            self._part = self._file = None
+            self._filesystem.delete_file(f"{self._root}/{self._hidden}")
+
+
+class FileCommitter(Committer):
+    """Renames pending files to their final names."""
+
+    def __init__(self, path: str) -> None:
+        self._filesystem, self._root = resolve(path)
+
+    def commit(self, committables: Sequence[Any]) -> None:
+        for hidden, final, size in committables:
+            with storage_errors("commit", f"{self._root}/{final}"):
+                self._commit_one(hidden, final, size)
+        if committables and is_local(self._filesystem):
+            sync_directory(self._root)
+
+    def _commit_one(self, hidden: str, final: str, size: int) -> None:
+        source, target = f"{self._root}/{hidden}", f"{self._root}/{final}"
+        at_source, at_target = self._filesystem.get_file_info([source, target])
+        if at_target.type == pafs.FileType.File and at_target.size == size:
+            return  # committed before: the answer got lost, or a restart came in between
+        if at_source.type != pafs.FileType.File:
+            raise StorageError(f"pending file {source} of a completed checkpoint is gone; {target} cannot be committed")
+        self._filesystem.move(source, target)
+
+    def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:
+        """Remove hidden files of this job's earlier attempts that were begun at or after the restored checkpoint.
+        Older ones are in some subtask's restored committables, perhaps not in ours."""
+        newest = context.restored_checkpoint_id or 0
+        keep = {hidden for hidden, _, _ in restored}
+        mark = _job_mark(context)
+        with storage_errors("clean", self._root):
+            for info in self._filesystem.get_file_info(pafs.FileSelector(self._root, allow_not_found=True)):
+                begun = _begun(info.base_name, mark)
+                if begun is None or info.base_name in keep:
+                    continue
+                subtask, since = begun
+                if since >= newest and subtask % context.parallelism == context.subtask_index:
+                    self._filesystem.delete_file(info.path)
+
+
+def _begun(name: str, mark: str) -> tuple[int, int] | None:
+    """(subtask, last checkpoint before it) of a hidden file of this job and operator; ``None`` for other files."""
+    parts = name.split(".")
+    if len(parts) < 5 or parts[-1] != "inprogress" or parts[-4] != mark:
+        return None
+    return int(parts[-3]), int(parts[-2])

@@ -1,0 +1,166 @@
+"""Source over files and directories: text, CSV, JSON lines, Parquet.
+
+Splits are listed once, in the client: byte ranges of line formats, row groups of Parquet. The position in a split is
+``[start of the block, rows emitted of it]``; finished splits stay in the state, marked done.
+Follows Flink's ``FileSource`` (bounded), with its splits listed up front.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.common.batch import ArrowBatch
+from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
+from tidegate.connectors.fetcher import Fetcher
+from tidegate.connectors.file_formats import (
+    Block,
+    CsvFormat,
+    FileFormat,
+    FileRange,
+    JsonLinesFormat,
+    ParquetFormat,
+    TextFormat,
+    infer_csv_schema,
+    infer_json_schema,
+    parquet_schema,
+)
+from tidegate.connectors.file_system import list_files, resolve
+
+DEFAULT_RANGE_BYTES = 32 << 20
+_READ_AHEAD_BLOCKS = 4
+
+
+class FileSource(Source):
+    """Bounded source over the files at one or more paths (files, or directories read recursively).
+
+    ``range_bytes``: size of the byte ranges into which line files are split.
+    """
+
+    bounded = True
+
+    def __init__(self, paths: Sequence[str], file_format: FileFormat, range_bytes: int = DEFAULT_RANGE_BYTES) -> None:
+        self._paths = tuple(paths)
+        self._format = file_format
+        self._range_bytes = range_bytes
+
+    @staticmethod
+    def for_text(*paths: str, range_bytes: int = DEFAULT_RANGE_BYTES) -> FileSource:
+        """One string a line."""
+        return FileSource(paths, TextFormat(), range_bytes)
+
+    @staticmethod
+    def for_csv(
+        *paths: str,
+        schema: pa.Schema | None = None,
+        delimiter: str = ",",
+        header: bool = True,
+        null_values: Sequence[str] = ("", "NA", "null", "NULL"),
+        range_bytes: int = DEFAULT_RANGE_BYTES,
+    ) -> FileSource:
+        """Comma-separated values. Without ``schema`` (which ``header=False`` needs) names and types come from the first
+        file. Line ends inside quoted values are not supported. Raises ``InvalidJob``."""
+        first = schema or infer_csv_schema(_first_file(paths), delimiter)
+        nulls = tuple(null_values)
+        return FileSource(paths, CsvFormat(first, int(header), delimiter, nulls), range_bytes)
+
+    @staticmethod
+    def for_json_lines(
+        *paths: str, schema: pa.Schema | None = None, range_bytes: int = DEFAULT_RANGE_BYTES
+    ) -> FileSource:
+        """One JSON object a line. Without ``schema`` it is inferred from the first file. Raises ``InvalidJob``."""
+        return FileSource(paths, JsonLinesFormat(schema or infer_json_schema(_first_file(paths))), range_bytes)
+
+    @staticmethod
+    def for_parquet(*paths: str, schema: pa.Schema | None = None, columns: Sequence[str] | None = None) -> FileSource:
+        """Parquet files of one schema; ``columns`` reads only those. Raises ``InvalidJob``."""
+        whole = schema or parquet_schema(_first_file(paths))
+        if columns is not None:
+            whole = pa.schema([whole.field(name) for name in columns])
+        return FileSource(paths, ParquetFormat(whole))
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._format.schema
+
+    def produced_type(self) -> Any:
+        from tidegate.common.typeinfo import Types
+
+        return Types.STRING() if isinstance(self._format, TextFormat) else Types.SCHEMA(self._format.schema)
+
+    def list_splits(self, parallelism: int) -> list[Split]:
+        splits = []
+        for root in self._paths:
+            prefix = root.split("://", 1)[0] + "://" if "://" in root and not root.startswith("file:") else ""
+            for info in list_files(root):
+                for part in self._format.ranges(info, prefix + info.path, self._range_bytes):
+                    payload = [part.path, part.start, part.end, part.size_bytes]
+                    splits.append(Split(f"{part.path}@{part.start:012d}", payload))
+        return splits
+
+    def make_reader(self, context: ReaderContext) -> SourceReader:
+        return FileReader(self._format, context)
+
+
+def _first_file(paths: Sequence[str]) -> str:
+    root = paths[0]
+    path = str(list_files(root)[0].path)
+    filesystem, _ = resolve(root)
+    return root.split("://", 1)[0] + "://" + path if filesystem.type_name != "local" else path
+
+
+class FileReader(SourceReader):
+    """Reads its splits one after the other, with a thread that decodes some blocks ahead."""
+
+    def __init__(self, file_format: FileFormat, context: ReaderContext) -> None:
+        self._format = file_format
+        self._wakeup = context.wakeup
+        self._states: dict[str, SplitState] = {}
+        self._fetcher: Fetcher[tuple[str, Block | None]] | None = None
+        self._open_blocks: deque[tuple[str, Block, int]] = deque()
+
+    def open(self, states: Sequence[SplitState]) -> None:
+        self._states = {state.split.split_id: state for state in states}
+        todo = [state for state in states if not state.done]
+        self._fetcher = Fetcher(lambda: self._read(todo), _READ_AHEAD_BLOCKS, self._wakeup)
+
+    def _read(self, states: list[SplitState]) -> Iterator[tuple[str, Block | None]]:
+        for state in states:
+            start, skip = state.position if state.position is not None else (None, 0)
+            for block in self._format.blocks(FileRange(*state.split.payload), start, skip):
+                yield state.split.split_id, block
+            yield state.split.split_id, None
+
+    def poll(self) -> Polled | None:
+        assert self._fetcher is not None
+        while (taken := self._fetcher.take()) is not None:
+            split_id, block = taken
+            if block is None:
+                self._states[split_id] = SplitState(self._states[split_id].split, None, done=True)
+            elif block.data.num_rows:
+                self._open_blocks.append((split_id, block, 0))
+                return Polled(ArrowBatch(block.data), split_id)
+        return None
+
+    def advance(self, records: int) -> None:
+        split_id, block, emitted = self._open_blocks.popleft()
+        emitted += records
+        if emitted < block.data.num_rows:
+            position = [block.start, block.skip + emitted]
+            self._open_blocks.appendleft((split_id, block, emitted))
+        else:
+            position = [block.next_start, 0]
+        self._states[split_id] = SplitState(self._states[split_id].split, position)
+
+    def is_finished(self) -> bool:
+        return self._fetcher is not None and self._fetcher.ended and not self._open_blocks
+
+    def snapshot_state(self) -> list[SplitState]:
+        return list(self._states.values())
+
+    def close(self) -> None:
+        if self._fetcher is not None:
+            self._fetcher.close()
