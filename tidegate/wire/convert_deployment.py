@@ -1,0 +1,189 @@
+"""Deployments between model and wire: what a TaskManager and a subtask are told, and the counters that come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from tidegate.model.checkpoint import RestoredOperator, TaskRestore
+from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress, TaskDeployment
+from tidegate.model.graph import Partitioner
+from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, OperatorId
+from tidegate.pb import common_pb2 as pb
+from tidegate.wire.convert_errors import attempt_from_text, enum_from_text
+from tidegate.wire.convert_state import (
+    operator_handle_from_pb,
+    operator_handle_to_pb,
+    segment_from_pb,
+    segment_to_pb,
+)
+
+
+class TaskMetricsLike(Protocol):
+    """``taskmanager.runtime.ports.TaskMetrics``, which this package may not import."""
+
+    @property
+    def records_in(self) -> int: ...
+    @property
+    def records_out(self) -> int: ...
+    @property
+    def bytes_in(self) -> int: ...
+    @property
+    def bytes_out(self) -> int: ...
+    @property
+    def busy_ms(self) -> int: ...
+    @property
+    def idle_ms(self) -> int: ...
+    @property
+    def backpressured_ms(self) -> int: ...
+    @property
+    def watermark_ms(self) -> int | None: ...
+    @property
+    def late_records_dropped(self) -> int: ...
+    @property
+    def user(self) -> Mapping[str, float]: ...
+
+
+def restore_to_pb(restore: TaskRestore) -> pb.TaskRestore:
+    return pb.TaskRestore(
+        checkpoint_id=restore.checkpoint_id,
+        location=restore.location,
+        operators={
+            operator_id: pb.RestoredOperator(
+                keyed=[segment_to_pb(segment) for segment in operator.keyed],
+                operator=[operator_handle_to_pb(state) for state in operator.operator],
+                slices=[pb.RestoredOperator.Slice(first=first, end=end) for first, end in operator.slices],
+            )
+            for operator_id, operator in restore.operators.items()
+        },
+    )
+
+
+def restore_from_pb(message: pb.TaskRestore) -> TaskRestore:
+    operators = {
+        OperatorId(operator_id): RestoredOperator(
+            tuple(segment_from_pb(segment) for segment in operator.keyed),
+            tuple(operator_handle_from_pb(state) for state in operator.operator),
+            tuple((piece.first, piece.end) for piece in operator.slices),
+        )
+        for operator_id, operator in message.operators.items()
+    }
+    return TaskRestore(CheckpointId(message.checkpoint_id), message.location, operators)
+
+
+def deployment_to_pb(deployment: TaskDeployment) -> pb.TaskDeployment:
+    """One subtask attempt, as it travels to a TaskManager and on to the subtask."""
+    return pb.TaskDeployment(
+        attempt=str(deployment.attempt),
+        generation=deployment.generation,
+        allocation_id=deployment.allocation_id,
+        job_name=deployment.job_name,
+        task_name=deployment.task_name,
+        parallelism=deployment.parallelism,
+        max_parallelism=deployment.max_parallelism,
+        program=deployment.program,
+        inputs=[_input_to_pb(edge) for edge in deployment.inputs],
+        outputs=[_output_to_pb(edge) for edge in deployment.outputs],
+        restore=None if deployment.restore is None else restore_to_pb(deployment.restore),
+        configuration=dict(deployment.configuration),
+        blobs=dict(deployment.blobs),
+        is_source=deployment.is_source,
+        data_token=deployment.data_token,
+        finished_on_restore=deployment.finished_on_restore,
+    )
+
+
+def deployment_from_pb(message: pb.TaskDeployment) -> TaskDeployment:
+    return TaskDeployment(
+        attempt=attempt_from_text(message.attempt),
+        generation=Generation(message.generation),
+        allocation_id=AllocationId(message.allocation_id),
+        job_name=message.job_name,
+        task_name=message.task_name,
+        parallelism=message.parallelism,
+        max_parallelism=message.max_parallelism,
+        program=BlobKey(message.program),
+        inputs=tuple(_input_from_pb(edge) for edge in message.inputs),
+        outputs=tuple(_output_from_pb(edge) for edge in message.outputs),
+        restore=restore_from_pb(message.restore) if message.HasField("restore") else None,
+        configuration=dict(message.configuration),
+        blobs={name: BlobKey(key) for name, key in message.blobs.items()},
+        is_source=message.is_source,
+        data_token=message.data_token,
+        finished_on_restore=message.finished_on_restore,
+    )
+
+
+def producer_to_pb(producer: ProducerAddress) -> pb.ProducerAddress:
+    return pb.ProducerAddress(attempt=str(producer.attempt), address=producer.address)
+
+
+def producer_from_pb(message: pb.ProducerAddress) -> ProducerAddress:
+    return ProducerAddress(attempt_from_text(message.attempt), message.address)
+
+
+def task_metrics_to_pb(metrics: TaskMetricsLike) -> pb.TaskMetrics:
+    return pb.TaskMetrics(
+        records_in=metrics.records_in,
+        records_out=metrics.records_out,
+        bytes_in=metrics.bytes_in,
+        bytes_out=metrics.bytes_out,
+        busy_ms=metrics.busy_ms,
+        idle_ms=metrics.idle_ms,
+        backpressured_ms=metrics.backpressured_ms,
+        watermark_ms=metrics.watermark_ms,
+        late_records_dropped=metrics.late_records_dropped,
+        user=dict(metrics.user),
+    )
+
+
+def task_metrics_from_pb(message: pb.TaskMetrics) -> dict[str, Any]:
+    """Keyword arguments of ``TaskMetrics``."""
+    return {
+        "records_in": message.records_in,
+        "records_out": message.records_out,
+        "bytes_in": message.bytes_in,
+        "bytes_out": message.bytes_out,
+        "busy_ms": message.busy_ms,
+        "idle_ms": message.idle_ms,
+        "backpressured_ms": message.backpressured_ms,
+        "watermark_ms": message.watermark_ms if message.HasField("watermark_ms") else None,
+        "late_records_dropped": message.late_records_dropped,
+        "user": dict(message.user),
+    }
+
+
+def _input_to_pb(edge: InputDeployment) -> pb.InputDeployment:
+    return pb.InputDeployment(
+        edge_id=edge.edge_id,
+        input_index=edge.input_index,
+        partitioner=edge.partitioner.value,
+        producers=[str(attempt) for attempt in edge.producers],
+    )
+
+
+def _input_from_pb(message: pb.InputDeployment) -> InputDeployment:
+    producers = tuple(attempt_from_text(text) for text in message.producers)
+    return InputDeployment(
+        message.edge_id, message.input_index, enum_from_text(Partitioner, message.partitioner), producers
+    )
+
+
+def _output_to_pb(edge: OutputDeployment) -> pb.OutputDeployment:
+    return pb.OutputDeployment(
+        edge_id=edge.edge_id,
+        partitioner=edge.partitioner.value,
+        consumers=edge.consumers,
+        consumer_parallelism=edge.consumer_parallelism,
+        consumer_max_parallelism=edge.consumer_max_parallelism,
+    )
+
+
+def _output_from_pb(message: pb.OutputDeployment) -> OutputDeployment:
+    return OutputDeployment(
+        message.edge_id,
+        enum_from_text(Partitioner, message.partitioner),
+        tuple(message.consumers),
+        message.consumer_parallelism,
+        message.consumer_max_parallelism,
+    )

@@ -1,0 +1,116 @@
+"""Errors between model and wire: ``ErrorInfo`` <-> ``pb.Error``, and the gRPC status that carries an error where the
+answer has no field for one.
+
+A status carries the whole error as bytes in the trailing metadata ``tidegate-error-bin``; its code is only for tools
+that know nothing of ours. gRPC itself is not imported here: codes are the numbers of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import TypeVar, cast
+
+from google.protobuf.message import DecodeError
+
+from tidegate.model.errors import Domain, ErrorInfo, InternalError, TidegateError, Unreachable, VersionMismatch
+from tidegate.model.ids import AttemptId, parse_attempt_id
+from tidegate.pb import common_pb2 as pb
+
+ERROR_METADATA = "tidegate-error-bin"
+
+_E = TypeVar("_E", bound=Enum)
+
+_STATUS_BY_CODE = {
+    "misuse": 3,
+    "invalid-job": 3,
+    "configuration": 3,
+    "unknown-job": 5,
+    "unknown-attempt": 5,
+    "no-resource-available": 8,
+    "version-mismatch": 9,
+    "fenced": 10,
+    "unreachable": 14,
+    "corrupt-data": 15,
+}
+_STATUS_BY_DOMAIN = {"user": 3, "external": 14, "internal": 13}
+
+_UNREACHED = frozenset({1, 4, 14})
+"""CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE: the peer may never have seen the call."""
+
+
+def error_to_pb(error: ErrorInfo) -> pb.Error:
+    """An error as a message."""
+    return pb.Error(
+        code=error.code,
+        domain=error.domain,
+        message=error.message,
+        retriable=error.retriable,
+        details=error.details,
+        origin=error.origin,
+    )
+
+
+def error_from_pb(message: pb.Error) -> ErrorInfo:
+    """The inverse of ``error_to_pb``. An unknown domain is read as ``internal``."""
+    domain = message.domain if message.domain in ("user", "external", "internal") else "internal"
+    return ErrorInfo(
+        message.code, cast("Domain", domain), message.message, message.retriable, message.details, message.origin
+    )
+
+
+def optional_error_to_pb(error: ErrorInfo | None) -> pb.Error | None:
+    return None if error is None else error_to_pb(error)
+
+
+def ack_of(error: ErrorInfo | BaseException | None = None) -> pb.Ack:
+    """The usual answer: empty for success."""
+    info = ErrorInfo.of(error) if isinstance(error, BaseException) else error
+    return pb.Ack(error=optional_error_to_pb(info))
+
+
+def error_of_ack(message: pb.Ack) -> ErrorInfo | None:
+    return error_from_pb(message.error) if message.HasField("error") else None
+
+
+def status_of_error(error: ErrorInfo) -> tuple[int, str, tuple[tuple[str, bytes], ...]]:
+    """gRPC status number, its text, and the trailing metadata that carries the error."""
+    number = _STATUS_BY_CODE.get(error.code, _STATUS_BY_DOMAIN[error.domain])
+    return number, error.message, ((ERROR_METADATA, error_to_pb(error).SerializeToString()),)
+
+
+def error_of_status(
+    number: int, text: str, metadata: Iterable[tuple[str, str | bytes]] | None, peer: str = ""
+) -> TidegateError:
+    """The error behind a gRPC status: ours when it carries one, else ``Unreachable`` for a call that did not get
+    through and ``InternalError`` for every other."""
+    for key, value in metadata or ():
+        if key == ERROR_METADATA and isinstance(value, bytes):
+            try:
+                return error_from_pb(pb.Error.FromString(value)).to_exception()
+            except DecodeError:
+                break
+    place = f" {peer}" if peer else ""
+    if number in _UNREACHED:
+        return Unreachable(f"cannot reach{place}: {text or 'no answer'}")
+    if number == 12:
+        return VersionMismatch(f"the peer{place} does not know this call; is it another version of tidegate?")
+    return InternalError(f"call to{place or ' a peer'} failed: {text}")
+
+
+def enum_from_text(kind: type[_E], text: str) -> _E:
+    """A member of a model enumeration by its value. Raises ``VersionMismatch`` when there is none."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise VersionMismatch(
+            f"a message says {kind.__name__} {text!r}, which is unknown here; are both sides the same version of tidegate?"
+        ) from None
+
+
+def attempt_from_text(text: str) -> AttemptId:
+    """An attempt id as it came. Raises ``InternalError`` for another form."""
+    try:
+        return parse_attempt_id(text)
+    except ValueError as error:
+        raise InternalError(f"malformed message: {error}") from None
