@@ -1,0 +1,261 @@
+"""The subtask's part of a checkpoint, from the barrier to the acknowledgement, and what comes back later.
+
+    (not seen) ── requested ──▶ RUNNING ── written ──▶ COMPLETED (acknowledged)
+        │                          ├────── failed ───▶ DISCARDED (declined)
+        └ aborted: remembered      └────── aborted ──▶ DISCARDED (silent)
+
+Laws. An id at or below the last one seen is ignored. The barrier is sent first, then the state is frozen. Exactly one of
+acknowledge and decline leaves for one id, and none after it was aborted here or the subtask stopped. A checkpoint that was
+aborted before it started is passed on as a cancel barrier and never acknowledged. Confirm n stands for everything up to n;
+ids at or below the last confirmed are skipped; an abort tells of a completed checkpoint whose confirm was missed.
+
+Follows Flink's ``SubtaskCheckpointCoordinatorImpl.java`` and ``AsyncCheckpointRunnable.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import CheckpointMetrics, DeclineReason, SubtaskSnapshot
+from tidegate.model.errors import ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRequested:
+    """By a trigger (source) or by the barriers of all channels."""
+
+    barrier: Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentAborted:
+    checkpoint_id: int
+    reason: DeclineReason | None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWritten:
+    checkpoint_id: int
+    snapshot: SubtaskSnapshot
+    metrics: CheckpointMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFailed:
+    """The asynchronous part failed. (An error of the synchronous part fails the attempt.)"""
+
+    checkpoint_id: int
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmReceived:
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbortReceived:
+    checkpoint_id: int
+    latest_completed_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskStopped:
+    """Canceled, failed or cut off: nothing leaves from now on."""
+
+
+SnapshotEvent = (
+    SnapshotRequested
+    | AlignmentAborted
+    | SnapshotWritten
+    | SnapshotFailed
+    | ConfirmReceived
+    | AbortReceived
+    | SubtaskStopped
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareSnapshot:
+    """Operators flush what must come before the barrier."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastBarrier:
+    barrier: Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeState:
+    """Freeze the operators' state, then write it in the background: ``SnapshotWritten`` or ``SnapshotFailed`` follows."""
+
+    barrier: Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastCancelBarrier:
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    checkpoint_id: int
+    snapshot: SubtaskSnapshot
+    metrics: CheckpointMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    checkpoint_id: int
+    reason: DeclineReason
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelWrite:
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyComplete:
+    """Operators commit everything up to ``checkpoint_id``."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyAborted:
+    checkpoint_id: int
+
+
+SnapshotCommand = (
+    PrepareSnapshot
+    | BroadcastBarrier
+    | FreezeState
+    | BroadcastCancelBarrier
+    | Acknowledge
+    | Decline
+    | CancelWrite
+    | NotifyComplete
+    | NotifyAborted
+)
+
+
+class WriteState(Enum):
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    DISCARDED = "DISCARDED"
+
+
+class SnapshotCoordinator:
+    """``restored_id``: the checkpoint this attempt was restored from (0: none); it counts as seen and confirmed."""
+
+    def __init__(self, *, restored_id: int = 0, max_concurrent: int = 1) -> None:
+        self._last_id = restored_id
+        self._last_confirmed = restored_id
+        self._max_concurrent = max(1, max_concurrent)
+        self._aborted: set[int] = set()
+        self._highest_aborted = 0
+        self._writes: dict[int, WriteState] = {}
+        self._stopped = False
+
+    @property
+    def last_id(self) -> int:
+        return self._last_id
+
+    @property
+    def writing(self) -> tuple[int, ...]:
+        """Checkpoints whose asynchronous part runs."""
+        return tuple(n for n, state in self._writes.items() if state is WriteState.RUNNING)
+
+    def on(self, event: SnapshotEvent, now_ms: float) -> Sequence[SnapshotCommand]:
+        if self._stopped:
+            return []
+        match event:
+            case SnapshotRequested(barrier):
+                return self._on_requested(barrier)
+            case AlignmentAborted(checkpoint_id, reason):
+                return self._on_alignment_aborted(checkpoint_id, reason)
+            case SnapshotWritten(checkpoint_id, snapshot, metrics):
+                if not self._settle(checkpoint_id, WriteState.COMPLETED):
+                    return []
+                return [Acknowledge(checkpoint_id, snapshot, metrics)]
+            case SnapshotFailed(checkpoint_id, error):
+                if not self._settle(checkpoint_id, WriteState.DISCARDED):
+                    return []
+                return [Decline(checkpoint_id, DeclineReason.ASYNC_EXCEPTION, error)]
+            case ConfirmReceived(checkpoint_id):
+                return self._on_confirm(checkpoint_id)
+            case AbortReceived(checkpoint_id, latest_completed_id):
+                return self._on_abort(checkpoint_id, latest_completed_id)
+            case SubtaskStopped():
+                self._stopped = True
+                cancels: list[SnapshotCommand] = [CancelWrite(n) for n in self.writing]
+                self._writes.clear()
+                return cancels
+            case _:
+                assert_never(event)
+
+    def _on_requested(self, barrier: Barrier) -> list[SnapshotCommand]:
+        checkpoint_id = barrier.checkpoint_id
+        if checkpoint_id <= self._last_id:
+            return []
+        self._last_id = checkpoint_id
+        if self._was_aborted(checkpoint_id):
+            return [BroadcastCancelBarrier(checkpoint_id)]
+        self._writes[checkpoint_id] = WriteState.RUNNING
+        return [PrepareSnapshot(checkpoint_id), BroadcastBarrier(barrier), FreezeState(barrier)]
+
+    def _on_alignment_aborted(self, checkpoint_id: int, reason: DeclineReason | None) -> list[SnapshotCommand]:
+        if checkpoint_id <= self._last_id:
+            return []
+        self._last_id = checkpoint_id
+        known = self._was_aborted(checkpoint_id)
+        cancel = BroadcastCancelBarrier(checkpoint_id)
+        return [cancel] if reason is None or known else [Decline(checkpoint_id, reason), cancel]
+
+    def _on_confirm(self, checkpoint_id: int) -> list[SnapshotCommand]:
+        if checkpoint_id <= self._last_confirmed:
+            return []
+        self._last_confirmed = checkpoint_id
+        for settled in [n for n, state in self._writes.items() if n <= checkpoint_id and state is not WriteState.RUNNING]:
+            del self._writes[settled]
+        return [NotifyComplete(checkpoint_id)]
+
+    def _on_abort(self, checkpoint_id: int, latest_completed_id: int | None) -> list[SnapshotCommand]:
+        commands: list[SnapshotCommand] = []
+        if latest_completed_id is not None:
+            commands += self._on_confirm(latest_completed_id)
+        if checkpoint_id <= self._last_confirmed:
+            return commands  # it completed: an abort that comes after that is late or false
+        if checkpoint_id > self._last_id:
+            self._remember_aborted(checkpoint_id)
+        elif self._settle(checkpoint_id, WriteState.DISCARDED):
+            commands.append(CancelWrite(checkpoint_id))
+        return [*commands, NotifyAborted(checkpoint_id)]
+
+    def _settle(self, checkpoint_id: int, outcome: WriteState) -> bool:
+        """Whether this was the one transition out of RUNNING."""
+        if self._writes.get(checkpoint_id) is not WriteState.RUNNING:
+            return False
+        self._writes[checkpoint_id] = outcome
+        return True
+
+    def _remember_aborted(self, checkpoint_id: int) -> None:
+        self._aborted.add(checkpoint_id)
+        self._highest_aborted = max(self._highest_aborted, checkpoint_id)
+        while len(self._aborted) > self._max_concurrent:
+            self._aborted.discard(min(self._aborted))
+
+    def _was_aborted(self, checkpoint_id: int) -> bool:
+        """Ids so far below the highest aborted one that they are no longer remembered count as aborted too."""
+        if checkpoint_id in self._aborted:
+            self._aborted.discard(checkpoint_id)
+            return True
+        return checkpoint_id + self._max_concurrent < self._highest_aborted

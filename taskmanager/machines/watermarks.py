@@ -1,0 +1,143 @@
+"""The watermark valve: many channels in, one watermark and one status out.
+
+Laws. The output watermark never goes back; it is the minimum over the channels that are active, not at their end, and
+have caught up with the output ("aligned"). A channel that becomes active again behind the output holds nothing back until
+it has caught up. When all channels that are not at their end are idle, the output advances to the largest watermark among
+them and turns idle. A channel at its end (with drain) is out of the minimum; when all are, the output is at the end of time.
+
+Follows Flink's ``StatusWatermarkValve.java``, but that a channel at its end never counts as active: Flink would run to the
+end of time while the only other channel is idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+NO_WATERMARK = -(2**63)
+END_OF_TIME = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkArrived:
+    channel: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatusArrived:
+    channel: int
+    idle: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DataEnded:
+    """End of data on a channel. Without ``drain`` (a job that is suspended) event time stays where it is."""
+
+    channel: int
+    drain: bool
+
+
+ValveEvent = WatermarkArrived | StatusArrived | DataEnded
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceWatermark:
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStatus:
+    idle: bool
+
+
+ValveCommand = AdvanceWatermark | ChangeStatus
+
+
+@dataclass(slots=True)
+class _Channel:
+    watermark: int = NO_WATERMARK
+    idle: bool = False
+    aligned: bool = True
+    ended: bool = False
+
+
+class WatermarkValve:
+    """One for all channels of a subtask: with several inputs the minimum of the minima is the same number."""
+
+    def __init__(self, channels: int) -> None:
+        self._channels = [_Channel() for _ in range(channels)]
+        self._output = NO_WATERMARK
+        self._idle = False
+
+    @property
+    def watermark(self) -> int:
+        return self._output
+
+    def on(self, event: ValveEvent, now_ms: float) -> Sequence[ValveCommand]:
+        channel = self._channels[event.channel]
+        if channel.ended:
+            return []
+        match event:
+            case WatermarkArrived():
+                return self._on_watermark(channel, event.timestamp_ms)
+            case StatusArrived():
+                if event.idle == channel.idle:
+                    return []
+                return self._on_idle(channel) if event.idle else self._on_active(channel)
+            case DataEnded():
+                if not event.drain:
+                    return []
+                channel.ended, channel.aligned = True, False
+                return self._on_ended(channel)
+            case _:
+                assert_never(event)
+
+    def _on_watermark(self, channel: _Channel, timestamp_ms: int) -> list[ValveCommand]:
+        if channel.idle or timestamp_ms <= channel.watermark:
+            return []
+        channel.watermark = timestamp_ms
+        if not channel.aligned and timestamp_ms >= self._output:
+            channel.aligned = True
+        return self._advance()
+
+    def _on_idle(self, channel: _Channel) -> list[ValveCommand]:
+        channel.idle, channel.aligned = True, False
+        return self._one_less(channel)
+
+    def _on_active(self, channel: _Channel) -> list[ValveCommand]:
+        channel.idle = False
+        channel.aligned = channel.watermark >= self._output
+        return self._status(False)
+
+    def _on_ended(self, channel: _Channel) -> list[ValveCommand]:
+        if all(other.ended for other in self._channels):
+            return [*self._status(False), *self._to(END_OF_TIME)]
+        return self._one_less(channel)
+
+    def _one_less(self, channel: _Channel) -> list[ValveCommand]:
+        """``channel`` no longer takes part in the minimum."""
+        left = [other for other in self._channels if not other.ended]
+        if any(not other.idle for other in left):
+            return self._advance()
+        largest = max(other.watermark for other in left)
+        # the largest counts only if the one that went idle was what held the output back, as in Flink
+        commands = self._to(largest) if channel.ended or channel.watermark == self._output else []
+        return [*commands, *self._status(True)]
+
+    def _advance(self) -> list[ValveCommand]:
+        lows = [channel.watermark for channel in self._channels if channel.aligned]
+        return self._to(min(lows)) if lows else []
+
+    def _to(self, timestamp_ms: int) -> list[ValveCommand]:
+        if timestamp_ms <= self._output:
+            return []
+        self._output = timestamp_ms
+        return [AdvanceWatermark(timestamp_ms)]
+
+    def _status(self, idle: bool) -> list[ValveCommand]:
+        if idle == self._idle:
+            return []
+        self._idle = idle
+        return [ChangeStatus(idle)]
