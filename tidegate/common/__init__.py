@@ -2,3 +2,46 @@
 
 Module paths and names are PyFlink's, so that a job moves here by changing its import lines.
 """
+
+from __future__ import annotations
+
+from tidegate.common.completable_future import CompletableFuture
+from tidegate.common.configuration import Configuration
+from tidegate.common.execution_config import ExecutionConfig
+from tidegate.common.job_client import JobClient
+from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.common.job_id import JobID
+from tidegate.common.job_status import JobStatus
+from tidegate.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from tidegate.common.row import Row, RowKind
+from tidegate.common.serialization import Encoder, SimpleStringSchema
+from tidegate.common.time import Duration, Instant, Time
+from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+
+__all__ = [
+    "CompletableFuture",
+    "Configuration",
+    "Duration",
+    "Encoder",
+    "ExecutionConfig",
+    "Instant",
+    "JobClient",
+    "JobExecutionResult",
+    "JobID",
+    "JobStatus",
+    "RestartStrategies",
+    "RestartStrategyConfiguration",
+    "Row",
+    "RowKind",
+    "SimpleStringSchema",
+    "Time",
+    "TimestampAssigner",
+    "TypeInformation",
+    "Types",
+    "WatermarkStrategy",
+]
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(f"tidegate.common.{name} is not available in tidegate" if name[:1] != "_" else name)

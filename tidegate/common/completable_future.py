@@ -1,0 +1,44 @@
+"""`CompletableFuture`: a result that comes later (PyFlink: ``pyflink.common.completable_future``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any
+
+__all__ = ["CompletableFuture"]
+
+
+class CompletableFuture:
+    """Runs a blocking call in a thread of its own; the thread does not keep the process alive."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._future: Future[Any] = Future()
+        Thread(target=self._run, args=(work,), name="tidegate-client-call", daemon=True).start()
+
+    def _run(self, work: Callable[[], Any]) -> None:
+        if not self._future.set_running_or_notify_cancel():
+            return
+        try:
+            self._future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  (handed to whoever asks for the result)
+            self._future.set_exception(error)
+
+    def cancel(self) -> bool:
+        """Stops waiting where that is still possible; what was asked for may happen all the same."""
+        return self._future.cancel()
+
+    def cancelled(self) -> bool:
+        return self._future.cancelled()
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def result(self) -> Any:
+        """Waits. Raises what the call raised."""
+        return self._future.result()
+
+    def exception(self) -> BaseException | None:
+        """Waits. ``None`` when the call succeeded."""
+        return self._future.exception()

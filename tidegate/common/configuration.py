@@ -1,0 +1,104 @@
+"""`Configuration`: the options of a job as the program sets them (PyFlink: ``pyflink.common.configuration``).
+
+A mutable map of texts by Flink's keys. It is checked as a whole when the job is executed (``tidegate.model.configuration``),
+so that all problems are told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import yaml
+
+from tidegate.model.errors import ConfigurationError
+
+__all__ = ["Configuration"]
+
+_TRUE, _FALSE = "true", "false"
+
+
+class Configuration:
+    """Every setter returns the configuration itself."""
+
+    def __init__(self, other: Configuration | Mapping[str, str] | None = None) -> None:
+        self._texts: dict[str, str] = {}
+        if other is not None:
+            self._texts.update(other.to_dict() if isinstance(other, Configuration) else other)
+
+    def get_string(self, key: str, default_value: str) -> str:
+        return self._texts.get(key, default_value)
+
+    def set_string(self, key: str, value: str) -> Configuration:
+        if not isinstance(value, str):
+            raise ConfigurationError(f"{key}: set_string needs a str, not {type(value).__name__} {value!r}")
+        self._texts[key] = value
+        return self
+
+    def get_integer(self, key: str, default_value: int) -> int:
+        text = self._texts.get(key)
+        try:
+            return default_value if text is None else int(text)
+        except ValueError:
+            raise ConfigurationError(f"{key}: {text!r} is not a whole number") from None
+
+    def set_integer(self, key: str, value: int) -> Configuration:
+        return self.set_string(key, str(int(value)))
+
+    def get_boolean(self, key: str, default_value: bool) -> bool:
+        text = self._texts.get(key)
+        if text is not None and text.lower() not in (_TRUE, _FALSE):
+            raise ConfigurationError(f"{key}: {text!r} is neither true nor false")
+        return default_value if text is None else text.lower() == _TRUE
+
+    def set_boolean(self, key: str, value: bool) -> Configuration:
+        return self.set_string(key, _TRUE if value else _FALSE)
+
+    def get_float(self, key: str, default_value: float) -> float:
+        text = self._texts.get(key)
+        try:
+            return default_value if text is None else float(text)
+        except ValueError:
+            raise ConfigurationError(f"{key}: {text!r} is not a number") from None
+
+    def set_float(self, key: str, value: float) -> Configuration:
+        return self.set_string(key, str(float(value)))
+
+    def key_set(self) -> set[str]:
+        return set(self._texts)
+
+    def contains_key(self, key: str) -> bool:
+        return key in self._texts
+
+    def remove_config(self, key: str) -> bool:
+        """Whether there was anything to remove."""
+        return self._texts.pop(key, None) is not None
+
+    def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
+        """Everything of ``other``, its keys behind ``prefix``."""
+        self._texts.update({(prefix or "") + key: text for key, text in other._texts.items()})
+        return self
+
+    def add_all_to_dict(self, target_dict: dict[str, str]) -> None:
+        target_dict.update(self._texts)
+
+    def to_dict(self) -> dict[str, str]:
+        return dict(self._texts)
+
+    @staticmethod
+    def parse_list_value(value: str) -> list[str]:
+        """A list option: ``a;b`` or a YAML list."""
+        if not value:
+            return []
+        parsed = yaml.safe_load(value) if value.lstrip().startswith(("[", "-")) else value
+        return [str(part) for part in parsed] if isinstance(parsed, list) else value.split(";")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and self._texts == other._texts
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self._texts.items())))
+
+    def __str__(self) -> str:
+        return str(self._texts)
+
+    __repr__ = __str__

@@ -1,0 +1,51 @@
+"""`JobClient`: a job that runs, seen from the program that submitted it (PyFlink: ``pyflink.common.job_client``).
+
+The executor that runs the job implements ``JobControl``, whose methods block; the client runs them in threads.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tidegate.common.completable_future import CompletableFuture
+from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.common.job_id import JobID
+from tidegate.common.job_status import JobStatus
+from tidegate.model.ids import JobId
+from tidegate.model.states import JobState
+
+__all__ = ["JobClient", "JobControl"]
+
+
+class JobControl(Protocol):
+    """One submitted job. Every method may block, and is called from any thread."""
+
+    @property
+    def job_id(self) -> JobId: ...
+
+    def state(self) -> JobState: ...
+
+    def cancel(self) -> None:
+        """Returns when the cluster has accepted the wish."""
+
+    def wait(self) -> JobExecutionResult:
+        """Until the job is over. Raises the job's error when it did not finish."""
+
+
+class JobClient:
+    def __init__(self, control: JobControl) -> None:
+        self._control = control
+
+    def get_job_id(self) -> JobID:
+        return JobID(self._control.job_id)
+
+    def get_job_status(self) -> CompletableFuture:
+        """Of a ``JobStatus``."""
+        return CompletableFuture(lambda: JobStatus.of(self._control.state()))
+
+    def cancel(self) -> CompletableFuture:
+        return CompletableFuture(self._control.cancel)
+
+    def get_job_execution_result(self) -> CompletableFuture:
+        """Of a ``JobExecutionResult``; raises the job's error when it did not finish."""
+        return CompletableFuture(self._control.wait)

@@ -1,0 +1,28 @@
+"""`JobExecutionResult`: what ``execute`` returns (PyFlink: ``pyflink.common.job_execution_result``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.common.job_id import JobID
+from tidegate.model.ids import JobId
+
+__all__ = ["JobExecutionResult"]
+
+
+@dataclass(frozen=True)
+class JobExecutionResult:
+    """A job that came to its end."""
+
+    job_id: JobId
+    net_runtime_ms: int
+
+    def get_job_id(self) -> JobID:
+        return JobID(self.job_id)
+
+    def get_net_runtime(self) -> int:
+        """Milliseconds from the submission to the end."""
+        return self.net_runtime_ms
+
+    def __str__(self) -> str:
+        return f"Job {self.job_id} has finished. Job runtime: {self.net_runtime_ms} ms"

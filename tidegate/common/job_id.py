@@ -1,0 +1,19 @@
+"""`JobID` (PyFlink: ``pyflink.common.job_id``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.model.ids import JobId
+
+__all__ = ["JobID"]
+
+
+@dataclass(frozen=True)
+class JobID:
+    """32 hex digits; ``str`` gives them."""
+
+    value: JobId
+
+    def __str__(self) -> str:
+        return self.value

@@ -1,0 +1,372 @@
+"""`DataStream` and `DataStreamSink`: a stream of records, and its end (PyFlink: ``pyflink.datastream.data_stream``).
+
+A stream stands for the last transformation of a program in the making; its methods add transformations. Functions of one
+record work on every stream. The columnar methods (``select``, ``filter`` with an expression, ``map_batches``, ``key_by`` with
+column names) need a stream with columns: one with an Arrow schema, or a record stream of a type that names its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from tidegate.common.execution_config import ExecutionConfig, check_max_parallelism, check_parallelism
+from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TypeInformation, Types
+from tidegate.common.watermark_strategy import WatermarkStrategy, check_timestamp_type
+from tidegate.connectors.base import Sink
+from tidegate.connectors.print_sink import PrintSink
+from tidegate.datastream import record_functions as adapters
+from tidegate.datastream.expressions import Expression, col, lit
+from tidegate.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
+from tidegate.datastream.output_tag import OutputTag
+from tidegate.datastream.slot_sharing_group import SlotSharingGroup
+from tidegate.datastream.transformation import (
+    ChainingStrategy,
+    OperatorTransformation,
+    PartitionTransformation,
+    SideOutputTransformation,
+    Transformation,
+    UnionTransformation,
+)
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.model.graph import Partitioner
+from tidegate.model.program import KeySpec, OperatorKind
+
+if TYPE_CHECKING:
+    from tidegate.datastream.connected_streams import ConnectedStreams
+    from tidegate.datastream.keyed_stream import KeyedStream
+    from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+__all__ = ["DataStream", "DataStreamSink"]
+
+TypeHint = TypeInformation | Sequence[TypeInformation] | None
+"""What ``output_type`` takes; a list of types is a row of them; ``None`` means pickled objects."""
+
+Self = TypeVar("Self", bound="OperatorHandle")
+
+
+class OperatorHandle:
+    """The settings of one operator: name, uid, parallelism, chaining, slot sharing."""
+
+    def __init__(self, env: StreamExecutionEnvironment, transformation: Transformation) -> None:
+        self._env = env
+        self._transformation = transformation
+
+    def _operator(self, setting: str) -> OperatorTransformation:
+        if not isinstance(self._transformation, OperatorTransformation):
+            raise InvalidJob(f"{setting} sets something of an operator, but this stream is {_described(self._transformation)}")
+        return self._transformation
+
+    def name(self: Self, name: str) -> Self:
+        self._operator("name()").name = name
+        return self
+
+    def get_name(self) -> str:
+        return self._operator("get_name()").name
+
+    def uid(self: Self, uid: str) -> Self:
+        """Identifies the operator's state across versions of the program. Must be unique in the job."""
+        if not uid:
+            raise InvalidJob(f"operator {self.get_name()!r}: a uid must not be empty")
+        self._operator("uid()").uid = uid
+        return self
+
+    def set_parallelism(self: Self, parallelism: int) -> Self:
+        operator = self._operator("set_parallelism()")
+        if check_parallelism(parallelism) > 1 and operator.is_non_parallel:
+            raise InvalidJob(f"operator {operator.name!r} cannot be parallel: its parallelism must be 1")
+        operator.parallelism = parallelism
+        return self
+
+    def set_max_parallelism(self: Self, max_parallelism: int) -> Self:
+        self._operator("set_max_parallelism()").max_parallelism = check_max_parallelism(max_parallelism)
+        return self
+
+    def set_description(self: Self, description: str) -> Self:
+        self._operator("set_description()").description = description
+        return self
+
+    def disable_chaining(self: Self) -> Self:
+        """The operator runs alone in its task."""
+        self._operator("disable_chaining()").chaining = ChainingStrategy.NEVER
+        return self
+
+    def slot_sharing_group(self: Self, slot_sharing_group: str | SlotSharingGroup) -> Self:
+        """Operators of one group may share a slot. The default is the group of the inputs, if they agree."""
+        name = slot_sharing_group if isinstance(slot_sharing_group, str) else slot_sharing_group.get_name()
+        if not name:
+            raise InvalidJob("the name of a slot sharing group must not be empty")
+        self._operator("slot_sharing_group()").slot_sharing_group = name
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Only reached for names that are not there."""
+        raise AttributeError(name if name.startswith("_") else f"{type(self).__name__}.{name} is not available in tidegate")
+
+
+class DataStreamSink(OperatorHandle):
+    """The end of a stream."""
+
+
+class DataStream(OperatorHandle):
+    def get_type(self) -> TypeInformation:
+        assert self._transformation.output_type is not None
+        return self._transformation.output_type
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        return self._env
+
+    def get_execution_config(self) -> ExecutionConfig:
+        return self._env.get_config()
+
+    # --- functions of one record -----------------------------------------------------------------
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeHint = None) -> DataStream:
+        """One record out for each record in."""
+        adapters.check_function(func, MapFunction, "map")
+        return self._transform("map", "Map", {"func": func}, type_of(output_type))
+
+    def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeHint = None) -> DataStream:
+        """Any number of records out for each record in."""
+        adapters.check_function(func, FlatMapFunction, "flat_map")
+        return self._transform("flat_map", "FlatMap", {"func": func}, type_of(output_type))
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction | Expression) -> DataStream:
+        """Keeps the records for which the function, or the column expression, is true."""
+        if isinstance(func, Expression):
+            field = func.output_field(self._columns("filter"))
+            if not pa.types.is_boolean(field.type):
+                raise SchemaMismatch(f"filter needs a boolean expression, {func!r} is of type {field.type}")
+            return self._transform("filter_columns", "Filter", {"predicate": func}, self.get_type())
+        adapters.check_function(func, FilterFunction, "filter")
+        return self._transform("filter", "Filter", {"func": func}, self.get_type())
+
+    def process(self, func: ProcessFunction, output_type: TypeHint = None) -> DataStream:
+        if not isinstance(func, ProcessFunction):
+            raise InvalidJob(f"process needs a ProcessFunction, not {func!r} (a KeyedProcessFunction goes behind key_by)")
+        return self._transform("process", "PROCESS", {"func": func}, type_of(output_type))
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Some fields of a tuple stream, in the order given."""
+        names, types = self._fields("project")
+        if any(not 0 <= index < len(names) for index in field_indexes) or not field_indexes:
+            raise InvalidJob(f"project{field_indexes}: the stream has the fields 0 to {len(names) - 1}")
+        output_type = Types.TUPLE([types[index] for index in field_indexes])
+        return self._transform("map", "Projection", {"func": adapters.Projection(field_indexes)}, output_type)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        strategy = self._bound_strategy(watermark_strategy)
+        return self._transform("timestamps_watermarks", "Timestamps/Watermarks", {"strategy": strategy}, self.get_type())
+
+    # --- columns ---------------------------------------------------------------------------------
+
+    def select(self, *columns: str | Expression, **named: Expression | Any) -> DataStream:
+        """Columns by name or expression: ``select("a", (col("b") + 1).alias("c"), d=col("e"))``."""
+        schema = self._columns("select")
+        chosen = [col(column) if isinstance(column, str) else column for column in columns]
+        chosen += [lit(expression).alias(name) for name, expression in named.items()]
+        if not chosen:
+            raise InvalidJob("select needs at least one column")
+        fields = [expression.output_field(schema) for expression in chosen]
+        pairs = [(field.name, expression) for field, expression in zip(fields, chosen, strict=True)]
+        return self._transform("select", "Select", {"columns": pairs}, ArrowTypeInfo(pa.schema(fields)))
+
+    def map_batches(
+        self, func: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema | TypeInformation
+    ) -> DataStream:
+        """``func`` turns each Arrow record batch into one with the columns of ``schema``. How the stream is cut into
+        batches may differ from run to run."""
+        if not callable(func):
+            raise InvalidJob(f"map_batches needs a function of a record batch, not {func!r}")
+        self._columns("map_batches")
+        output_type = schema if isinstance(schema, TypeInformation) else ArrowTypeInfo(schema)
+        return self._transform("map_batches", "MapBatches", {"func": func}, output_type)
+
+    # --- partitioning ----------------------------------------------------------------------------
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector | str, *more: Any, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
+        """Records of one key go to one subtask. ``key_by(selector, key_type)`` as in PyFlink, or ``key_by("column", ...)``."""
+        from tidegate.datastream.keyed_stream import KeyedStream
+
+        if isinstance(key_selector, str):
+            return KeyedStream(self, self._column_key([key_selector, *more]))
+        if not callable(getattr(key_selector, "get_key", key_selector)):
+            raise InvalidJob(f"key_by needs a KeySelector, a function or column names, not {key_selector!r}")
+        if more:
+            key_type, *more_left = more
+            if more_left or not (key_type is None or isinstance(key_type, TypeInformation)):
+                raise InvalidJob("key_by takes a selector and a TypeInformation, or column names")
+        return KeyedStream(self, KeySpec(selector=adapters.key_function(key_selector), key_type=key_type))
+
+    def rebalance(self) -> DataStream:
+        """Records are dealt to all subtasks in turn."""
+        return self._partitioned(Partitioner.REBALANCE)
+
+    def shuffle(self) -> DataStream:
+        """Records are dealt evenly; here that is ``rebalance``, which is repeatable where a random choice is not."""
+        return self._partitioned(Partitioner.REBALANCE)
+
+    def rescale(self) -> DataStream:
+        """Records are dealt in turn to the few subtasks that belong to this one."""
+        return self._partitioned(Partitioner.RESCALE)
+
+    def forward(self) -> DataStream:
+        """Records stay with the subtask of the same index; both operators need the same parallelism."""
+        return self._partitioned(Partitioner.FORWARD)
+
+    def broadcast(self) -> DataStream:
+        """Every record goes to every subtask."""
+        return self._partitioned(Partitioner.BROADCAST)
+
+    def global_(self) -> DataStream:
+        """Every record goes to subtask 0."""
+        return self._partitioned(Partitioner.GLOBAL)
+
+    # --- several streams -------------------------------------------------------------------------
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """All records of streams of one type."""
+        members = [self, *streams]
+        for stream in streams:
+            if stream.get_type() != self.get_type():
+                raise InvalidJob(f"union needs streams of one type: {self.get_type()!r} and {stream.get_type()!r} differ")
+        inputs = tuple(stream._values_transformation() for stream in members)
+        made = UnionTransformation(self._env.next_transformation_id(), self.get_type(), inputs=inputs)
+        return DataStream(self._env, made)
+
+    def connect(self, ds: DataStream) -> ConnectedStreams:
+        """Two streams for one operator with two inputs."""
+        from tidegate.datastream.connected_streams import ConnectedStreams
+
+        return ConnectedStreams(self, ds)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """What the operator emitted with this tag."""
+        self._operator("get_side_output()")
+        made = SideOutputTransformation(
+            self._env.next_transformation_id(), output_tag.type_info, input=self._transformation, tag=output_tag
+        )
+        return DataStream(self._env, made)
+
+    # --- sinks -----------------------------------------------------------------------------------
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        if not isinstance(sink, Sink):
+            raise InvalidJob(f"sink_to needs one of tidegate's sinks (tidegate.connectors), not {sink!r}")
+        made = self._env.add_operator("sink", "Sink", {"sink": sink}, None, (self._values_transformation(),))
+        return DataStreamSink(self._env, made)
+
+    def add_sink(self, sink_func: Sink) -> DataStreamSink:
+        return self.sink_to(sink_func)
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Each record as a line on the standard output of its subtask."""
+        return self.sink_to(PrintSink(sink_identifier or "")).name("Print to Std. Out")
+
+    # --- settings of this operator that a sink does not have --------------------------------------
+
+    def start_new_chain(self) -> DataStream:
+        """The operator begins a new chain."""
+        self._operator("start_new_chain()").chaining = ChainingStrategy.HEAD
+        return self
+
+    def force_non_parallel(self) -> DataStream:
+        """Parallelism 1, whatever the environment says."""
+        operator = self._operator("force_non_parallel()")
+        operator.parallelism, operator.is_non_parallel = 1, True
+        return self
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _values_transformation(self) -> Transformation:
+        """What a further operator that does not care for keys reads."""
+        return self._transformation
+
+    def _transform(
+        self, kind: OperatorKind, name: str, options: dict[str, Any], output_type: TypeInformation
+    ) -> DataStream:
+        inputs = (self._values_transformation(),)
+        return DataStream(self._env, self._env.add_operator(kind, name, options, output_type, inputs))
+
+    def _partitioned(self, partitioner: Partitioner) -> DataStream:
+        made = PartitionTransformation(
+            self._env.next_transformation_id(),
+            self.get_type(),
+            input=self._values_transformation(),
+            partitioner=partitioner,
+        )
+        return DataStream(self._env, made)
+
+    def _columns(self, method: str) -> pa.Schema:
+        """The columns that a columnar method works on."""
+        if self.get_type() == Types.PICKLED_BYTE_ARRAY():
+            raise InvalidJob(
+                f"{method} works on columns, but the records of this stream are objects of unknown type: "
+                "give the operator before it an output_type, such as Types.ROW_NAMED([...], [...])"
+            )
+        return self.get_type().arrow_schema()
+
+    def _column_key(self, names: Sequence[Any]) -> KeySpec:
+        schema = self._columns("key_by")
+        for name in names:
+            if not isinstance(name, str):
+                raise InvalidJob(f"key_by takes a selector and a TypeInformation, or column names; {name!r} is neither")
+            if name not in schema.names:
+                raise SchemaMismatch(f"key_by: no column {name!r}: the stream has {', '.join(schema.names)}")
+        if len(set(names)) != len(names):
+            raise InvalidJob(f"key_by: a column is named twice: {list(names)}")
+        return KeySpec(columns=tuple(names))
+
+    def _fields(self, method: str) -> tuple[list[str], list[TypeInformation]]:
+        kind = self.get_type()
+        if not hasattr(kind, "get_field_types"):
+            raise InvalidJob(f"{method} needs a stream of tuples or rows, this one is of {kind!r}")
+        return kind.get_field_names(), kind.get_field_types()
+
+    def _bound_strategy(self, strategy: WatermarkStrategy) -> WatermarkStrategy:
+        """The strategy, checked against this stream; a timestamp column of a record stream becomes an assigner."""
+        if not isinstance(strategy, WatermarkStrategy):
+            raise InvalidJob(f"not a WatermarkStrategy: {strategy!r}")
+        return bind_strategy(strategy, self.get_type())
+
+
+def type_of(hint: TypeHint) -> TypeInformation:
+    """The type that ``output_type`` means."""
+    if hint is None:
+        return Types.PICKLED_BYTE_ARRAY()
+    if isinstance(hint, TypeInformation):
+        return hint
+    if isinstance(hint, (list, tuple)) and all(isinstance(part, TypeInformation) for part in hint):
+        return RowTypeInfo(hint)
+    raise InvalidJob(f"not a type: {hint!r}; use one of Types, such as Types.LONG()")
+
+
+def bind_strategy(strategy: WatermarkStrategy, stream_type: TypeInformation) -> WatermarkStrategy:
+    """Checks that a timestamp column is there and can be event time. On a stream of records that have names, the column
+    becomes an assigner."""
+    column = strategy.timestamp_column
+    if column is None:
+        return strategy
+    schema = stream_type.arrow_schema()
+    if column not in schema.names:
+        raise SchemaMismatch(f"no timestamp column {column!r}: the stream has {', '.join(schema.names)}")
+    check_timestamp_type(column, schema.field(column).type)
+    if stream_type.is_columnar:
+        return strategy
+    position = schema.names.index(column) if hasattr(stream_type, "get_field_types") else None
+    return replace(strategy, timestamp_column=None, timestamp_assigner=adapters.FieldTimestamp(position))
+
+
+def _described(transformation: Transformation) -> str:
+    match transformation:
+        case PartitionTransformation(partitioner=partitioner):
+            return f"only partitioned ({partitioner.value}): set it on the stream before or on the operator behind"
+        case UnionTransformation():
+            return "a union: set it on the streams before or on the operator behind"
+        case _:
+            return "a side output: set it on the operator that emits it or on the operator behind"

@@ -1,0 +1,188 @@
+"""Functions of ours that stand between what a user gave and what an operator runs: adapters, projections, selectors.
+
+They are pickled into programs, so they live in a module that every worker has. Each adapter opens and closes the user
+function inside it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tidegate.common.time import Instant
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.watermark_strategy import TimestampAssigner
+from tidegate.datastream.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    Function,
+    KeyedCoProcessFunction,
+    KeyedContext,
+    KeyedProcessFunction,
+    KeyedTimerContext,
+    KeySelector,
+    ProcessWindowFunction,
+    RuntimeContext,
+    TimedContext,
+    WindowContext,
+    WindowFunction,
+)
+from tidegate.datastream.state import ReducingStateDescriptor
+from tidegate.model.errors import InvalidJob
+
+END_OF_TIME = 2**63 - 1
+
+
+def check_function(func: Any, kind: type[Function], method: str) -> None:
+    """Raises ``InvalidJob`` unless ``func`` is a function of this kind or callable."""
+    if isinstance(func, kind):
+        return
+    if isinstance(func, Function) or isinstance(func, type) or not callable(func):
+        raise InvalidJob(f"{method} needs a {kind.__name__} or a function, not {func!r}")
+
+
+def key_function(selector: Callable[[Any], Any] | KeySelector) -> Callable[[Any], Any]:
+    """A callable ``record -> key``."""
+    return KeyOf(selector) if isinstance(selector, KeySelector) else selector
+
+
+class KeyOf:
+    """A KeySelector as a callable. It is opened by nobody: a selector is a pure function."""
+
+    def __init__(self, selector: KeySelector) -> None:
+        self.selector = selector
+
+    def __call__(self, value: Any) -> Any:
+        return self.selector.get_key(value)
+
+
+class Projection:
+    def __init__(self, positions: Sequence[int]) -> None:
+        self.positions = tuple(positions)
+
+    def __call__(self, value: Any) -> tuple[Any, ...]:
+        return tuple(value[position] for position in self.positions)
+
+
+class FieldTimestamp(TimestampAssigner):
+    """Event time from a field of a record (from the record itself when ``position`` is ``None``): ms, or a time."""
+
+    def __init__(self, position: int | None) -> None:
+        self.position = position
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        found = value if self.position is None else value[self.position]
+        return found if isinstance(found, int) else _epoch_ms(found)
+
+
+class _Wrapping:
+    """Opens and closes what it wraps."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self.wrapped = wrapped
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if isinstance(self.wrapped, Function):
+            self.wrapped.open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self.wrapped, Function):
+            self.wrapped.close()
+
+
+class KeyedMap(_Wrapping, KeyedProcessFunction):
+    """A MapFunction on a KeyedStream, which may use keyed state."""
+
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
+        return (self.wrapped.map(value),)
+
+
+class KeyedFlatMap(_Wrapping, KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        found: Iterable[Any] | None = self.wrapped.flat_map(value)
+        return found
+
+
+class KeyedFilter(_Wrapping, KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
+        return (value,) if self.wrapped.filter(value) else ()
+
+
+class FinalReduce(_Wrapping, KeyedProcessFunction):
+    """``reduce`` in BATCH execution mode: one result for each key, when all input was read."""
+
+    def __init__(self, wrapped: Any, value_type: TypeInformation) -> None:
+        super().__init__(wrapped)
+        self.value_type = value_type
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        super().open(runtime_context)
+        self._reduced = runtime_context.get_reducing_state(
+            ReducingStateDescriptor("reduced", self.wrapped, self.value_type)
+        )
+
+    def process_element(self, value: Any, ctx: KeyedContext) -> None:
+        if self._reduced.get() is None:
+            ctx.timer_service().register_event_time_timer(END_OF_TIME)
+        self._reduced.add(value)
+
+    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any]:
+        return (self._reduced.get(),)
+
+
+class ApplyWindow(_Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+    """A WindowFunction as a ProcessWindowFunction."""
+
+    wrapped: WindowFunction[Any, Any, Any, Any]
+
+    def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+        return self.wrapped.apply(key, context.window(), elements)
+
+
+class _CoMap(_Wrapping):
+    wrapped: CoMapFunction
+
+    def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any]:
+        return (self.wrapped.map1(value),)
+
+    def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any]:
+        return (self.wrapped.map2(value),)
+
+
+class _CoFlatMap(_Wrapping):
+    wrapped: CoFlatMapFunction
+
+    def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+        return self.wrapped.flat_map1(value)
+
+    def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+        return self.wrapped.flat_map2(value)
+
+
+class CoMap(_CoMap, CoProcessFunction):
+    """A CoMapFunction on two streams."""
+
+
+class KeyedCoMap(_CoMap, KeyedCoProcessFunction):
+    """The same on keyed ones."""
+
+
+class CoFlatMap(_CoFlatMap, CoProcessFunction):
+    """A CoFlatMapFunction on two streams."""
+
+
+class KeyedCoFlatMap(_CoFlatMap, KeyedCoProcessFunction):
+    """The same on keyed ones."""
+
+
+def _epoch_ms(moment: Any) -> int:
+    if isinstance(moment, Instant):
+        return moment.to_epoch_milli()
+    if isinstance(moment, dt.datetime):
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+        return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+    if isinstance(moment, dt.date):
+        return (moment - dt.date(1970, 1, 1)).days * 86_400_000
+    raise InvalidJob(f"not an event time: {moment!r} (needed: ms since the epoch, a datetime or a date)")
