@@ -157,6 +157,29 @@ class FromSubtask(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class Output(_message.Message):
+        """Whole lines that user code printed."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        TEXT_FIELD_NUMBER: _builtins.int
+        IS_ERROR_FIELD_NUMBER: _builtins.int
+        text: _builtins.str
+        is_error: _builtins.bool
+        """standard error"""
+        def __init__(
+            self,
+            *,
+            text: _builtins.str = ...,
+            is_error: _builtins.bool = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["is_error", b"is_error", "text", b"text"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     HELLO_FIELD_NUMBER: _builtins.int
     LISTENING_FIELD_NUMBER: _builtins.int
     STATE_CHANGED_FIELD_NUMBER: _builtins.int
@@ -164,6 +187,7 @@ class FromSubtask(_message.Message):
     DECLINE_FIELD_NUMBER: _builtins.int
     END_OF_DATA_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___FromSubtask.Hello: ...
     @_builtins.property
@@ -178,6 +202,8 @@ class FromSubtask(_message.Message):
     def end_of_data(self) -> Global___FromSubtask.EndOfData: ...
     @_builtins.property
     def metrics(self) -> _common_pb2.TaskMetrics: ...
+    @_builtins.property
+    def output(self) -> Global___FromSubtask.Output: ...
     def __init__(
         self,
         *,
@@ -188,12 +214,13 @@ class FromSubtask(_message.Message):
         decline: Global___FromSubtask.Decline | None = ...,
         end_of_data: Global___FromSubtask.EndOfData | None = ...,
         metrics: _common_pb2.TaskMetrics | None = ...,
+        output: Global___FromSubtask.Output | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "state_changed", b"state_changed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "state_changed", b"state_changed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "state_changed", b"state_changed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "state_changed", b"state_changed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
