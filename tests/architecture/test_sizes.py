@@ -1,0 +1,44 @@
+"""Files and functions stay small. A ratchet: an exception is named with its size, may only shrink, and leaves when it fits."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.architecture.source import name_of, python_files, tree_of
+
+FILE_LINES = 400
+FUNCTION_LINES = 50
+
+FILE_EXCEPTIONS: dict[str, int] = {}
+"""File -> its lines today."""
+FUNCTION_EXCEPTIONS: dict[str, int] = {}
+"""`file:function` -> its lines today."""
+
+
+def test_no_file_outgrows_one_sitting() -> None:
+    sizes = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in python_files()}
+    assert _beyond(sizes, FILE_LINES, FILE_EXCEPTIONS) == {}
+    assert _stale(sizes, FILE_LINES, FILE_EXCEPTIONS) == []
+
+
+def test_no_function_outgrows_one_screen() -> None:
+    sizes = dict(_functions())
+    assert _beyond(sizes, FUNCTION_LINES, FUNCTION_EXCEPTIONS) == {}
+    assert _stale(sizes, FUNCTION_LINES, FUNCTION_EXCEPTIONS) == []
+
+
+def _functions() -> Iterator[tuple[str, int]]:
+    for path in python_files():
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{name_of(path)}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _beyond(sizes: dict[str, int], limit: int, exceptions: dict[str, int]) -> dict[str, int]:
+    return {name: size for name, size in sizes.items() if size > exceptions.get(name, limit)}
+
+
+def _stale(sizes: dict[str, int], limit: int, exceptions: dict[str, int]) -> list[str]:
+    """Exceptions that are no longer needed, or are larger than what they excuse."""
+    return [name for name, size in exceptions.items() if sizes.get(name, 0) <= limit or sizes[name] < size]
