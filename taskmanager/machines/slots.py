@@ -1,0 +1,307 @@
+"""The slot table of a TaskManager: which slot belongs to which allocation of which job.
+
+    FREE ──SlotRequested──▶ ALLOCATED ──TaskAdded──▶ ACTIVE ──free or JobManager lost, tasks in it──▶ RELEASING
+     ▲                          │                      │                                                  │
+     └──timeout, free, lost─────┴──free, lost, empty───┴──────────────────last TaskRemoved────────────────┘
+
+Laws:
+1. An allocated slot in which nothing is deployed for ``taskmanager.slot.timeout`` is freed. An active one stays the job's,
+   also while it is empty (between two attempts), until it is freed or the JobManager is lost.
+2. A slot with tasks is freed only after the last of them has gone; until then it is RELEASING and takes none.
+3. The same allocation again for the same job and index is a no-op; any other claim on a slot that is not free is refused.
+4. A request of another generation than the registered one is refused as fenced.
+
+Follows Flink's ``TaskSlotTableImpl.java``; there a lost JobMaster leaves its slots ALLOCATED for its successor, here the
+whole JobManager is one process, so they are freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import assert_never
+
+from tidegate.model.errors import ErrorInfo, Fenced, IllegalTransition, NoResourceAvailable, SubtaskLost
+from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId
+
+
+class SlotState(Enum):
+    FREE = "FREE"
+    ALLOCATED = "ALLOCATED"
+    ACTIVE = "ACTIVE"
+    RELEASING = "RELEASING"
+
+
+# ---- events ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JobManagerFound:
+    """Registered with this life of the JobManager; everything older is fenced off."""
+
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class JobManagerLost:
+    """The connection broke, or it was silent for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRequested:
+    generation: Generation
+    job_id: JobId
+    allocation_id: AllocationId
+    slot_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFreeRequested:
+    generation: Generation
+    allocation_id: AllocationId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTimedOut:
+    allocation_id: AllocationId
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAdded:
+    """A task of this job is to run in the slot; the answer says whether it may."""
+
+    allocation_id: AllocationId
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRemoved:
+    """The task's process is gone."""
+
+    allocation_id: AllocationId
+    attempt: AttemptId
+
+
+SlotEvent = (
+    JobManagerFound | JobManagerLost | SlotRequested | SlotFreeRequested | SlotTimedOut | TaskAdded | TaskRemoved
+)
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The request that this event stands for is answered with the error; without this command it succeeded."""
+
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class StartSlotTimer:
+    """Comes back as ``SlotTimedOut``."""
+
+    allocation_id: AllocationId
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopSlotTimer:
+    allocation_id: AllocationId
+
+
+@dataclass(frozen=True, slots=True)
+class FailTasks:
+    """Each comes back as ``TaskRemoved``."""
+
+    attempts: tuple[AttemptId, ...]
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSlotFreed:
+    allocation_id: AllocationId
+
+
+SlotCommand = Refuse | StartSlotTimer | StopSlotTimer | FailTasks | ReportSlotFreed
+
+
+@dataclass(frozen=True, slots=True)
+class SlotView:
+    """One line of the slot report. ``allocation_id`` and ``job_id`` are ``None`` for a free slot."""
+
+    slot_index: int
+    state: SlotState
+    allocation_id: AllocationId | None = None
+    job_id: JobId | None = None
+
+
+@dataclass(slots=True)
+class _Slot:
+    index: int
+    job_id: JobId
+    allocation_id: AllocationId
+    state: SlotState
+    tasks: set[AttemptId] = field(default_factory=set)
+
+
+class SlotTable:
+    """``on(event, now_ms)`` is the only way in; nothing here looks at ``now_ms``, timers are commands."""
+
+    def __init__(self, slots: int, slot_timeout_ms: int) -> None:
+        self._size = slots
+        self._slot_timeout_ms = slot_timeout_ms
+        self._generation: Generation | None = None
+        self._slots: dict[AllocationId, _Slot] = {}
+
+    @property
+    def generation(self) -> Generation | None:
+        return self._generation
+
+    def report(self) -> tuple[SlotView, ...]:
+        """All slots by index."""
+        taken = {slot.index: slot for slot in self._slots.values()}
+        return tuple(
+            SlotView(index, slot.state, slot.allocation_id, slot.job_id)
+            if (slot := taken.get(index))
+            else SlotView(index, SlotState.FREE)
+            for index in range(self._size)
+        )
+
+    def tasks_in(self, allocation_id: AllocationId) -> frozenset[AttemptId]:
+        """Tasks that run in a slot; none when it is free."""
+        slot = self._slots.get(allocation_id)
+        return frozenset(slot.tasks) if slot else frozenset()
+
+    def on(self, event: SlotEvent, now_ms: int) -> Sequence[SlotCommand]:
+        match event:
+            case JobManagerFound():
+                self._generation = event.generation
+                return ()
+            case JobManagerLost():
+                return self._on_job_manager_lost()
+            case SlotRequested():
+                return self._fence(event.generation) or self._on_requested(event)
+            case SlotFreeRequested():
+                return self._fence(event.generation) or self._on_free_requested(event)
+            case SlotTimedOut():
+                return self._on_timed_out(event)
+            case TaskAdded():
+                return self._on_task_added(event)
+            case TaskRemoved():
+                return self._on_task_removed(event)
+            case _:
+                assert_never(event)
+
+    def _fence(self, generation: Generation) -> Sequence[SlotCommand]:
+        refusal = fence(generation, self._generation)
+        return (Refuse(refusal),) if refusal else ()
+
+    def _on_requested(self, event: SlotRequested) -> Sequence[SlotCommand]:
+        known = self._slots.get(event.allocation_id)
+        if known is not None:
+            if (known.job_id, known.index) == (event.job_id, event.slot_index) and known.state != SlotState.RELEASING:
+                return ()
+            return (
+                _refuse(
+                    f"allocation {event.allocation_id} already stands for slot {known.index} of job {known.job_id} "
+                    f"({known.state.value}) here"
+                ),
+            )
+        if not 0 <= event.slot_index < self._size:
+            return (_refuse(f"there is no slot {event.slot_index} here, only 0 to {self._size - 1}"),)
+        holder = next((slot for slot in self._slots.values() if slot.index == event.slot_index), None)
+        if holder is not None:
+            return (
+                _refuse(
+                    f"slot {event.slot_index} is taken by allocation {holder.allocation_id} of job {holder.job_id} "
+                    f"({holder.state.value})"
+                ),
+            )
+        self._slots[event.allocation_id] = _Slot(
+            event.slot_index, event.job_id, event.allocation_id, SlotState.ALLOCATED
+        )
+        return (StartSlotTimer(event.allocation_id, self._slot_timeout_ms),)
+
+    def _on_free_requested(self, event: SlotFreeRequested) -> Sequence[SlotCommand]:
+        slot = self._slots.get(event.allocation_id)
+        if slot is None:
+            return (ReportSlotFreed(event.allocation_id),)
+        return self._free(slot, f"slot {slot.index} was freed: {event.reason}")
+
+    def _on_timed_out(self, event: SlotTimedOut) -> Sequence[SlotCommand]:
+        slot = self._slots.get(event.allocation_id)
+        if slot is None or slot.state is not SlotState.ALLOCATED:
+            return ()
+        del self._slots[slot.allocation_id]
+        return (ReportSlotFreed(slot.allocation_id),)
+
+    def _on_task_added(self, event: TaskAdded) -> Sequence[SlotCommand]:
+        slot = self._slots.get(event.allocation_id)
+        if slot is None or slot.job_id != event.attempt.job_id:
+            return (
+                _refuse(
+                    f"no slot here is allocated to job {event.attempt.job_id} as {event.allocation_id}; "
+                    "it timed out, was freed, or never was"
+                ),
+            )
+        if slot.state is SlotState.RELEASING:
+            return (_refuse(f"slot {slot.index} ({event.allocation_id}) is being freed and takes no more tasks"),)
+        slot.tasks.add(event.attempt)
+        if slot.state is SlotState.ACTIVE:
+            return ()
+        slot.state = SlotState.ACTIVE
+        return (StopSlotTimer(slot.allocation_id),)
+
+    def _on_task_removed(self, event: TaskRemoved) -> Sequence[SlotCommand]:
+        slot = self._slots.get(event.allocation_id)
+        if slot is None:
+            return ()
+        slot.tasks.discard(event.attempt)
+        if slot.tasks or slot.state is not SlotState.RELEASING:
+            return ()
+        del self._slots[slot.allocation_id]
+        return (ReportSlotFreed(slot.allocation_id),)
+
+    def _on_job_manager_lost(self) -> Sequence[SlotCommand]:
+        self._generation = None
+        return [command for slot in tuple(self._slots.values()) for command in self._free(slot, "JobManager lost")]
+
+    def _free(self, slot: _Slot, reason: str) -> Sequence[SlotCommand]:
+        if slot.state is SlotState.RELEASING:
+            return ()
+        if slot.tasks:
+            slot.state = SlotState.RELEASING
+            lost = ErrorInfo.of(SubtaskLost(reason))
+            return (FailTasks(tuple(sorted(slot.tasks)), lost),)
+        del self._slots[slot.allocation_id]
+        freed = ReportSlotFreed(slot.allocation_id)
+        if slot.state is SlotState.ALLOCATED:
+            return (StopSlotTimer(slot.allocation_id), freed)
+        return (freed,)
+
+
+def fence(generation: Generation, registered: Generation | None) -> ErrorInfo | None:
+    """The refusal of a message of another generation of the JobManager, or ``None``."""
+    if generation == registered:
+        return None
+    here = f"registered with generation {registered}" if registered else "not registered with any JobManager"
+    return ErrorInfo.of(Fenced(f"a message of JobManager generation {generation}, but this TaskManager is {here}"))
+
+
+def check(table: SlotTable) -> None:
+    """What holds after every event. Raises ``IllegalTransition``; called by tests and by the driver."""
+    slots = table._slots.values()
+    if len({slot.index for slot in slots}) != len(slots):
+        raise IllegalTransition(f"two allocations share a slot: {table.report()}")
+    for slot in slots:
+        if slot.state is SlotState.ALLOCATED and slot.tasks:
+            raise IllegalTransition(f"slot {slot.index} has tasks but is not active")
+        if slot.state is SlotState.RELEASING and not slot.tasks:
+            raise IllegalTransition(f"slot {slot.index} is empty and still releasing")
+
+
+def _refuse(message: str) -> Refuse:
+    return Refuse(ErrorInfo.of(NoResourceAvailable(message)))

@@ -1,0 +1,295 @@
+"""The task table of a TaskManager: every subtask attempt here, from its submission until its process is gone.
+
+    TaskSubmitted
+        ▼
+    STARTING ──its stream opens──▶ ATTACHED ──last word──▶ ENDED ──its Spark job returns──▶ gone, outcome reported
+        │                             │                      │ still there after a while
+        │ no stream in time           │ stream breaks        ▼
+        └──cancel, fail───────────────┴──told to stop, ──▶ KILLED ──its Spark job returns──▶ gone, outcome reported
+                                         does not in time
+
+Laws:
+1. One control stream for an attempt, ever; it must show the token that the attempt was started with.
+2. FINISHED, CANCELED and FAILED are reported only after the Spark job returned: then the process is gone.
+3. A stream that breaks, or a Spark job that returns, before the last word means that the process is lost: FAILED
+   (``SubtaskLost``), or CANCELED if it was being cancelled anyway.
+4. Cancelling asks first; after ``task.cancellation.interval`` the process is killed; if it is not gone
+   ``task.cancellation.timeout`` later, the TaskManager itself is beyond help (``Escalate``).
+5. A message of another generation is refused as fenced, one for an attempt that is not here as unknown.
+6. After the JobManager was lost, its tasks are stopped and nothing more is told of them.
+
+Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Flink has a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from taskmanager.machines.slots import JobManagerFound, JobManagerLost, Refuse, fence
+from taskmanager.machines.task_vocabulary import (
+    AcceptStream,
+    AttemptRejected,
+    CancelRequested,
+    CloseStream,
+    Escalate,
+    Forward,
+    KillSubtask,
+    MailRequested,
+    Outcome,
+    RefuseStream,
+    RemoveTask,
+    ReportState,
+    SendCancel,
+    SendMail,
+    SparkJobEnded,
+    StartSubtask,
+    StartTimer,
+    StopTimers,
+    StreamBroke,
+    StreamOpened,
+    SubtaskEvent,
+    SubtaskListening,
+    SubtaskStateChanged,
+    SubtaskTold,
+    Task,
+    TaskCommand,
+    TaskEvent,
+    TaskFailed,
+    TaskLimits,
+    TaskPhase,
+    TaskSubmitted,
+    TimerFired,
+    TimerKind,
+)
+from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
+from tidegate.model.ids import AttemptId, Generation
+from tidegate.model.states import ExecutionState
+
+
+class TaskTable:
+    """``on(event, now_ms)`` is the only way in."""
+
+    def __init__(self, limits: TaskLimits) -> None:
+        self._limits = limits
+        self._generation: Generation | None = None
+        self._tasks: dict[AttemptId, Task] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def attempts(self) -> tuple[AttemptId, ...]:
+        """Attempts that are here, in the order in which they came."""
+        return tuple(self._tasks)
+
+    def task(self, attempt: AttemptId) -> Task | None:
+        """To look at; only ``on`` may change it."""
+        return self._tasks.get(attempt)
+
+    def on(self, event: TaskEvent, now_ms: int) -> Sequence[TaskCommand]:
+        match event:
+            case JobManagerFound():
+                self._generation = event.generation
+                return ()
+            case JobManagerLost():
+                return self._on_job_manager_lost()
+            case TaskSubmitted():
+                return self._on_submitted(event)
+            case StreamOpened():
+                return self._on_stream_opened(event)
+            case MailRequested():
+                return self._on_mail_requested(event)
+            case CancelRequested():
+                return self._on_cancel_requested(event)
+            case _:
+                task = self._tasks.get(event.attempt)
+                return () if task is None else self._on_task_event(task, event)
+
+    def _on_task_event(self, task: Task, event: SubtaskEvent) -> Sequence[TaskCommand]:
+        """Events of one task that is here; of one that is gone they say nothing new."""
+        match event:
+            case SubtaskListening():
+                task.data_address = event.address
+                return ()
+            case SubtaskStateChanged():
+                return self._on_state_changed(task, event)
+            case SubtaskTold():
+                speaks = task.phase is TaskPhase.ATTACHED and not self._is_muted(task)
+                return (Forward(task.attempt, event.message),) if speaks else ()
+            case StreamBroke():
+                return self._on_stream_broke(task)
+            case SparkJobEnded():
+                return self._on_spark_job_ended(task, event.error)
+            case TaskFailed():
+                return self._stop(task, Outcome(ExecutionState.FAILED, event.error), event.by_force)
+            case AttemptRejected():
+                task.is_disowned = True
+                return self._stop(task, Outcome(ExecutionState.CANCELED))
+            case TimerFired():
+                return self._on_timer(task, event.kind)
+            case _:
+                assert_never(event)
+
+    # ---- requests of the JobManager ----------------------------------------------------------------------------------
+
+    def _on_submitted(self, event: TaskSubmitted) -> Sequence[TaskCommand]:
+        deployment = event.deployment
+        refusal = fence(deployment.generation, self._generation)
+        if refusal is None and deployment.attempt in self._tasks:
+            refusal = ErrorInfo.of(InternalError(f"attempt {deployment.attempt} is already here"))
+        if refusal is not None:
+            return (Refuse(refusal),)
+        self._tasks[deployment.attempt] = Task(deployment, event.token)
+        return (
+            StartTimer(deployment.attempt, TimerKind.START, self._limits.start_timeout_ms),
+            StartSubtask(deployment, event.token),
+        )
+
+    def _on_mail_requested(self, event: MailRequested) -> Sequence[TaskCommand]:
+        refusal = fence(event.generation, self._generation)
+        task = self._tasks.get(event.attempt)
+        if refusal is None and (task is None or task.phase not in (TaskPhase.STARTING, TaskPhase.ATTACHED)):
+            refusal = ErrorInfo.of(UnknownAttempt(f"attempt {event.attempt} does not run on this TaskManager"))
+        if refusal is not None or task is None:
+            return (Refuse(refusal),) if refusal else ()
+        if task.phase is TaskPhase.STARTING:
+            task.early_mails.append(event.mail)
+            return ()
+        return (SendMail(event.attempt, event.mail),)
+
+    def _on_cancel_requested(self, event: CancelRequested) -> Sequence[TaskCommand]:
+        refusal = fence(event.generation, self._generation)
+        if refusal is None and event.attempt not in self._tasks:
+            refusal = ErrorInfo.of(UnknownAttempt(f"attempt {event.attempt} does not run on this TaskManager"))
+        if refusal is not None:
+            return (Refuse(refusal),)
+        return self._stop(self._tasks[event.attempt], Outcome(ExecutionState.CANCELED))
+
+    def _on_job_manager_lost(self) -> Sequence[TaskCommand]:
+        self._generation = None
+        lost = Outcome(ExecutionState.CANCELED)
+        commands: list[TaskCommand] = []
+        for task in tuple(self._tasks.values()):
+            commands += self._stop(task, lost)
+            if task.phase is TaskPhase.ATTACHED:
+                commands.append(StartTimer(task.attempt, TimerKind.KILL, self._limits.orphan_timeout_ms))
+        return commands
+
+    # ---- what a subtask tells ----------------------------------------------------------------------------------------
+
+    def _on_stream_opened(self, event: StreamOpened) -> Sequence[TaskCommand]:
+        task = self._tasks.get(event.attempt)
+        if task is None:
+            return (RefuseStream(event.attempt, _error(UnknownAttempt, f"attempt {event.attempt} is not here")),)
+        if event.token != task.token:
+            return (RefuseStream(event.attempt, _error(Fenced, f"wrong token for attempt {event.attempt}")),)
+        if task.phase is not TaskPhase.STARTING:
+            why = f"attempt {event.attempt} had its control stream, or is over ({task.phase.value})"
+            return (RefuseStream(event.attempt, _error(Fenced, why)),)
+        task.phase, task.pid, task.host = TaskPhase.ATTACHED, event.pid, event.host
+        mails, task.early_mails = tuple(task.early_mails), []
+        accept = AcceptStream(event.attempt, task.deployment, mails)
+        return (StopTimers(event.attempt), accept)
+
+    def _on_state_changed(self, task: Task, event: SubtaskStateChanged) -> Sequence[TaskCommand]:
+        if task.phase is not TaskPhase.ATTACHED:
+            return ()
+        if not event.state.is_terminal:
+            if self._is_muted(task) or task.stopping:
+                return ()
+            address = task.data_address if event.state is ExecutionState.INITIALIZING else None
+            return (ReportState(task.attempt, event.state, None, address),)
+        task.phase = TaskPhase.ENDED
+        if task.stopping is None or event.state is ExecutionState.FINISHED:
+            task.outcome = Outcome(event.state, event.error)
+        else:
+            task.outcome = task.stopping
+        return (
+            StopTimers(task.attempt),
+            CloseStream(task.attempt),
+            StartTimer(task.attempt, TimerKind.KILL, self._limits.exit_timeout_ms),
+        )
+
+    def _on_stream_broke(self, task: Task) -> Sequence[TaskCommand]:
+        if task.phase is not TaskPhase.ATTACHED:
+            return ()
+        lost = f"the process of {task.name} (pid {task.pid} on {task.host}) went away without a word"
+        task.outcome = task.stopping or Outcome(ExecutionState.FAILED, _error(SubtaskLost, lost))
+        return self._kill(task)
+
+    def _on_spark_job_ended(self, task: Task, error: ErrorInfo | None) -> Sequence[TaskCommand]:
+        del self._tasks[task.attempt]
+        outcome = task.outcome or task.stopping or Outcome(ExecutionState.FAILED, _lost_before_last_word(task, error))
+        commands: list[TaskCommand] = [StopTimers(task.attempt)]
+        if task.phase is TaskPhase.ATTACHED:
+            commands.append(CloseStream(task.attempt))
+        if not self._is_muted(task):
+            commands.append(ReportState(task.attempt, outcome.state, outcome.error))
+        commands.append(RemoveTask(task.attempt, task.deployment.allocation_id))
+        return commands
+
+    # ---- stopping ----------------------------------------------------------------------------------------------------
+
+    def _on_timer(self, task: Task, kind: TimerKind) -> Sequence[TaskCommand]:
+        match kind:
+            case TimerKind.START:
+                if task.phase is not TaskPhase.STARTING:
+                    return ()
+                waited_s = self._limits.start_timeout_ms / 1000
+                late = (
+                    f"{task.name}: its process did not connect within {waited_s:g} s "
+                    "(tidegate.subtask.start-timeout); is there a free core in Spark, and can its executors reach this "
+                    "TaskManager?"
+                )
+                task.outcome = Outcome(ExecutionState.FAILED, _error(SubtaskLost, late))
+                return self._kill(task)
+            case TimerKind.KILL:
+                if task.phase is TaskPhase.KILLED:
+                    return ()
+                task.outcome = task.outcome or task.stopping
+                return self._kill(task)
+            case TimerKind.ESCALATE:
+                waited_s = self._limits.cancellation_timeout_ms / 1000
+                text = f"{task.name} was killed {waited_s:g} s ago and is still there (task.cancellation.timeout)"
+                return (Escalate(_error(InternalError, text)),)
+            case _:
+                assert_never(kind)
+
+    def _stop(self, task: Task, outcome: Outcome, by_force: bool = False) -> Sequence[TaskCommand]:
+        """Ask, and set the time after which it is killed; the first reason to stop stays."""
+        if task.phase in (TaskPhase.ENDED, TaskPhase.KILLED):
+            return ()
+        asked_before = task.stopping is not None
+        task.stopping = task.stopping or outcome
+        if task.phase is TaskPhase.STARTING or by_force:
+            task.outcome = task.stopping
+            return self._kill(task)
+        if asked_before:
+            return ()
+        return (
+            SendCancel(task.attempt),
+            StartTimer(task.attempt, TimerKind.KILL, self._limits.cancellation_interval_ms),
+        )
+
+    def _kill(self, task: Task) -> Sequence[TaskCommand]:
+        closing = (CloseStream(task.attempt),) if task.phase is TaskPhase.ATTACHED else ()
+        task.phase = TaskPhase.KILLED
+        escalation: tuple[TaskCommand, ...] = ()
+        if self._limits.cancellation_timeout_ms > 0:
+            escalation = (StartTimer(task.attempt, TimerKind.ESCALATE, self._limits.cancellation_timeout_ms),)
+        return (StopTimers(task.attempt), *closing, KillSubtask(task.attempt, task.pid, task.host), *escalation)
+
+    def _is_muted(self, task: Task) -> bool:
+        return task.is_disowned or task.deployment.generation != self._generation
+
+
+def _lost_before_last_word(task: Task, error: ErrorInfo | None) -> ErrorInfo:
+    if error is not None and task.phase is TaskPhase.STARTING:
+        return error
+    process = f"the process of {task.name}" + (f" (pid {task.pid} on {task.host})" if task.pid else "")
+    details = f"{error.message}\n{error.details}".strip() if error else ""
+    return ErrorInfo.of(SubtaskLost(f"{process} ended without a word", details=details))
+
+
+def _error(kind: type[InternalError] | type[SubtaskLost], message: str) -> ErrorInfo:
+    return ErrorInfo.of(kind(message))
