@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from tests.unit.tidegate.wire.test_manifest import make_manifest
+from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.errors import CorruptData, StorageError
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.store.files import LocalCalls, LocalFiles, Part
+
+JOB = JobId("a" * 32)
+N = CheckpointId(7)
+
+
+class Faulty(LocalCalls):
+    """Fails one kind of call."""
+
+    def __init__(self, call: str, number: int = errno.EIO) -> None:
+        self.call = call
+        self.number = number
+
+    def _fail(self, call: str) -> None:
+        if call == self.call:
+            raise OSError(self.number, "injected")
+
+    def write(self, descriptor: int, data: Part) -> int:
+        self._fail("write")
+        return super().write(descriptor, data)
+
+    def rename(self, source: str, target: str) -> None:
+        self._fail("rename")
+        super().rename(source, target)
+        self._fail("after rename")
+
+
+def saved(tmp_path: Path) -> tuple[CheckpointStorage, Path]:
+    storage = CheckpointStorage()
+    location = storage.create_location(str(tmp_path), JOB, N)
+    (Path(location) / "count-x-0").write_bytes(b"0" * 70_000)
+    assert storage.write_manifest(location, make_manifest()).error is None
+    return storage, Path(location)
+
+
+def test_the_layout_is_flinks(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    assert location == tmp_path / JOB / "chk-7"
+    assert sorted(path.name for path in (tmp_path / JOB).iterdir()) == ["chk-7", "shared", "taskowned"]
+    savepoint = storage.create_location(str(tmp_path), JOB, N, SnapshotType.SAVEPOINT)
+    assert Path(savepoint).name.startswith(f"savepoint-{JOB[:6]}-")
+    assert storage.create_location(str(tmp_path), JOB, CheckpointId(8), create_subdir=False) == f"{tmp_path}/chk-8"
+
+
+@pytest.mark.parametrize("suffix", ["", "/", "/_metadata"])
+def test_a_checkpoint_is_read_by_its_directory_or_its_file(tmp_path: Path, suffix: str) -> None:
+    storage, location = saved(tmp_path)
+    assert storage.read_checkpoint(f"{location}{suffix}") == (str(location), make_manifest())
+    assert storage.read_checkpoint(f"file://{location}{suffix}") == (str(location), make_manifest())
+
+
+def test_a_path_without_a_checkpoint_is_refused_with_a_hint(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    with pytest.raises(StorageError, match=r"there is no such directory"):
+        storage.read_checkpoint(str(tmp_path / "nowhere"))
+    with pytest.raises(StorageError, match=r"it holds chk-7: give one of these"):
+        storage.read_checkpoint(str(tmp_path / JOB))
+    (location / "_metadata").unlink()
+    with pytest.raises(StorageError, match=r"there is no _metadata; it was never completed"):
+        storage.read_checkpoint(str(location))
+
+
+def test_damage_is_told_by_file(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    (location / "count-x-0").write_bytes(b"0")
+    with pytest.raises(CorruptData, match=r"chk-7/count-x-0 of operator 'wähle' is 1 bytes, expected 70000"):
+        storage.read_checkpoint(str(location))
+    (location / "count-x-0").unlink()
+    with pytest.raises(CorruptData, match=r"count-x-0 .* is missing"):
+        storage.read_checkpoint(str(location))
+    (location / "_metadata").write_bytes(b"{}")
+    with pytest.raises(CorruptData, match=r"chk-7/_metadata does not begin with the header"):
+        storage.read_checkpoint(str(location))
+
+
+def test_a_directory_of_another_run_is_not_overwritten(tmp_path: Path) -> None:
+    storage, _ = saved(tmp_path)
+    with pytest.raises(StorageError, match="already holds a checkpoint of another run"):
+        storage.create_location(str(tmp_path), JOB, N)
+
+
+@pytest.mark.parametrize(("call", "unknown"), [("write", False), ("rename", True), ("after rename", True)])
+def test_a_failed_write_says_whether_its_outcome_is_known(tmp_path: Path, call: str, unknown: bool) -> None:
+    storage = CheckpointStorage(LocalFiles(Faulty(call)))
+    location = storage.create_location(str(tmp_path), JOB, N)
+    written = storage.write_manifest(location, make_manifest())
+    assert written.error is not None
+    assert written.outcome_unknown is unknown
+    settled = storage.read_back(location)
+    assert not settled.outcome_unknown
+    assert (settled.error is None) == (call == "after rename")
+
+
+def test_a_torn_manifest_is_read_back_as_not_written(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    whole = (location / "_metadata").read_bytes()
+    (location / "_metadata").write_bytes(whole[:-5])
+    settled = storage.read_back(str(location))
+    assert settled.error is not None
+    assert "is cut off" in settled.error.message
+
+
+def test_discard_removes_the_checkpoint_and_nothing_else(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    storage.discard(str(location))
+    storage.discard(str(location))
+    assert sorted(path.name for path in (tmp_path / JOB).iterdir()) == ["shared", "taskowned"]
+    with pytest.raises(StorageError, match="refused to remove"):
+        storage.discard(str(tmp_path))
+    assert tmp_path.exists()
+
+
+def test_a_directory_that_cannot_be_written_is_refused_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match=rf"checkpoint directory {tmp_path}/file/x is not writable: Not a directory"):
+        CheckpointStorage().check_writable(str(tmp_path / "file" / "x"))
+    with pytest.raises(StorageError, match="is not writable: injected"):
+        CheckpointStorage(LocalFiles(Faulty("write"))).check_writable(str(tmp_path))
+    CheckpointStorage().check_writable(str(tmp_path / "new" / "deep"))
+    assert list((tmp_path / "new" / "deep").iterdir()) == []
+
+
+def test_without_a_directory_manifests_live_in_memory() -> None:
+    storage = CheckpointStorage()
+    location = storage.create_location(None, JOB, N)
+    assert location == f"memory:{JOB}/chk-7"
+    assert storage.write_manifest(location, make_manifest()).error is None
+    assert storage.read_back(location).error is None
+    storage.discard(location)
+    assert storage.read_back(location).error is not None

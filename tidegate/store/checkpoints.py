@@ -1,0 +1,180 @@
+"""Checkpoints as the JobManager keeps them:
+
+    <directory>/<job id>/chk-<n>/_metadata ...      exclusive files, and the manifest that makes them a checkpoint
+    <directory>/<job id>/shared/  taskowned/        stay until somebody removes them
+    <target>/savepoint-<6 of job id>-<12 hex>/      savepoints
+
+All methods block and belong into a pool. ``_metadata`` is written last and deleted first. Without a directory the
+location is ``memory:``: state travels inline and manifests live in this object.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+
+from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
+from tidegate.model.errors import CorruptData, StorageError
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.store.files import Files, LocalFiles, MemoryFiles, OutcomeUnknown
+from tidegate.store.locations import MEMORY_SCHEME, normalized, open_files, reason_of, storage_error
+from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_bytes
+
+_DISCARDABLE = re.compile(r"(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})")
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestWrite:
+    """How a write of ``_metadata`` ended. ``error`` is ``None``: durable. ``outcome_unknown``: only a read can tell."""
+
+    size_bytes: int
+    error: StorageError | None = None
+    outcome_unknown: bool = False
+
+
+class CheckpointStorage:
+    """Locations, manifests and their removal. Thread-safe for different checkpoints."""
+
+    def __init__(self, local: LocalFiles | None = None) -> None:
+        self._local = local or LocalFiles()
+        self._memory = MemoryFiles()
+
+    def check_writable(self, directory: str) -> None:
+        """Raises ``StorageError`` with path and reason when nothing can be written there."""
+        place = normalized(directory)
+        files, path = self._open(place)
+        probe = f"{path}/.tidegate-writable-{secrets.token_hex(6)}"
+        try:
+            files.make_directory(path)
+            files.write(probe, [b"?"])
+            files.delete(probe)
+        except OSError as error:
+            raise StorageError(
+                f"checkpoint directory {place} is not writable: {reason_of(error)}; "
+                "set execution.checkpointing.dir to one that is"
+            ) from error
+
+    def create_location(
+        self,
+        directory: str | None,
+        job_id: JobId,
+        checkpoint_id: CheckpointId,
+        snapshot_type: SnapshotType = SnapshotType.CHECKPOINT,
+        *,
+        create_subdir: bool = True,
+    ) -> str:
+        """Make the directory of a new snapshot and return it. ``directory`` is the checkpoint directory, or the target
+        of a savepoint; ``None`` for the JobManager's memory. Raises ``StorageError``."""
+        if snapshot_type.is_savepoint:
+            if directory is None:
+                raise StorageError(
+                    "a savepoint needs a directory; give one, or set execution.checkpointing.savepoint-dir"
+                )
+            return self._make(f"{normalized(directory)}/savepoint-{job_id[:6]}-{secrets.token_hex(6)}")
+        if directory is None:
+            return f"{MEMORY_SCHEME}{job_id}/chk-{checkpoint_id}"
+        base = f"{normalized(directory)}/{job_id}" if create_subdir else normalized(directory)
+        for shared in ("shared", "taskowned"):
+            self._make(f"{base}/{shared}")
+        location = f"{base}/chk-{checkpoint_id}"
+        files, path = self._open(location)
+        if files.kind_of(f"{path}/{METADATA_FILE}") != "missing":
+            raise StorageError(f"{location} already holds a checkpoint of another run; use another directory")
+        return self._make(location)
+
+    def write_manifest(self, location: str, manifest: CheckpointManifest) -> ManifestWrite:
+        """Make a checkpoint out of the files below ``location``."""
+        content = manifest_to_bytes(manifest)
+        place = f"{location}/{METADATA_FILE}"
+        try:
+            files, path = self._open(place)
+            files.write(path, [content])
+        except OutcomeUnknown as error:
+            return ManifestWrite(len(content), storage_error("write", place, error), outcome_unknown=True)
+        except OSError as error:
+            return ManifestWrite(len(content), storage_error("write", place, error))
+        except StorageError as error:
+            return ManifestWrite(len(content), error)
+        return ManifestWrite(len(content))
+
+    def read_back(self, location: str) -> ManifestWrite:
+        """Settle a write whose outcome is unknown; call it only when that write is over. ``outcome_unknown`` again:
+        the read failed too, try later."""
+        place = f"{location}/{METADATA_FILE}"
+        try:
+            content, _ = self._read(place)
+            manifest_from_bytes(content, place)
+        except (FileNotFoundError, CorruptData) as error:
+            return ManifestWrite(0, StorageError(f"{place} was not written: {error}"))
+        except OSError as error:
+            return ManifestWrite(0, storage_error("read", place, error), outcome_unknown=True)
+        return ManifestWrite(len(content))
+
+    def read_checkpoint(self, path: str) -> tuple[str, CheckpointManifest]:
+        """Location and manifest behind a path that a user gave: a checkpoint's or savepoint's directory, or its
+        ``_metadata``. Files are there in the right size; their checksums are verified by who reads them.
+
+        Raises ``StorageError`` (not there, not readable), ``CorruptData`` or ``VersionMismatch``.
+        """
+        given = normalized(path)
+        location = given.removesuffix(f"/{METADATA_FILE}")
+        place = f"{location}/{METADATA_FILE}"
+        try:
+            content, files = self._read(place)
+            manifest = manifest_from_bytes(content, place)
+            self._check_files(location, manifest, files)
+        except (FileNotFoundError, NotADirectoryError):
+            raise StorageError(self._why_missing(location)) from None
+        except OSError as error:
+            raise storage_error("read", place, error) from error
+        return location, manifest
+
+    def discard(self, location: str) -> None:
+        """Remove a snapshot's directory, ``_metadata`` first. Raises ``StorageError``; what is gone already is fine."""
+        if _DISCARDABLE.fullmatch(location.rsplit("/", 1)[-1]) is None:
+            raise StorageError(f"refused to remove {location}: not the directory of a checkpoint or savepoint")
+        try:
+            files, path = self._open(location)
+            files.delete(f"{path}/{METADATA_FILE}")
+            files.delete_tree(path)
+        except OSError as error:
+            raise storage_error("remove", location, error) from error
+
+    def _open(self, location: str) -> tuple[Files, str]:
+        return open_files(location, self._local, self._memory)
+
+    def _make(self, location: str) -> str:
+        try:
+            files, path = self._open(location)
+            files.make_directory(path)
+        except OSError as error:
+            raise storage_error("make directory", location, error) from error
+        return location
+
+    def _read(self, place: str) -> tuple[bytes, Files]:
+        files, path = self._open(place)
+        return files.read(path), files
+
+    def _check_files(self, location: str, manifest: CheckpointManifest, files: Files) -> None:
+        _, directory = self._open(location)
+        sizes = files.sizes(directory)
+        for operator in manifest.operators:
+            for snapshot in operator.subtasks.values():
+                for handle in (*(s.handle for s in snapshot.keyed), *(s.handle for s in snapshot.operator)):
+                    if handle.data is not None or "/" in handle.path:
+                        continue  # inline, or shared: verified by its reader
+                    if sizes.get(handle.path) != handle.size_bytes:
+                        found = f"{sizes[handle.path]} bytes" if handle.path in sizes else "missing"
+                        raise CorruptData(
+                            f"state file {location}/{handle.path} of operator {operator.name!r} is {found}, "
+                            f"expected {handle.size_bytes} bytes; restore from another checkpoint"
+                        )
+
+    def _why_missing(self, location: str) -> str:
+        files, path = self._open(location)
+        if files.kind_of(path) == "missing":
+            return f"no checkpoint at {location}: there is no such directory"
+        inside = [name for name in files.directories(path) if name.startswith(("chk-", "savepoint-"))]
+        hint = f"; it holds {', '.join(inside[-3:])}: give one of these" if inside else "; it was never completed"
+        return f"no checkpoint at {location}: there is no {METADATA_FILE}{hint}"

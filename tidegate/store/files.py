@@ -1,0 +1,208 @@
+"""Files of checkpoints, behind one port: local disk here, object stores in ``object_files``, memory below.
+
+Laws: what ``write`` returned from is durable and whole; a reader sees nothing or all of a file. Local files take the
+way temporary file -> fsync -> rename -> fsync of the directory (pyarrow's local file system never syncs). All methods
+raise ``OSError``; ``OutcomeUnknown`` says that the file may or may not be there.
+
+``LocalCalls`` are the system calls that ``LocalFiles`` makes: tests give others, to fill a disk or to tear a write.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+Part = bytes | memoryview
+EntryKind = Literal["file", "directory", "missing"]
+
+
+class OutcomeUnknown(OSError):
+    """The write failed at a point where the file may be visible all the same. Only a read can tell."""
+
+
+class Files(Protocol):
+    """A file system. Paths are the system's own, with ``/``."""
+
+    def make_directory(self, path: str) -> None:
+        """With its parents; it may be there already."""
+
+    def write(self, path: str, parts: Sequence[Part]) -> None:
+        """One whole file, durable when this returns. Replaces a file of that name. Raises ``OutcomeUnknown`` too."""
+
+    def read(self, path: str) -> bytes: ...
+
+    def kind_of(self, path: str) -> EntryKind: ...
+
+    def sizes(self, path: str) -> dict[str, int]:
+        """Names and sizes (bytes) of the files right below a directory; empty when it is missing."""
+
+    def directories(self, path: str) -> list[str]:
+        """Names of the directories right below a directory, sorted; empty when it is missing."""
+
+    def delete(self, path: str) -> None:
+        """A file; it may be missing."""
+
+    def delete_tree(self, path: str) -> None:
+        """A directory with all that is in it; it may be missing."""
+
+
+class LocalCalls:
+    """The system calls of a durable write."""
+
+    def open(self, path: str, flags: int) -> int:
+        return os.open(path, flags, 0o644)
+
+    def write(self, descriptor: int, data: Part) -> int:
+        return os.write(descriptor, data)
+
+    def fsync(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+
+class LocalFiles:
+    """The local disk, or what is mounted there."""
+
+    def __init__(self, calls: LocalCalls | None = None) -> None:
+        self._calls = calls or LocalCalls()
+
+    def make_directory(self, path: str) -> None:
+        missing = []
+        while not os.path.isdir(path):
+            if os.path.exists(path):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+            missing.append(path)
+            path = os.path.dirname(path)
+        for made in reversed(missing):
+            try:
+                os.mkdir(made)
+            except FileExistsError:
+                if not os.path.isdir(made):
+                    raise
+            self._sync_directory(os.path.dirname(made))
+
+    def write(self, path: str, parts: Sequence[Part]) -> None:
+        directory, name = os.path.split(path)
+        temporary = os.path.join(directory, f".{name}.inprogress")
+        try:
+            self._write_synced(temporary, parts)
+        except OSError:
+            self._forget(temporary)
+            raise
+        try:
+            self._calls.rename(temporary, path)
+            self._sync_directory(directory)
+        except OSError as error:
+            raise OutcomeUnknown(error.errno, error.strerror, path) from error
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def kind_of(self, path: str) -> EntryKind:
+        if os.path.isdir(path):
+            return "directory"
+        return "file" if os.path.exists(path) else "missing"
+
+    def sizes(self, path: str) -> dict[str, int]:
+        try:
+            with os.scandir(path) as entries:
+                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+        except FileNotFoundError:
+            return {}
+
+    def directories(self, path: str) -> list[str]:
+        try:
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except FileNotFoundError:
+            return []
+
+    def delete(self, path: str) -> None:
+        try:
+            self._calls.unlink(path)
+        except FileNotFoundError:
+            return
+        self._sync_directory(os.path.dirname(path))
+
+    def delete_tree(self, path: str) -> None:
+        for _ in range(3):  # a late writer may add a file while we list
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
+            else:
+                return
+
+    def _write_synced(self, path: str, parts: Sequence[Part]) -> None:
+        descriptor = self._calls.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
+        try:
+            for part in parts:
+                rest = memoryview(part).cast("B")
+                while rest:
+                    rest = rest[self._calls.write(descriptor, rest) :]
+            self._calls.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _sync_directory(self, path: str) -> None:
+        descriptor = self._calls.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._calls.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _forget(self, path: str) -> None:
+        try:
+            self._calls.unlink(path)
+        except OSError:
+            return  # the write's own error is the one to tell
+
+
+class MemoryFiles:
+    """Files in a dictionary: metadata of checkpoints that have no directory (Flink: ``JobManagerCheckpointStorage``)."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+
+    def make_directory(self, path: str) -> None:
+        del path  # directories exist as prefixes
+
+    def write(self, path: str, parts: Sequence[Part]) -> None:
+        self._files[path] = b"".join(parts)
+
+    def read(self, path: str) -> bytes:
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return self._files[path]
+
+    def kind_of(self, path: str) -> EntryKind:
+        if path in self._files:
+            return "file"
+        return "directory" if any(name.startswith(f"{path}/") for name in self._files) else "missing"
+
+    def sizes(self, path: str) -> dict[str, int]:
+        found = {name.removeprefix(f"{path}/"): len(data) for name, data in self._files.items()}
+        return {name: size for name, size in found.items() if "/" not in name and f"{path}/{name}" in self._files}
+
+    def directories(self, path: str) -> list[str]:
+        below = {name.removeprefix(f"{path}/") for name in self._files if name.startswith(f"{path}/")}
+        return sorted({name.split("/", 1)[0] for name in below if "/" in name})
+
+    def delete(self, path: str) -> None:
+        self._files.pop(path, None)
+
+    def delete_tree(self, path: str) -> None:
+        for name in [name for name in self._files if name.startswith(f"{path}/")]:
+            del self._files[name]

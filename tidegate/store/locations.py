@@ -1,0 +1,66 @@
+"""Where a location text leads: ``/path`` and ``file:`` to the local disk, ``memory:`` to the JobManager's memory, every
+other scheme (``s3://``, ``gs://``, ``hdfs://``) to ``pyarrow.fs``."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import unquote, urlsplit
+
+from tidegate.model.errors import StorageError
+from tidegate.store.files import Files, LocalFiles, MemoryFiles
+
+MEMORY_SCHEME = "memory:"
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
+
+
+def normalized(location: str) -> str:
+    """The same place in its usual spelling: local ones as absolute paths, none with a slash at the end."""
+    if location.startswith("file:"):
+        location = unquote(urlsplit(location).path)
+    if _SCHEME.match(location):
+        return location.rstrip("/")
+    return os.path.abspath(os.path.expanduser(location))
+
+
+def is_memory(location: str) -> bool:
+    return location.startswith(MEMORY_SCHEME)
+
+
+def is_local(location: str) -> bool:
+    return not _SCHEME.match(normalized(location))
+
+
+def open_files(location: str, local: LocalFiles | None = None, memory: MemoryFiles | None = None) -> tuple[Files, str]:
+    """The file system of a location and the path there.
+
+    Raises ``StorageError`` for a scheme that nothing here serves.
+    """
+    place = normalized(location)
+    if is_memory(place):
+        if memory is None:
+            raise StorageError(
+                f"{place} is in a JobManager's memory and cannot be read here; set execution.checkpointing.dir"
+            )
+        return memory, place
+    if is_local(place):
+        return local or LocalFiles(), place
+    from pyarrow import fs
+
+    from tidegate.store.object_files import ObjectFiles
+
+    try:
+        filesystem, path = fs.FileSystem.from_uri(place)
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot open {place}: {error}; known are paths, file:, s3:, gs: and hdfs:") from None
+    return ObjectFiles(filesystem), path.rstrip("/")
+
+
+def reason_of(error: OSError) -> str:
+    """The plain reason of a failed system call, without the path."""
+    return error.strerror or str(error) or type(error).__name__
+
+
+def storage_error(what: str, place: str, error: OSError) -> StorageError:
+    return StorageError(f"cannot {what} {place}: {reason_of(error)}")

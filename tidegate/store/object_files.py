@@ -1,0 +1,66 @@
+"""Checkpoint files on whatever pyarrow can reach by URI: S3, GCS, HDFS.
+
+An object is made by one put under a name that nobody else uses, so it is whole or absent; a put that failed may still
+have arrived, which is ``OutcomeUnknown``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyarrow import fs
+
+from tidegate.store.files import EntryKind, OutcomeUnknown, Part
+
+
+class ObjectFiles:
+    """``Files`` on a ``pyarrow.fs.FileSystem``."""
+
+    def __init__(self, filesystem: fs.FileSystem) -> None:
+        self._fs = filesystem
+
+    def make_directory(self, path: str) -> None:
+        self._fs.create_dir(path, recursive=True)
+
+    def write(self, path: str, parts: Sequence[Part]) -> None:
+        # Joined first: a stream that is closed after half of its writes would publish that half.
+        whole = pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))
+        try:
+            with self._fs.open_output_stream(path) as stream:
+                stream.write(whole)
+        except OSError as error:
+            raise OutcomeUnknown(error.errno or errno.EIO, str(error), path) from error
+
+    def read(self, path: str) -> bytes:
+        with self._fs.open_input_stream(path) as stream:
+            return bytes(stream.read())
+
+    def kind_of(self, path: str) -> EntryKind:
+        kind = self._fs.get_file_info(path).type
+        if kind == fs.FileType.Directory:
+            return "directory"
+        return "missing" if kind == fs.FileType.NotFound else "file"
+
+    def sizes(self, path: str) -> dict[str, int]:
+        return {os.path.basename(i.path): int(i.size) for i in self._below(path) if i.type == fs.FileType.File}
+
+    def directories(self, path: str) -> list[str]:
+        return sorted(os.path.basename(i.path) for i in self._below(path) if i.type == fs.FileType.Directory)
+
+    def delete(self, path: str) -> None:
+        try:
+            self._fs.delete_file(path)
+        except FileNotFoundError:
+            return
+
+    def delete_tree(self, path: str) -> None:
+        try:
+            self._fs.delete_dir(path)
+        except FileNotFoundError:
+            return
+
+    def _below(self, path: str) -> list[fs.FileInfo]:
+        return list(self._fs.get_file_info(fs.FileSelector(path, allow_not_found=True)))

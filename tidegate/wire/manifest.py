@@ -1,0 +1,163 @@
+"""``_metadata``: a ``CheckpointManifest`` as bytes.
+
+JSON lines, so that ``head``, ``jq``, DuckDB and Spark read it without us (docs/state-format.md):
+
+    line 1   {"format":"tidegate-checkpoint","version":1,"size_bytes":<of all further lines>,"xxh3_64":"<16 hex digits>"}
+    line 2   the checkpoint: job, id, time, type, generation, properties, and the number of operators
+    line 3.. one operator each: its subtasks with their handles; inline state is base64
+
+Laws: line 1 has this form in every version, byte for byte; its checksum covers format, version, size and all further
+lines, and is verified before anything is read. So a damaged file is ``CorruptData``, and only an intact one of another
+version is ``VersionMismatch``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+import msgspec
+import xxhash
+
+from tidegate.model.checkpoint import (
+    MANIFEST_VERSION,
+    CheckpointManifest,
+    OperatorState,
+    SegmentHandle,
+    SnapshotType,
+)
+from tidegate.model.errors import CorruptData, VersionMismatch
+from tidegate.model.ids import CheckpointId, JobId
+
+METADATA_FILE = "_metadata"
+FORMAT = "tidegate-checkpoint"
+
+_HEADER = re.compile(
+    rb'\{"format":"tidegate-checkpoint","version":(0|[1-9]\d{0,8}),"size_bytes":(0|[1-9]\d{0,17}),"xxh3_64":"([0-9a-f]{16})"\}\n'
+)
+_HEADER_MAX_BYTES = 160
+
+_T = TypeVar("_T")
+
+
+class _Checkpoint(msgspec.Struct, frozen=True):
+    job_id: str
+    job_name: str
+    checkpoint_id: int
+    timestamp_ms: int
+    snapshot_type: SnapshotType
+    generation: str
+    properties: dict[str, str]
+    operators: int
+
+
+def manifest_to_bytes(manifest: CheckpointManifest) -> bytes:
+    """The content of ``_metadata``. Equal manifests have equal bytes."""
+    head = _Checkpoint(
+        manifest.job_id,
+        manifest.job_name,
+        manifest.checkpoint_id,
+        manifest.timestamp_ms,
+        manifest.snapshot_type,
+        manifest.generation,
+        dict(manifest.properties),
+        len(manifest.operators),
+    )
+    lines = [_encoded(head), *(_encoded(operator) for operator in manifest.operators), b""]
+    body = b"\n".join(lines)
+    return _header(manifest.version, body) + body
+
+
+def manifest_from_bytes(content: bytes, place: str) -> CheckpointManifest:
+    """The manifest in ``content``; ``place`` is the file's name, for messages.
+
+    Raises ``CorruptData`` that says what is wrong, or ``VersionMismatch`` for an intact file of another version.
+    """
+    version, body = _verified(content, place)
+    if version != MANIFEST_VERSION:
+        raise VersionMismatch(
+            f"{place} has checkpoint format version {version}, this tidegate reads version {MANIFEST_VERSION}; "
+            "use the tidegate that wrote it"
+        )
+    lines = body.split(b"\n")
+    head = _decoded(_Checkpoint, lines[0], f"{place} line 2")
+    if len(lines) != head.operators + 2 or lines[-1]:
+        raise CorruptData(f"{place} holds {len(lines) - 2} operators, but line 2 says {head.operators}")
+    operators = tuple(
+        _checked(_decoded(OperatorState, line, f"{place} line {number}"), f"{place} line {number}")
+        for number, line in enumerate(lines[1:-1], start=3)
+    )
+    return CheckpointManifest(
+        JobId(head.job_id),
+        head.job_name,
+        CheckpointId(head.checkpoint_id),
+        head.timestamp_ms,
+        head.snapshot_type,
+        operators,
+        version,
+        head.generation,
+        head.properties,
+    )
+
+
+def _header(version: int, body: bytes) -> bytes:
+    checksum = _checksum(version, body)
+    return f'{{"format":"{FORMAT}","version":{version},"size_bytes":{len(body)},"xxh3_64":"{checksum}"}}\n'.encode()
+
+
+def _checksum(version: int, body: bytes) -> str:
+    state = xxhash.xxh3_64(f"{FORMAT} {version} {len(body)}\n".encode())
+    state.update(body)
+    return state.hexdigest()
+
+
+def _verified(content: bytes, place: str) -> tuple[int, bytes]:
+    """Version and further lines of an intact file."""
+    if not content:
+        raise CorruptData(f"{place} is empty; take another checkpoint or savepoint")
+    found = _HEADER.match(content[:_HEADER_MAX_BYTES])
+    if found is None:
+        raise CorruptData(
+            f"{place} does not begin with the header of a tidegate checkpoint; it is damaged or another file"
+        )
+    version, size_bytes, checksum = int(found[1]), int(found[2]), found[3].decode()
+    body = content[found.end() :]
+    if len(body) != size_bytes:
+        what = "is cut off" if len(body) < size_bytes else "is too long"
+        raise CorruptData(f"{place} {what}: {len(body)} bytes follow the header, which says {size_bytes}")
+    if _checksum(version, body) != checksum:
+        raise CorruptData(f"{place} is damaged: its checksum is {_checksum(version, body)}, the header says {checksum}")
+    return version, body
+
+
+def _encoded(value: object) -> bytes:
+    plain = msgspec.to_builtins(value, str_keys=True)  # deterministic order needs text keys
+    return msgspec.json.encode(plain, order="deterministic")
+
+
+def _decoded(kind: type[_T], line: bytes, place: str) -> _T:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptData(f"{place} is not what a checkpoint holds there: {error}") from None
+
+
+def _checked(operator: OperatorState, place: str) -> OperatorState:
+    """The same operator, when its numbers fit together."""
+    if not 0 < operator.parallelism <= operator.max_parallelism:
+        raise CorruptData(f"{place}: parallelism {operator.parallelism} of at most {operator.max_parallelism}")
+    for index in (*operator.subtasks, *operator.finished):
+        if not 0 <= index < operator.parallelism:
+            raise CorruptData(f"{place}: subtask {index} of {operator.parallelism}")
+    for index, snapshot in operator.subtasks.items():
+        for segment in snapshot.keyed:
+            _check_segment(segment, operator.max_parallelism, f"{place}: subtask {index}, state {segment.state_name!r}")
+    return operator
+
+
+def _check_segment(segment: SegmentHandle, max_parallelism: int, place: str) -> None:
+    groups, offsets = segment.key_groups, segment.offsets
+    if not 0 <= groups.start <= groups.end < max_parallelism:
+        raise CorruptData(f"{place}: key groups {groups.start} to {groups.end} of {max_parallelism}")
+    if len(offsets) != groups.size + 1 or list(offsets) != sorted(offsets) or offsets[0] < 0:
+        raise CorruptData(f"{place}: {len(offsets)} offsets that do not fit {groups.size} key groups")
