@@ -241,7 +241,8 @@ def _hash_dates(column: pa.Array) -> _Unsigned:
     year, month = month_numbers // 12 + 1970, month_numbers % 12 + 1
     day = (days - months).astype(np.int64) + 1
     code = (year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day)
-    return (code & 0xFFFFFFFF).astype(np.uint32)
+    found: _Unsigned = (code & 0xFFFFFFFF).astype(np.uint32)
+    return found
 
 
 def _hash_times(column: pa.Array) -> _Unsigned:

@@ -1,0 +1,158 @@
+"""Credit-based flow control of one channel, both ends, as pure machines. All figures are bytes of batch payloads.
+
+    consumer  received ─▶ queued ─▶ consumed            producer  queued ─▶ sent
+                  └──── granted = consumed + window ──credit──▶ granted
+
+Laws: the producer never has more in flight (sent, not consumed) than was granted, but for one frame: a frame larger
+than the window may go when nothing is in flight, so nothing waits forever. Grants are cumulative and never taken back;
+a window shrinks by granting later. The window is bounded in bytes, and in milliseconds of the consumer's work, measured
+(``WorkRate``). A producer that is out of credit says so (BACKLOG), behind everything it sent; the consumer answers as
+soon as it consumed all that, which is when the producer learns that nothing is in flight.
+
+Events cost no credit (Flink: ``RemoteInputChannel.java``, ``CreditBasedSequenceNumberingViewReader.java`` count buffers).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tidegate.model.errors import CorruptFrame
+
+_MEMORY_MS = 200.0
+"""Work that lies this far back counts 1/e."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowBounds:
+    """What may be in flight on one channel: at least ``min_bytes``, at most ``max_bytes``, and not more than
+    ``max_work_ms`` of work for all channels of a consumer together."""
+
+    min_bytes: int = 64 * 1024
+    max_bytes: int = 4 * 1024 * 1024
+    max_work_ms: float = 25.0
+
+    def __post_init__(self) -> None:
+        assert 0 < self.min_bytes <= self.max_bytes, self
+        assert self.max_work_ms > 0, self
+
+
+class WorkRate:
+    """How fast work is done while there is some: bytes per millisecond, older work counting less and less."""
+
+    def __init__(self) -> None:
+        self._bytes = 0.0
+        self._ms = 0.0
+
+    @property
+    def bytes_per_ms(self) -> float | None:
+        """``None`` until something was measured."""
+        return self._bytes / self._ms if self._ms > 0 else None
+
+    def on_worked(self, size_bytes: int, elapsed_ms: float) -> None:
+        """``size_bytes`` took ``elapsed_ms`` of work; waiting for input is not work."""
+        elapsed_ms = max(elapsed_ms, 0.0)
+        keep = math.exp(-elapsed_ms / _MEMORY_MS)
+        self._bytes = self._bytes * keep + size_bytes
+        self._ms = self._ms * keep + elapsed_ms
+
+
+def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
+    """Window of each of ``channels`` channels that share one consumer; a quarter of the most before it is measured."""
+    per_ms = rate.bytes_per_ms
+    worth = bounds.max_bytes / 4 if per_ms is None else per_ms * bounds.max_work_ms / max(channels, 1)
+    return int(min(max(worth, bounds.min_bytes), bounds.max_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class GrantCredit:
+    """Command of the consumer's side: tell the producer."""
+
+    granted_bytes: int
+    consumed_bytes: int
+
+
+class SenderCredit:
+    """The producer's side. Nothing may be sent before the first grant."""
+
+    def __init__(self) -> None:
+        self.granted = 0
+        self.consumed = 0
+        self.sent = 0
+        self._open = False
+        self._asked = False
+
+    @property
+    def in_flight(self) -> int:
+        return self.sent - self.consumed
+
+    def may_send(self, size_bytes: int) -> bool:
+        """Whether a batch of this size may go now."""
+        return self._open and (self.sent + size_bytes <= self.granted or self.sent == self.consumed)
+
+    def should_ask(self) -> bool:
+        """Once for each time that credit ran out: whether to tell the consumer that data waits."""
+        ask = self._open and not self._asked
+        self._asked = self._asked or ask
+        return ask
+
+    def on_sent(self, size_bytes: int) -> None:
+        assert self.may_send(size_bytes), (size_bytes, self.sent, self.granted, self.consumed)
+        self.sent += size_bytes
+        self._asked = False
+
+    def on_credit(self, granted_bytes: int, consumed_bytes: int) -> None:
+        """Raises ``CorruptFrame`` for a credit that cannot be: one that takes back, or consumed what was not sent."""
+        if granted_bytes < self.granted or not self.consumed <= consumed_bytes <= self.sent:
+            raise CorruptFrame(
+                f"credit of {granted_bytes} bytes with {consumed_bytes} consumed, after {self.granted} with "
+                f"{self.consumed} and {self.sent} sent"
+            )
+        self._open = True
+        self.granted, self.consumed = granted_bytes, consumed_bytes
+
+
+class ReceiverCredit:
+    """The consumer's side."""
+
+    def __init__(self) -> None:
+        self.granted = 0
+        self.received = 0
+        self.consumed = 0
+        self._asked = False
+
+    @property
+    def queued(self) -> int:
+        return self.received - self.consumed
+
+    def open(self, window_bytes: int) -> GrantCredit:
+        """The first grant."""
+        self.granted = window_bytes
+        return GrantCredit(self.granted, self.consumed)
+
+    def on_received(self, size_bytes: int) -> None:
+        """Raises ``CorruptFrame`` when the producer sent more than it was granted."""
+        if self.received + size_bytes > self.granted and self.received > self.consumed:
+            raise CorruptFrame(
+                f"the producer sent {self.received + size_bytes} bytes; {self.granted} were granted and {self.consumed} consumed"
+            )
+        self.received += size_bytes
+
+    def on_consumed(self, size_bytes: int) -> None:
+        self.consumed += size_bytes
+        assert self.consumed <= self.received, (self.consumed, self.received)
+
+    def on_asked(self) -> None:
+        """The producer is out of credit (and everything that it sent before has been received)."""
+        self._asked = True
+
+    def decide_grant(self, window_bytes: int) -> GrantCredit | None:
+        """What to tell now: a quarter of a window, or any news to a producer that asked and whose data is consumed."""
+        wanted = max(self.granted, self.consumed + window_bytes)
+        answers = self._asked and self.queued == 0
+        if not answers and wanted - self.granted < max(window_bytes // 4, 1):
+            return None
+        if answers:
+            self._asked = False
+        self.granted = wanted
+        return GrantCredit(self.granted, self.consumed)

@@ -1,0 +1,124 @@
+"""Credit: the bound holds, everything gets through, and the window follows the consumer's speed."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskmanager.machines.credit import (
+    GrantCredit,
+    ReceiverCredit,
+    SenderCredit,
+    WindowBounds,
+    WorkRate,
+    decide_window,
+)
+from tidegate.model.errors import CorruptFrame
+
+
+def test_nothing_is_sent_before_the_first_grant() -> None:
+    sender = SenderCredit()
+    assert not sender.may_send(0)
+    assert not sender.should_ask()
+    sender.on_credit(0, 0)
+    assert sender.may_send(10)
+
+
+def test_sender_stops_at_what_was_granted() -> None:
+    sender = SenderCredit()
+    sender.on_credit(100, 0)
+    sender.on_sent(60)
+    assert sender.may_send(40)
+    assert not sender.may_send(41)
+    sender.on_credit(101, 1)
+    assert sender.may_send(41)
+
+
+def test_a_large_frame_goes_when_nothing_is_in_flight() -> None:
+    sender = SenderCredit()
+    sender.on_credit(100, 0)
+    sender.on_sent(1)
+    assert not sender.may_send(5000)
+    sender.on_credit(101, 1)
+    assert sender.may_send(5000)
+    sender.on_sent(5000)
+    assert sender.in_flight == 5000
+    assert not sender.may_send(1)
+
+
+def test_sender_asks_once_each_time() -> None:
+    sender = SenderCredit()
+    sender.on_credit(10, 0)
+    assert [sender.should_ask(), sender.should_ask()] == [True, False]
+    sender.on_sent(10)
+    assert sender.should_ask()
+
+
+@pytest.mark.parametrize(("granted", "consumed"), [(99, 0), (100, 11), (100, -1)])
+def test_impossible_credit_is_told(granted: int, consumed: int) -> None:
+    sender = SenderCredit()
+    sender.on_credit(100, 0)
+    sender.on_sent(10)
+    with pytest.raises(CorruptFrame):
+        sender.on_credit(granted, consumed)
+
+
+def test_receiver_grants_by_quarters() -> None:
+    receiver = ReceiverCredit()
+    assert receiver.open(100) == GrantCredit(100, 0)
+    receiver.on_received(60)
+    receiver.on_consumed(20)
+    assert receiver.decide_grant(100) is None
+    receiver.on_consumed(5)
+    assert receiver.decide_grant(100) == GrantCredit(125, 25)
+
+
+def test_receiver_takes_nothing_back_when_the_window_shrinks() -> None:
+    receiver = ReceiverCredit()
+    receiver.open(100)
+    receiver.on_received(60)
+    receiver.on_consumed(60)
+    assert receiver.decide_grant(10) is None
+    receiver.on_received(40)
+    receiver.on_consumed(40)
+    assert receiver.decide_grant(10) == GrantCredit(110, 100)
+
+
+def test_receiver_answers_a_blocked_sender_once_all_is_consumed() -> None:
+    receiver = ReceiverCredit()
+    receiver.open(100)
+    receiver.on_received(10)
+    receiver.on_asked()
+    assert receiver.decide_grant(100) is None
+    receiver.on_consumed(10)
+    assert receiver.decide_grant(100) == GrantCredit(110, 10)
+    assert receiver.decide_grant(100) is None
+
+
+def test_receiver_tells_a_sender_that_oversteps() -> None:
+    receiver = ReceiverCredit()
+    receiver.open(100)
+    receiver.on_received(5000)
+    with pytest.raises(CorruptFrame, match="5001 bytes; 100 were granted"):
+        receiver.on_received(1)
+
+
+def test_window_follows_the_measured_work() -> None:
+    bounds, rate = WindowBounds(1000, 1_000_000, 25.0), WorkRate()
+    assert decide_window(bounds, rate, 4) == 250_000
+    for _ in range(100):
+        rate.on_worked(20_000, 10.0)
+    assert decide_window(bounds, rate, 1) == 50_000
+    assert decide_window(bounds, rate, 4) == 12_500
+    for _ in range(100):
+        rate.on_worked(1, 50.0)
+    assert decide_window(bounds, rate, 1) == 1000
+    for _ in range(200):
+        rate.on_worked(10**6, 1.0)
+    assert decide_window(bounds, rate, 1) == 1_000_000
+
+
+def test_rate_of_no_time_is_unknown() -> None:
+    rate = WorkRate()
+    rate.on_worked(100, 0.0)
+    rate.on_worked(100, -1.0)
+    assert rate.bytes_per_ms is None

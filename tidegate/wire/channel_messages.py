@@ -1,0 +1,116 @@
+"""What the small frames of a data channel say: the handshake, credit, and the events that travel with the batches.
+
+    consumer                                     producer
+       Hello(token, attempts, edge, index)  ──▶
+                                            ◀──  Accepted  |  Refused(code, message), then closed
+       Credit(granted, consumed)            ──▶        consumer's bounds, cumulative
+                                            ◀──  SCHEMA, BATCH, EVENT frames; BACKLOG when credit is out
+
+Payloads are MessagePack. An event is ``[name, fields]``, the name that of its class in ``model.channel_events``.
+All decoders raise ``CorruptFrame``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+import msgspec
+
+from tidegate.model import channel_events
+from tidegate.model.channel_events import ChannelEvent
+from tidegate.model.errors import CorruptFrame
+
+PROTOCOL_VERSION = 1
+
+_Message = TypeVar("_Message", "Hello", "Refused", "Credit")
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A consumer asks for one subpartition: of edge ``edge_id``, the one for consumer subtask ``consumer_index``."""
+
+    token: str
+    job_id: str
+    producer: str
+    """Text of the producer's attempt id: an attempt that is over is not served by a newer one."""
+    consumer: str
+    edge_id: int
+    consumer_index: int
+    protocol_version: int = PROTOCOL_VERSION
+
+
+class RefusalCode(Enum):
+    BAD_TOKEN = "bad-token"
+    UNKNOWN_ATTEMPT = "unknown-attempt"
+    UNKNOWN_EDGE = "unknown-edge"
+    ALREADY_TAKEN = "already-taken"
+    VERSION = "version"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    code: RefusalCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """Cumulative bytes of batch payloads: how many may be sent in all, how many were taken out of the gate."""
+
+    granted_bytes: int
+    consumed_bytes: int
+
+
+_EVENT_TYPES: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        channel_events.Barrier,
+        channel_events.CancelBarrier,
+        channel_events.WatermarkEvent,
+        channel_events.WatermarkStatus,
+        channel_events.EndOfData,
+        channel_events.EndOfPartition,
+        channel_events.EndOfChannelState,
+        channel_events.BarrierAnnouncement,
+    )
+}
+_encoder = msgspec.msgpack.Encoder()
+_envelope = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw])
+_fields: dict[str, msgspec.msgpack.Decoder[Any]] = {
+    name: msgspec.msgpack.Decoder(kind) for name, kind in _EVENT_TYPES.items()
+}
+
+
+def encode_event(event: ChannelEvent) -> bytes:
+    return _encoder.encode((type(event).__name__, event))
+
+
+def decode_event(payload: bytes | memoryview) -> ChannelEvent:
+    try:
+        name, fields = _envelope.decode(payload)
+        decoder = _fields.get(name)
+        if decoder is None:
+            raise CorruptFrame(_unknown_event(name))
+        event: ChannelEvent = decoder.decode(fields)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptFrame(f"an event frame cannot be read: {error}") from error
+    return event
+
+
+def encode_message(message: Hello | Refused | Credit) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode_message(payload: bytes | memoryview, kind: type[_Message]) -> _Message:
+    try:
+        return msgspec.msgpack.decode(payload, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptFrame(f"a {kind.__name__} frame cannot be read: {error}") from error
+
+
+def _unknown_event(name: str) -> str:
+    if "superstep" in name.lower():
+        return f"event {name!r}: iterations (superstep ends) are not supported; the peer is no tidegate subtask"
+    return f"event {name!r} is not known; known are {', '.join(sorted(_EVENT_TYPES))}: do both sides run one version?"

@@ -1,0 +1,319 @@
+"""Frames of a data channel, sans-IO: bytes in, frames out, and back.
+
+    0      4       5      6       8         12         16         24         32         36      40
+    ┌──────┬───────┬──────┬───────┬─────────┬──────────┬──────────┬──────────┬──────────┬───────┬───────────┐
+    │ TGF1 │version│ type │ flags │ length  │ checksum │ sequence │ backlog  │ checksum │   0   │ payload...│
+    │      │       │      │       │ payload │ payload  │  of this │  bytes   │ of bytes │       │  `length` │
+    │      │       │      │       │  bytes  │  xxh3    │ direction│ waiting  │ 0 to 32  │       │   bytes   │
+    └──────┴───────┴──────┴───────┴─────────┴──────────┴──────────┴──────────┴──────────┴───────┴───────────┘
+
+Little endian. Laws: a byte that changed, went missing or came twice gives ``CorruptFrame``, never another frame: the header
+has its own checksum and ``sequence`` counts the frames of a direction from 0. The checksum of a payload is there if flag
+CHECKSUM is. ``backlog`` (producer to consumer) is what still waits behind this frame. A BATCH is an Arrow IPC record
+batch message without schema; its schema came in the last SCHEMA frame. With flag STREAM it is a whole IPC stream of
+one batch (for dictionaries). Payloads are received straight into the memory that the Arrow columns then use.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+import pyarrow as pa
+import xxhash
+
+from tidegate.model.channel_events import ChannelEvent, EndOfPartition
+from tidegate.model.errors import CorruptFrame
+from tidegate.wire.channel_messages import decode_event, encode_event
+
+MAGIC = b"TGF1"
+VERSION = 1
+HEADER_BYTES = 40
+DEFAULT_MAX_PAYLOAD_BYTES = 256 * 1024 * 1024
+_SCRATCH_BYTES = 64 * 1024
+_HEADER = struct.Struct("<4sBBHIIQQII")
+_CHECKED_BYTES = 32
+_CHECKSUM_AT = struct.Struct("<I")
+
+
+class FrameType(IntEnum):
+    HELLO = 1
+    ACCEPTED = 2
+    REFUSED = 3
+    CREDIT = 4
+    SCHEMA = 5
+    BATCH = 6
+    EVENT = 7
+    BACKLOG = 8
+
+
+class FrameFlags(IntFlag):
+    NONE = 0
+    CHECKSUM = 1
+    STREAM = 2
+    PRIORITY = 4
+    """Overtakes what waits in the queues."""
+    END = 8
+    """The event is the end of the partition: the connection may be closed behind it."""
+
+
+_ALL_FLAGS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame as it was received. ``payload`` owns its memory."""
+
+    type: FrameType
+    flags: int
+    payload: pa.Buffer
+    sequence: int = 0
+    backlog_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.payload.size)
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingFrame:
+    """A frame that waits to be sent: its header is made when it leaves (``make_header``). May be shared by channels."""
+
+    type: FrameType
+    flags: int
+    payload: memoryview
+    checksum: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self.payload.nbytes
+
+
+def make_frame(
+    kind: FrameType, payload: bytes | pa.Buffer = b"", flags: int = 0, *, checksum: bool = True
+) -> OutgoingFrame:
+    view = memoryview(payload).cast("B") if len(payload) else memoryview(b"")
+    if not checksum:
+        return OutgoingFrame(kind, flags, view)
+    return OutgoingFrame(kind, flags | FrameFlags.CHECKSUM, view, _checksum(view))
+
+
+def make_header(frame: OutgoingFrame, sequence: int, backlog_bytes: int = 0) -> bytes:
+    header = bytearray(HEADER_BYTES)
+    _HEADER.pack_into(
+        header,
+        0,
+        MAGIC,
+        VERSION,
+        frame.type,
+        frame.flags,
+        frame.size_bytes,
+        frame.checksum,
+        sequence,
+        backlog_bytes,
+        0,
+        0,
+    )
+    _CHECKSUM_AT.pack_into(header, _CHECKED_BYTES, _checksum(memoryview(header)[:_CHECKED_BYTES]))
+    return bytes(header)
+
+
+def event_frame(event: ChannelEvent, *, priority: bool = False) -> OutgoingFrame:
+    flags = FrameFlags.PRIORITY if priority else FrameFlags.NONE
+    if isinstance(event, EndOfPartition):
+        flags |= FrameFlags.END
+    return make_frame(FrameType.EVENT, encode_event(event), flags)
+
+
+class BatchEncoder:
+    """Record batches of one channel as frames. A SCHEMA frame goes before the first batch of each schema."""
+
+    def __init__(self, *, checksum: bool = True) -> None:
+        self._checksum = checksum
+        self._schema: pa.Schema | None = None
+        self._whole_stream = False
+
+    def encode(self, batch: pa.RecordBatch) -> list[OutgoingFrame]:
+        """Raises ``CorruptFrame`` when the batch is larger than any frame can be (4 GiB)."""
+        frames: list[OutgoingFrame] = []
+        schema = batch.schema
+        if schema is not self._schema and (
+            self._schema is None or not schema.equals(self._schema, check_metadata=True)
+        ):
+            self._whole_stream = any(_has_dictionary(field.type) for field in schema)
+            if not self._whole_stream:
+                frames.append(make_frame(FrameType.SCHEMA, schema.serialize()))
+            self._schema = schema
+        payload = _as_stream(batch) if self._whole_stream else batch.serialize()
+        if payload.size >= 2**32:
+            raise CorruptFrame(
+                f"a batch of {batch.num_rows} rows takes {payload.size} bytes; a frame takes less than 4 GiB"
+            )
+        flags = FrameFlags.STREAM if self._whole_stream else FrameFlags.NONE
+        frames.append(make_frame(FrameType.BATCH, payload, flags, checksum=self._checksum))
+        return frames
+
+
+class BatchDecoder:
+    """The inverse of ``BatchEncoder`` and ``event_frame``, for the frames of one channel in their order."""
+
+    def __init__(self) -> None:
+        self._schema: pa.Schema | None = None
+
+    def decode(self, frame: Frame) -> pa.RecordBatch | ChannelEvent | None:
+        """``None`` for a frame that only prepares what follows. Raises ``CorruptFrame``."""
+        if frame.type is FrameType.EVENT:
+            return decode_event(memoryview(frame.payload))
+        try:
+            if frame.type is FrameType.SCHEMA:
+                self._schema = pa.ipc.read_schema(frame.payload)
+                return None
+            if frame.type is FrameType.BATCH:
+                return self._batch(frame)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise CorruptFrame(
+                f"{frame.type.name} frame {frame.sequence}, {frame.size_bytes} bytes: {error}"
+            ) from error
+        raise CorruptFrame(f"a {frame.type.name} frame among the data (frame {frame.sequence})")
+
+    def _batch(self, frame: Frame) -> pa.RecordBatch:
+        if frame.flags & FrameFlags.STREAM:
+            return pa.ipc.open_stream(frame.payload).read_next_batch()
+        if self._schema is None:
+            raise CorruptFrame(f"a batch came before its schema (frame {frame.sequence})")
+        return pa.ipc.read_record_batch(frame.payload, self._schema)
+
+
+class FrameDecoder:
+    """Cuts a stream of bytes into frames. Receive into ``buffers()`` and tell ``received(n)``, or just ``feed``.
+
+    A payload that is not yet complete gets memory of its own, which is received into directly; what follows it goes
+    to a scratch area. After a ``CorruptFrame`` the decoder is of no further use.
+    """
+
+    def __init__(self, where: str = "data channel", max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES) -> None:
+        self.where = where
+        self.max_payload_bytes = max_payload_bytes
+        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._filled = 0
+        self._header: _Header | None = None
+        self._payload: pa.Buffer | None = None
+        self._view = memoryview(b"")
+        self._missing = 0
+        self._position = 0
+        self._sequence = 0
+
+    def buffers(self) -> list[memoryview]:
+        """Where the next bytes belong, in order."""
+        if self._missing:
+            return [self._view[len(self._view) - self._missing :], self._scratch]
+        return [self._scratch[self._filled :]]
+
+    def received(self, count: int) -> list[Frame]:
+        """Frames completed by ``count`` bytes that were put into ``buffers()``."""
+        frames: list[Frame] = []
+        if self._missing:
+            direct = min(count, self._missing)
+            self._missing -= direct
+            count -= direct
+            if self._missing == 0:
+                frames.append(self._complete())
+        self._filled += count
+        if self._filled:
+            self._cut(frames)
+        return frames
+
+    def feed(self, data: bytes | memoryview) -> list[Frame]:
+        rest, frames = memoryview(data), list[Frame]()
+        while len(rest):
+            target = self.buffers()[0]
+            part = rest[: len(target)]
+            target[: len(part)] = part
+            rest = rest[len(part) :]
+            frames += self.received(len(part))
+        return frames
+
+    def finish(self) -> None:
+        """The stream ended here. Raises ``CorruptFrame`` when that is in the middle of a frame."""
+        if self._missing or self._filled:
+            have = self._filled if self._header is None else self._header.length - self._missing
+            raise self._corrupt(f"the stream ended inside a frame ({have} bytes of it came)")
+
+    def _cut(self, frames: list[Frame]) -> None:
+        at = 0
+        while self._filled - at >= HEADER_BYTES:
+            header = self._parse(self._scratch[at : at + HEADER_BYTES])
+            self._header = header
+            at += HEADER_BYTES
+            part = self._scratch[at : min(self._filled, at + header.length)]
+            at += len(part)
+            if len(part) == header.length:
+                self._payload = pa.py_buffer(bytes(part))
+                frames.append(self._complete())
+                continue
+            self._payload = pa.allocate_buffer(header.length)
+            self._view = memoryview(self._payload).cast("B")
+            self._view[: len(part)] = part
+            self._missing = header.length - len(part)
+        rest = self._filled - at
+        if rest and at:
+            self._scratch[:rest] = bytes(self._scratch[at : self._filled])
+        self._filled = rest
+
+    def _complete(self) -> Frame:
+        header, payload = self._header, self._payload
+        assert header is not None, "a payload has a header"
+        assert payload is not None, "a header has a payload"
+        self._header, self._payload, self._view = None, None, memoryview(b"")
+        if header.flags & FrameFlags.CHECKSUM and _checksum(memoryview(payload)) != header.checksum:
+            raise self._corrupt(f"the payload of a {header.type.name} frame ({header.length} bytes) fails its checksum")
+        self._position += HEADER_BYTES + header.length
+        self._sequence += 1
+        return Frame(header.type, header.flags, payload, header.sequence, header.backlog)
+
+    def _parse(self, view: memoryview) -> _Header:
+        magic, version, kind, flags, length, checksum, sequence, backlog, check, zero = _HEADER.unpack(view)
+        if magic != MAGIC:
+            raise self._corrupt(f"no frame begins here (found {magic!r}, expected {MAGIC!r})")
+        if version != VERSION:
+            raise self._corrupt(f"a frame of version {version}; this side speaks version {VERSION}")
+        if check != _checksum(view[:_CHECKED_BYTES]) or zero:
+            raise self._corrupt("a frame's header fails its checksum")
+        if kind not in FrameType._value2member_map_ or flags & ~_ALL_FLAGS:
+            raise self._corrupt(f"a frame of unknown type {kind} with flags {flags:#x}")
+        if length > self.max_payload_bytes:
+            raise self._corrupt(f"a frame of {length} bytes; the limit is {self.max_payload_bytes} bytes")
+        if sequence != self._sequence:
+            raise self._corrupt(f"frame {sequence} came where frame {self._sequence} was expected")
+        return _Header(FrameType(kind), flags, length, checksum, sequence, backlog)
+
+    def _corrupt(self, what: str) -> CorruptFrame:
+        return CorruptFrame(f"{self.where}: byte {self._position}, frame {self._sequence}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    type: FrameType
+    flags: int
+    length: int
+    checksum: int
+    sequence: int
+    backlog: int
+
+
+def _checksum(data: memoryview) -> int:
+    return xxhash.xxh3_64_intdigest(data) & 0xFFFFFFFF
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _as_stream(batch: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
