@@ -37,7 +37,7 @@ def describe(query: Callable[[Any], Any], parallelism: int, spark_options: Mappi
     with _client_session(spark_options) as spark, _pinned_session(spark, parallelism):
         try:
             frame = query(spark)
-        except Exception as error:  # noqa: BLE001  user code: told as the user's mistake
+        except Exception as error:
             raise InvalidJob(f"the query of from_spark failed: {_first_line(error)}") from error
         if not isinstance(frame, DataFrame):
             raise InvalidJob(f"the query of from_spark must give a DataFrame, not {type(frame).__name__}")
