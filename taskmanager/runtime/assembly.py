@@ -1,0 +1,108 @@
+"""Builds the chain of a subtask from its program: operators by ``make_operator``, wired to each other and to the partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from taskmanager.operators.base import Clock, Operator, OperatorContext, ProcessingTimers
+from taskmanager.operators.factory import make_operator
+from taskmanager.runtime.chain import FinishedOperator, OperatorChain, is_columnar
+from taskmanager.runtime.environment import SubtaskEnvironment
+from taskmanager.runtime.metrics import OperatorMetrics, TaskCounters
+from taskmanager.runtime.outputs import ChainedTarget, ChainOutput, KeyedPartition, NetworkTarget
+from taskmanager.state.base import SegmentSource
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import InvalidJob
+from tidegate.model.program import InputSpec, VertexProgram
+
+RunAsync = Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainParts:
+    """What the operators' contexts are made of."""
+
+    deployment: TaskDeployment
+    environment: SubtaskEnvironment
+    clock: Clock
+    timers: ProcessingTimers
+    counters: TaskCounters
+    segments: SegmentSource | None
+    run_async: RunAsync
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledChain:
+    chain: OperatorChain
+    contexts: list[OperatorContext]
+
+
+def assemble_chain(program: VertexProgram, partitions: Mapping[int, KeyedPartition], parts: ChainParts) -> AssembledChain:
+    """``partitions`` by edge id. Raises ``InvalidJob`` when the program does not fit its deployment, and what the
+    operators raise when they are made."""
+    deployment = parts.deployment
+    if deployment.finished_on_restore:
+        return _finished_chain(program, partitions, parts)
+    operators = [make_operator(spec) for spec in program.operators]
+    outputs = [ChainOutput(spec.name, spec.output_type) for spec in program.operators]
+    for link in program.links:
+        target_types = program.operators[link.target].input_types
+        outputs[link.source].add(ChainedTarget(operators[link.target]), link.tag, target_types[0] if target_types else None)
+    for output in program.outputs:
+        selector = output.key.selector if output.key is not None else None
+        name = program.operators[output.operator].name
+        target = NetworkTarget(_partition(partitions, output.edge_id), parts.counters, selector, name)
+        outputs[output.operator].add(target, output.tag, output.type_info)
+    chain = OperatorChain(
+        operators, program.operators, _inputs(program, deployment), columnar=is_columnar(operators, program)
+    )
+    return AssembledChain(chain, [_context(program, i, outputs[i], parts) for i in range(len(operators))])
+
+
+def _finished_chain(program: VertexProgram, partitions: Mapping[int, KeyedPartition], parts: ChainParts) -> AssembledChain:
+    output = ChainOutput(program.operators[0].name, None)
+    for spec in program.outputs:
+        output.add(NetworkTarget(_partition(partitions, spec.edge_id), parts.counters, None, ""))
+    operators: list[Operator] = [FinishedOperator()]
+    chain = OperatorChain(operators, program.operators[:1], _inputs(program, parts.deployment), columnar=True)
+    return AssembledChain(chain, [_context(program, 0, output, parts)])
+
+
+def _context(program: VertexProgram, index: int, output: ChainOutput, parts: ChainParts) -> OperatorContext:
+    deployment, spec = parts.deployment, program.operators[index]
+    restore = deployment.restore
+    return OperatorContext(
+        attempt=deployment.attempt,
+        operator_id=spec.operator_id,
+        operator_name=spec.name,
+        job_name=deployment.job_name,
+        task_name=deployment.task_name,
+        parallelism=deployment.parallelism,
+        max_parallelism=deployment.max_parallelism,
+        output=output,
+        clock=parts.clock,
+        timers=parts.timers,
+        metrics=OperatorMetrics(parts.counters, spec.name),
+        configuration=deployment.configuration,
+        restored=None if restore is None else restore.operators.get(spec.operator_id),
+        restored_checkpoint_id=None if restore is None else int(restore.checkpoint_id),
+        segments=parts.segments,
+        run_async=parts.run_async,
+    )
+
+
+def _inputs(program: VertexProgram, deployment: TaskDeployment) -> list[InputSpec]:
+    """Input specs in the order of the deployment's edges."""
+    by_edge = {spec.edge_id: spec for spec in program.inputs}
+    missing = [edge.edge_id for edge in deployment.inputs if edge.edge_id not in by_edge]
+    if missing:
+        raise InvalidJob(f"the program of {deployment.task_name} has no input for edges {missing} of its deployment")
+    return [by_edge[edge.edge_id] for edge in deployment.inputs]
+
+
+def _partition(partitions: Mapping[int, KeyedPartition], edge_id: int) -> KeyedPartition:
+    found = partitions.get(edge_id)
+    if found is None:
+        raise InvalidJob(f"the program writes to edge {edge_id}, which its deployment does not have")
+    return found

@@ -1,0 +1,57 @@
+"""A single background thread: work runs there, its completion comes back as a mail.
+
+Used for the asynchronous part of snapshots (one thread, so that checkpoints are written in their order) and for what
+operators ask for through ``run_async``. The thread is a daemon: a store that hangs never keeps a canceled subtask alive.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from taskmanager.runtime.mailbox import Mailbox
+from taskmanager.runtime.ports import CallMail
+
+Work = Callable[[], None]
+Done = Callable[[BaseException | None], None]
+
+
+class BackgroundThread:
+    """Started with its first work."""
+
+    def __init__(self, name: str, mailbox: Mailbox) -> None:
+        self._name = name
+        self._mailbox = mailbox
+        self._queue: SimpleQueue[tuple[Work, Done] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Work, done: Done) -> None:
+        """``work()`` in the thread, then ``done(error or None)`` as a mail. Called from the subtask's thread."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._queue.put((work, done))
+
+    def close(self, timeout_ms: float) -> bool:
+        """Let what is queued end, at most ``timeout_ms``; whether the thread is gone."""
+        if self._thread is None:
+            return True
+        self._queue.put(None)
+        self._thread.join(timeout_ms / 1000)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (job := self._queue.get()) is not None:
+            work, done = job
+            error: BaseException | None = None
+            try:
+                work()
+            except BaseException as raised:  # noqa: BLE001  driver: whatever it is, the subtask's thread judges it
+                error = raised
+            self._mailbox.put(CallMail(_completion(done, error)))
+            del job, work, done, error
+
+
+def _completion(done: Done, error: BaseException | None) -> Callable[[], None]:
+    return lambda: done(error)

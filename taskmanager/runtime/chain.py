@@ -1,0 +1,146 @@
+"""The operators of one subtask: a tree with the head at its root, driven by the mailbox loop.
+
+Order of calls (``taskmanager.operators.base``): everything that may emit goes from the head to the leaves, ``open`` goes from the
+leaves to the head, so that what the head emits meets open operators. ``close`` is called for every operator that was set up,
+whatever the others do. A chain whose operators had all finished in the restored checkpoint is one ``FinishedOperator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+from taskmanager.operators.base import Operator, OperatorContext
+from taskmanager.runtime.conversion import BothShapes
+from taskmanager.state.base import FrozenState
+from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.model.errors import InternalError
+from tidegate.model.ids import OperatorId
+from tidegate.model.program import InputSpec, OperatorSpec, VertexProgram
+
+
+@runtime_checkable
+class SourceHead(Protocol):
+    """What the head of a source vertex offers besides (``taskmanager.operators``: ``SourceOperator``)."""
+
+    def poll_next(self, max_records: int) -> bool:
+        """Emit at most so many records; whether there were any."""
+
+    def is_finished(self) -> bool: ...
+
+
+class FinishedOperator(Operator):
+    """Stands for a whole chain that is deployed as finished: passes event time on, and has no state."""
+
+    works_on: ClassVar[Literal["records", "arrow", "any"]] = "any"
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        raise InternalError(f"{len(batch)} records reached {self.context.task_name}, which had finished when it was restored")
+
+    def poll_next(self, max_records: int) -> bool:
+        return False
+
+    def is_finished(self) -> bool:
+        return True
+
+
+class OperatorChain:
+    """``operators`` in the order of the chain, head first; ``specs`` beside them; both already wired to their outputs."""
+
+    def __init__(
+        self,
+        operators: Sequence[Operator],
+        specs: Sequence[OperatorSpec],
+        inputs: Sequence[InputSpec],
+        *,
+        columnar: bool,
+    ) -> None:
+        self._operators = list(operators)
+        self._specs = list(specs)
+        self._head = self._operators[0]
+        self._inputs = list(inputs)
+        self._set_up: list[Operator] = []
+        self.columnar = columnar
+        """Nothing in it works on single records: whole batches go through at once."""
+
+    @property
+    def source(self) -> SourceHead | None:
+        return self._head if isinstance(self._head, SourceHead) else None
+
+    def setup(self, contexts: Sequence[OperatorContext]) -> None:
+        for operator, context in zip(self._operators, contexts, strict=True):
+            self._set_up.append(operator)
+            operator.setup(context)
+
+    def open(self) -> None:
+        for operator in reversed(self._operators):
+            operator.open()
+
+    def process(self, batch: ArrowBatch, edge: int) -> None:
+        """``edge``: index of the incoming edge (``TaskDeployment.inputs``)."""
+        spec = self._inputs[edge]
+        shapes = BothShapes(batch, spec.type_info, self._specs[0].name)
+        self._head.process(shapes.wanted_by(self._head.works_on), spec.input_index)
+
+    def advance_watermark(self, timestamp_ms: int) -> None:
+        self._head.on_watermark(timestamp_ms)
+
+    def change_status(self, idle: bool) -> None:
+        self._head.on_idle(idle)
+
+    def end_input(self, input_index: int) -> None:
+        self._head.end_input(input_index)
+
+    def finish(self) -> None:
+        """No more records will come: everything that was held back is emitted, from the head on."""
+        self._head.finish()
+        for operator in self._operators[1:]:
+            operator.end_input(0)
+            operator.finish()
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        for operator in self._operators:
+            operator.prepare_snapshot(checkpoint_id)
+
+    def freeze(self, checkpoint_id: int) -> list[tuple[OperatorId, FrozenState]]:
+        """What is frozen must be released, also if this raises: then it already was."""
+        frozen: list[tuple[OperatorId, FrozenState]] = []
+        try:
+            for operator, spec in zip(self._operators, self._specs, strict=True):
+                state = operator.freeze(checkpoint_id)
+                if state is not None:
+                    frozen.append((spec.operator_id, state))
+        except BaseException:
+            for _, state in frozen:
+                state.release()
+            raise
+        return frozen
+
+    def notify_complete(self, checkpoint_id: int, before_each: Callable[[str], None]) -> None:
+        for operator, spec in zip(self._operators, self._specs, strict=True):
+            before_each(spec.name)
+            operator.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        for operator in self._operators:
+            operator.notify_checkpoint_aborted(checkpoint_id)
+
+    def has_pending_commits(self) -> bool:
+        return any(operator.has_pending_commits() for operator in self._operators)
+
+    def close(self) -> list[BaseException]:
+        """Close everything that was set up; what went wrong meanwhile is returned, since all are closed first."""
+        errors: list[BaseException] = []
+        while self._set_up:
+            try:
+                self._set_up.pop().close()
+            except Exception as error:  # noqa: BLE001  user functions among them
+                errors.append(error)
+        return errors
+
+
+def is_columnar(operators: Sequence[Operator], program: VertexProgram) -> bool:
+    """Whether no operator and no key selector of the chain looks at single records."""
+    if any(output.key is not None and output.key.selector is not None for output in program.outputs):
+        return False
+    return all(operator.works_on != "records" for operator in operators if not isinstance(operator, SourceHead))

@@ -1,0 +1,46 @@
+"""One batch in both shapes: as records and as columns, each made at most once, however many consumers want it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.common.record_codec import decode, encode
+
+
+class BothShapes:
+    """``type_info`` is of the records in ``given``; ``operator`` is named in the ``SchemaMismatch`` of a value that
+    does not fit it."""
+
+    __slots__ = ("_columns", "_operator", "_records", "_type_info", "given")
+
+    def __init__(self, given: Batch, type_info: Any, operator: str) -> None:
+        self.given = given
+        self._type_info = type_info
+        self._operator = operator
+        self._records = given if isinstance(given, RecordsBatch) else None
+        self._columns = given if isinstance(given, ArrowBatch) else None
+
+    def records(self) -> RecordsBatch:
+        if self._records is None:
+            assert self._columns is not None
+            stamps = self._columns.timestamps
+            values = decode(self._type_info, self._columns.data, self._operator)
+            self._records = RecordsBatch(values, None if stamps is None else stamps.to_pylist())
+        return self._records
+
+    def columns(self) -> ArrowBatch:
+        if self._columns is None:
+            assert self._records is not None
+            stamps = self._records.timestamps
+            data = encode(self._type_info, self._records.values, self._operator)
+            self._columns = ArrowBatch(data, None if stamps is None else pa.array(stamps, pa.int64()))
+        return self._columns
+
+    def wanted_by(self, works_on: str) -> Batch:
+        """``works_on`` as in ``Operator.works_on``."""
+        if works_on == "records":
+            return self.records()
+        return self.columns() if works_on == "arrow" else self.given

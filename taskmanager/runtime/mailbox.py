@@ -1,0 +1,52 @@
+"""The mailbox of a subtask: the only way in for other threads, and the only place where the subtask's thread waits.
+
+Laws: mails come out in the order in which they were put; a mail or a ``wake`` that comes before ``wait`` makes it return at once,
+so nothing that is ready is ever slept over.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from taskmanager.runtime.ports import Mail
+
+
+class Mailbox:
+    """``put`` and ``wake`` from any thread; the rest from the subtask's thread."""
+
+    def __init__(self) -> None:
+        self._mails: deque[Mail] = deque()
+        self._condition = threading.Condition()
+        self._woken = False
+
+    def put(self, mail: Mail) -> None:
+        with self._condition:
+            self._mails.append(mail)
+            self._woken = True
+            self._condition.notify()
+
+    def wake(self) -> None:
+        """Something besides a mail became ready: a frame arrived, an output has room again."""
+        if self._woken:
+            return  # still set when the subtask last looked, so it looks again before it sleeps
+        with self._condition:
+            self._woken = True
+            self._condition.notify()
+
+    def take_all(self) -> list[Mail]:
+        """Everything that is there, in order; costs next to nothing when there is none."""
+        if not self._mails:
+            return []
+        with self._condition:
+            mails = list(self._mails)
+            self._mails.clear()
+        return mails
+
+    def wait(self, timeout_ms: float | None) -> None:
+        """Sleep until there is a mail or a wake, at most ``timeout_ms`` (``None``: without limit)."""
+        timeout_s = None if timeout_ms is None else max(0.0, timeout_ms / 1000)
+        with self._condition:
+            if not self._woken and not self._mails:
+                self._condition.wait(timeout_s)
+            self._woken = False

@@ -1,0 +1,63 @@
+"""What a subtask counts: records, bytes, shares of time, the watermark, and what operators add by name.
+
+Counting costs nothing per record: batches are counted, not records. Names of an operator's own metrics are told as
+``<operator>.<name>``; ``numLateRecordsDropped`` (Flink's name) is summed up besides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from taskmanager.runtime.ports import TaskMetrics
+
+LATE_RECORDS_DROPPED = "numLateRecordsDropped"
+_NO_WATERMARK = -(2**63)
+
+
+@dataclass(slots=True)
+class TaskCounters:
+    """Plain numbers, written by the loop and the outputs of one subtask."""
+
+    records_in: int = 0
+    records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    busy_ms: float = 0.0
+    idle_ms: float = 0.0
+    backpressured_ms: float = 0.0
+    watermark_ms: int = _NO_WATERMARK
+    unflushed: bool = False
+    """Something was emitted since the last flush."""
+    user: dict[str, float] = field(default_factory=dict)
+    late_records_dropped: int = 0
+
+    def told(self) -> TaskMetrics:
+        return TaskMetrics(
+            records_in=self.records_in,
+            records_out=self.records_out,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            busy_ms=int(self.busy_ms),
+            idle_ms=int(self.idle_ms),
+            backpressured_ms=int(self.backpressured_ms),
+            watermark_ms=None if self.watermark_ms == _NO_WATERMARK else self.watermark_ms,
+            late_records_dropped=self.late_records_dropped,
+            user=dict(self.user),
+        )
+
+
+class OperatorMetrics:
+    """Implements ``taskmanager.operators.base.Metrics`` for one operator."""
+
+    def __init__(self, counters: TaskCounters, operator_name: str) -> None:
+        self._counters = counters
+        self._prefix = f"{operator_name}."
+
+    def add(self, name: str, amount: int = 1) -> None:
+        if name == LATE_RECORDS_DROPPED:
+            self._counters.late_records_dropped += amount
+        key = self._prefix + name
+        self._counters.user[key] = self._counters.user.get(key, 0) + amount
+
+    def gauge(self, name: str, value: float) -> None:
+        self._counters.user[self._prefix + name] = value

@@ -1,0 +1,139 @@
+"""Where the operators of a chain emit: into the next operators, and into the result partitions of the subtask.
+
+    operator ─▶ ChainOutput ┬─▶ ChainedTarget  (an operator of the same chain, called directly)
+                            └─▶ NetworkTarget  (a ResultPartition; keys of records are computed here)
+
+A batch changes its shape only for a target that needs the other one. Watermarks and statuses go to every target, side
+outputs included (Flink: ``ChainingOutput.java``, ``RecordWriterOutput.java``).
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from taskmanager.exchange.base import ResultPartition
+from taskmanager.operators.base import Operator
+from taskmanager.runtime.conversion import BothShapes
+from taskmanager.runtime.metrics import TaskCounters
+from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.model.channel_events import WatermarkEvent, WatermarkStatus
+from tidegate.model.errors import TidegateError, UserFunctionError
+
+
+class KeyedPartition(ResultPartition, Protocol):
+    """What HASH edges offer besides: rows whose keys were computed from records."""
+
+    def emit_with_keys(self, batch: ArrowBatch, keys: list[Any]) -> None: ...
+
+
+class Target(Protocol):
+    def accept(self, batch: BothShapes) -> None: ...
+
+    def watermark(self, timestamp_ms: int) -> None: ...
+
+    def idle(self, idle: bool) -> None: ...
+
+
+class ChainedTarget:
+    """The next operator of the chain."""
+
+    __slots__ = ("_operator", "_works_on")
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._works_on = operator.works_on
+
+    def accept(self, batch: BothShapes) -> None:
+        self._operator.process(batch.wanted_by(self._works_on), 0)
+
+    def watermark(self, timestamp_ms: int) -> None:
+        self._operator.on_watermark(timestamp_ms)
+
+    def idle(self, idle: bool) -> None:
+        self._operator.on_idle(idle)
+
+
+class NetworkTarget:
+    """An outgoing edge. ``selector`` is set when the edge is keyed by a function of one record."""
+
+    __slots__ = ("_counters", "_name", "_partition", "_selector")
+
+    def __init__(
+        self, partition: KeyedPartition, counters: TaskCounters, selector: Callable[[Any], Any] | None, name: str
+    ) -> None:
+        self._partition = partition
+        self._counters = counters
+        self._selector = selector
+        self._name = name
+
+    def accept(self, batch: BothShapes) -> None:
+        if self._selector is None:
+            columns = batch.columns()
+            self._partition.emit(columns)
+        else:
+            keys = self._keys(self._selector, batch.records().values)
+            columns = batch.columns()
+            self._partition.emit_with_keys(columns, keys)
+        counters = self._counters
+        counters.unflushed = True
+        counters.records_out += len(columns)
+        counters.bytes_out += columns.data.nbytes
+
+    def watermark(self, timestamp_ms: int) -> None:
+        self._partition.broadcast(WatermarkEvent(timestamp_ms))
+
+    def idle(self, idle: bool) -> None:
+        self._partition.broadcast(WatermarkStatus(idle))
+
+    def _keys(self, selector: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+        try:
+            return [selector(value) for value in values]
+        except TidegateError:
+            raise
+        except Exception as error:  # noqa: BLE001  a user function
+            text = f"key selector behind '{self._name}' raised {type(error).__name__}: {error}"
+            raise UserFunctionError(text, details=traceback.format_exc()) from error
+
+
+class ChainOutput:
+    """Implements ``taskmanager.operators.base.Output`` for one operator."""
+
+    __slots__ = ("_all", "_main", "_name", "_sides", "_type_info")
+
+    def __init__(self, name: str, type_info: Any) -> None:
+        self._name = name
+        self._type_info = type_info
+        self._main: list[Target] = []
+        self._sides: dict[str, tuple[Any, list[Target]]] = {}
+        self._all: list[Target] = []
+
+    def add(self, target: Target, tag: str = "", type_info: Any = None) -> None:
+        """``tag``: the side output it is fed by, of type ``type_info``."""
+        if tag:
+            self._sides.setdefault(tag, (type_info, []))[1].append(target)
+        else:
+            self._main.append(target)
+        self._all.append(target)
+
+    def emit(self, batch: Batch) -> None:
+        if self._main and len(batch):
+            shapes = BothShapes(batch, self._type_info, self._name)
+            for target in self._main:
+                target.accept(shapes)
+
+    def emit_side(self, tag: str, batch: Batch) -> None:
+        found = self._sides.get(tag)
+        if found is not None and len(batch):
+            shapes = BothShapes(batch, found[0], self._name)
+            for target in found[1]:
+                target.accept(shapes)
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        for target in self._all:
+            target.watermark(timestamp_ms)
+
+    def emit_idle(self, idle: bool) -> None:
+        for target in self._all:
+            target.idle(idle)

@@ -1,0 +1,75 @@
+"""The input side of a source subtask: polls the reader in slices, and takes triggers between two of them.
+
+Laws: the position that a snapshot holds is that of what was emitted. At the end of all splits event time is advanced to its
+end, once. A finished source still takes part in checkpoints, by the same triggers.
+"""
+
+from __future__ import annotations
+
+from taskmanager.machines.watermarks import END_OF_TIME
+from taskmanager.operators.base import Clock
+from taskmanager.runtime.chain import OperatorChain, SourceHead
+from taskmanager.runtime.metrics import TaskCounters
+from taskmanager.runtime.slicing import SliceSizer
+from taskmanager.runtime.snapshots import AlignmentFigures, SnapshotDriver
+from tidegate.model.channel_events import Barrier
+
+FIRST_RETRY_MS = 1.0
+MAX_RETRY_MS = 16.0
+"""A reader cannot wake the mailbox: one that had nothing is asked again, less and less often."""
+
+
+class SourceInput:
+    def __init__(
+        self,
+        *,
+        source: SourceHead,
+        chain: OperatorChain,
+        snapshots: SnapshotDriver,
+        counters: TaskCounters,
+        clock: Clock,
+    ) -> None:
+        self._source = source
+        self._chain = chain
+        self._snapshots = snapshots
+        self._counters = counters
+        self._clock = clock
+        self._sizer = SliceSizer(columnar=chain.columnar)
+        self._ended = False
+        self._retry_ms = FIRST_RETRY_MS
+
+    @property
+    def data_ended(self) -> bool:
+        return self._ended
+
+    @property
+    def drained(self) -> bool:
+        return True
+
+    @property
+    def retry_ms(self) -> float | None:
+        return None if self._ended else self._retry_ms
+
+    def step(self) -> bool:
+        if self._ended:
+            return False
+        size = self._sizer.size()
+        began_ms = self._clock.monotonic_ms()
+        if self._source.poll_next(size):
+            self._sizer.observe(size, self._clock.monotonic_ms() - began_ms)
+            self._retry_ms = FIRST_RETRY_MS
+            return True
+        if self._source.is_finished():
+            self._ended = True
+            self._counters.watermark_ms = END_OF_TIME
+            self._chain.advance_watermark(END_OF_TIME)
+            return True
+        self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)
+        return False
+
+    def trigger(self, barrier: Barrier) -> None:
+        delay_ms = max(0.0, self._clock.now_ms() - barrier.timestamp_ms)
+        self._snapshots.request(barrier, AlignmentFigures(start_delay_ms=delay_ms))
+
+    def abort(self, checkpoint_id: int) -> None:
+        """Nothing is held back for it here."""

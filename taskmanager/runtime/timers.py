@@ -1,0 +1,68 @@
+"""Processing-time timers of one subtask: a heap, looked at between two steps of the mailbox loop.
+
+Laws: timers fire in the order of their time, equal times in the order of scheduling, never before their time, and never
+after ``quiesce`` (Flink: ``ProcessingTimeService.quiesce`` at the end of data).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from taskmanager.operators.base import Clock
+
+MAX_FIRE_MS = 5.0
+"""Longest time spent on timers in one step, so that mails are not kept waiting."""
+
+
+@dataclass(order=True, slots=True)
+class Timer:
+    """A cancel token."""
+
+    at_ms: int
+    sequence: int
+    callback: Callable[[int], None] | None = field(compare=False)
+
+
+class TimerQueue:
+    """Implements ``taskmanager.operators.base.ProcessingTimers``; used from the subtask's thread only."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[Timer] = []
+        self._sequence = 0
+        self._quiesced = False
+
+    def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
+        timer = Timer(at_ms, self._sequence, callback)
+        self._sequence += 1
+        if not self._quiesced:
+            heapq.heappush(self._heap, timer)
+        return timer
+
+    def cancel(self, token: object) -> None:
+        assert isinstance(token, Timer), f"not a timer's token: {token!r}"
+        token.callback = None
+
+    def next_ms(self) -> int | None:
+        """Wall-clock time of the first timer."""
+        while self._heap and self._heap[0].callback is None:
+            heapq.heappop(self._heap)
+        return self._heap[0].at_ms if self._heap else None
+
+    def fire(self) -> bool:
+        """Call what is due; whether anything was."""
+        fired = False
+        started_ms = self._clock.monotonic_ms()
+        while (at_ms := self.next_ms()) is not None and at_ms <= self._clock.now_ms():
+            callback, fired = heapq.heappop(self._heap).callback, True
+            if callback is not None:
+                callback(at_ms)
+            if self._clock.monotonic_ms() - started_ms >= MAX_FIRE_MS:
+                break
+        return fired
+
+    def quiesce(self) -> None:
+        self._quiesced = True
+        self._heap.clear()
