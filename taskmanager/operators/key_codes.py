@@ -108,7 +108,7 @@ def _encode_column(column: pa.Array, limit: int, operator: str) -> tuple[Codes, 
             values = as_numpy(integers)
             low, high = int(values.min()), int(values.max())
             if high - low < limit:
-                return _narrow(values, low), high - low + 1, _range_decoder(low, integers.type, column.type)
+                return _narrow(values, low), high - low + 1, range_decoder(low, integers.type, column.type)
     if pa.types.is_floating(column.type):
         column = normalise_floats(column)
     try:
@@ -132,7 +132,9 @@ def _narrow(values: npt.NDArray[Any], low: int) -> Codes:
     return values.astype(np.intp) - low
 
 
-def _range_decoder(low: int, integers: pa.DataType, kind: pa.DataType) -> Decoder:
+def range_decoder(low: int, integers: pa.DataType, kind: pa.DataType) -> Decoder:
+    """Code 0 is ``low``; ``integers`` is the integer type inside ``kind``."""
+
     def decode(wanted: Codes) -> pa.Array:
         if integers == pa.uint64():
             return pa.array(wanted.astype(np.uint64) + np.uint64(low)).view(kind)

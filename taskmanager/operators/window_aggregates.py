@@ -1,0 +1,279 @@
+"""Aggregates of columnar windows in two steps: rows to partials, partials to results.
+
+    rows ──raw──▶ partial columns ──merge──▶ partial columns ──finish──▶ count · sum · min · max · avg
+
+A partial of ``avg`` is a sum and a count; any other is of its own kind. All work is one scatter for each column over
+dense key codes (``key_codes``). Integers sum as int64 (uint64 when unsigned) and wrap like Arrow's; ``avg`` is that sum
+divided by the count, a float64. Nulls are left out; an aggregate of no value is null, but a count is 0. NaN is left out
+by min and max, unless there is nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskmanager.operators.key_codes import Codes, KeyCodes, as_numpy, encode_keys, integer_view
+from tidegate.model.errors import SchemaMismatch
+
+WINDOW_START = "window_start"
+WINDOW_END = "window_end"
+ROWS = "__rows"
+"""How many rows a partial stands for: what the receiver counts when it has to drop it as late."""
+
+Scatter = Literal["count", "sum", "min", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartialColumn:
+    """``source`` is the column that it is made from (``None``: rows are counted); ``source_type`` is its type."""
+
+    name: str
+    scatter: Scatter
+    source: str | None
+    source_type: pa.DataType
+
+    @property
+    def type(self) -> pa.DataType:
+        if self.scatter == "count":
+            return pa.int64()
+        if self.scatter in ("min", "max"):
+            return self.source_type
+        if pa.types.is_floating(self.source_type):
+            return pa.float64()
+        return pa.uint64() if pa.types.is_unsigned_integer(self.source_type) else pa.int64()
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """``parts`` are names of partial columns: one, or the sum and the count of an average."""
+
+    name: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatePlan:
+    """Which partial columns there are and how results come out of them."""
+
+    operator: str
+    keys: tuple[str, ...]
+    key_types: tuple[pa.DataType, ...]
+    partials: tuple[PartialColumn, ...]
+    results: tuple[ResultColumn, ...]
+
+    @property
+    def partial_schema(self) -> pa.Schema:
+        """Keys, then partial columns; what is kept for one window."""
+        keys = [pa.field(name, kind) for name, kind in zip(self.keys, self.key_types, strict=True)]
+        return pa.schema([*keys, *(pa.field(p.name, p.type) for p in self.partials)])
+
+    def merging(self) -> AggregatePlan:
+        """The plan that merges what this one makes."""
+        partials = tuple(
+            PartialColumn(p.name, "sum" if p.scatter == "count" else p.scatter, p.name, p.type) for p in self.partials
+        )
+        return replace(self, partials=partials)
+
+
+Aggregates = Sequence[tuple[str, str, str | None]]
+"""(output name, function, column or ``None``), as in the options of the operators."""
+
+
+def plan_of_rows(
+    operator: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema, *, count_rows: bool = False
+) -> AggregatePlan:
+    """The plan for rows with these columns; with ``count_rows`` there is a partial column ``ROWS`` besides. Raises
+    ``SchemaMismatch`` naming a column that is missing or unfit."""
+    missing = [name for name in [*keys, *(c for _, _, c in aggregates if c)] if name not in schema.names]
+    if missing:
+        raise SchemaMismatch(f"operator '{operator}': no column {missing[0]!r} among {', '.join(schema.names)}")
+    partials: list[PartialColumn] = []
+    results: list[ResultColumn] = []
+    for name, function, column in aggregates:
+        kind = schema.field(column).type if column else pa.null()
+        parts = _parts_of(operator, name, function, column, kind)
+        partials += parts
+        results.append(ResultColumn(name, tuple(p.name for p in parts)))
+    if count_rows:
+        partials.append(PartialColumn(ROWS, "count", None, pa.null()))
+    return AggregatePlan(operator, tuple(keys), _key_types(schema, keys), tuple(partials), tuple(results))
+
+
+def plan_of_partials(operator: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema) -> AggregatePlan:
+    """The plan for partials with these columns: each merges with itself."""
+    partials: list[PartialColumn] = []
+    results: list[ResultColumn] = []
+    for name, function, _column in aggregates:
+        parts = [name] if function != "avg" else list(_average_parts(name))
+        missing = [part for part in [*keys, *parts] if part not in schema.names]
+        if missing:
+            raise SchemaMismatch(f"operator '{operator}': no column {missing[0]!r} among {', '.join(schema.names)}")
+        scatter: Scatter = "min" if function == "min" else "max" if function == "max" else "sum"
+        partials += [PartialColumn(part, scatter, part, schema.field(part).type) for part in parts]
+        results.append(ResultColumn(name, tuple(parts)))
+    return AggregatePlan(operator, tuple(keys), _key_types(schema, keys), tuple(partials), tuple(results))
+
+
+class Accumulators:
+    """One partial for each code below ``cardinality``. Rows are added any number of times."""
+
+    def __init__(self, plan: AggregatePlan, cardinality: int) -> None:
+        self._plan = plan
+        self.rows: npt.NDArray[np.intp] = np.zeros(cardinality, np.intp)
+        self._valid: dict[str, npt.NDArray[np.intp]] = {}
+        self._values = [_identity(p, cardinality) for p in plan.partials]
+
+    def add(self, codes: Codes, data: pa.RecordBatch) -> None:
+        """Row i of ``data`` belongs to ``codes[i]``."""
+        counts = np.bincount(codes, minlength=len(self.rows))
+        columns: dict[str, tuple[Codes, npt.NDArray[Any]]] = {}
+        for partial, values in zip(self._plan.partials, self._values, strict=True):
+            if partial.source is None:
+                continue
+            if partial.source not in columns:
+                columns[partial.source] = self._valid_rows(partial.source, codes, counts, data)
+            if partial.scatter != "count":
+                _scatter(partial, values, *columns[partial.source])
+        self.rows += counts
+
+    def take(self, present: Codes) -> list[pa.Array]:
+        """The partial columns of some codes."""
+        return [self._column(p, v, present) for p, v in zip(self._plan.partials, self._values, strict=True)]
+
+    def _valid_rows(
+        self, source: str, codes: Codes, counts: npt.NDArray[np.intp], data: pa.RecordBatch
+    ) -> tuple[Codes, npt.NDArray[Any]]:
+        """Codes and values of the rows where the column is not null; those are counted too."""
+        column = data.column(source)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if column.null_count:
+            keep = as_numpy(column.is_valid())
+            codes = codes[keep]
+            counts = np.bincount(codes, minlength=len(self.rows))
+            column = column.drop_null()
+        found = self._valid.get(source)
+        if found is None:
+            self._valid[source] = counts.copy()
+        else:
+            found += counts
+        integers = integer_view(column)
+        return codes, as_numpy(column if integers is None else integers)
+
+    def _column(self, partial: PartialColumn, values: npt.NDArray[Any], present: Codes) -> pa.Array:
+        if partial.source is None:
+            return pa.array(self.rows[present], pa.int64())
+        valid = (
+            self._valid[partial.source][present] if partial.source in self._valid else np.zeros(len(present), np.intp)
+        )
+        if partial.scatter == "count":
+            return pa.array(valid, pa.int64())
+        nulls = valid == 0
+        found = pa.array(values[present], mask=nulls if nulls.any() else None)
+        if found.type == partial.type:
+            return found
+        return found.view(partial.type) if pa.types.is_temporal(partial.type) else found.cast(partial.type)
+
+
+def group(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
+    """One row for each key of ``data``: ``plan.partial_schema``."""
+    coded = encode_keys([data.column(name) for name in plan.keys], data.num_rows, plan.operator)
+    accumulators = Accumulators(plan, coded.cardinality)
+    accumulators.add(coded.codes, data)
+    return collect(plan, accumulators, coded, np.flatnonzero(accumulators.rows))
+
+
+def ungrouped(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
+    """Each row as a partial of its own, for keys that hardly ever repeat."""
+    arrays = [data.column(name) for name in plan.keys]
+    arrays = [a.dictionary_decode() if pa.types.is_dictionary(a.type) else a for a in arrays]
+    for partial in plan.partials:
+        if partial.source is None:
+            arrays.append(pa.repeat(pa.scalar(1, pa.int64()), data.num_rows))
+        elif partial.scatter == "count":
+            arrays.append(data.column(partial.source).is_valid().cast(pa.int64()))
+        else:
+            arrays.append(data.column(partial.source).cast(partial.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=plan.partial_schema)
+
+
+def collect(plan: AggregatePlan, accumulators: Accumulators, coded: KeyCodes, present: Codes) -> pa.RecordBatch:
+    """The partials of the codes ``present``, with their keys."""
+    arrays = [*coded.decode(present), *accumulators.take(present)]
+    return pa.RecordBatch.from_arrays(arrays, schema=plan.partial_schema)
+
+
+def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One row for each key of all ``parts``. ``plan`` is one of partials."""
+    return group(plan, pa.concat_batches(parts) if len(parts) > 1 else parts[0])
+
+
+def finish(plan: AggregatePlan, partials: pa.RecordBatch, start_ms: int, end_ms: int) -> pa.RecordBatch:
+    """The results of one window: ``window_start``, ``window_end``, keys, aggregates."""
+    rows = partials.num_rows
+    names = [WINDOW_START, WINDOW_END, *plan.keys]
+    arrays = [pa.repeat(pa.scalar(start_ms, pa.int64()), rows), pa.repeat(pa.scalar(end_ms, pa.int64()), rows)]
+    arrays += [partials.column(name) for name in plan.keys]
+    for result in plan.results:
+        names.append(result.name)
+        if len(result.parts) == 1:
+            arrays.append(partials.column(result.parts[0]))
+        else:
+            total, count = (partials.column(part).cast(pa.float64(), safe=False) for part in result.parts)
+            arrays.append(pc.divide(total, count))  # the sum of no value is null, and so is its average
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _parts_of(operator: str, name: str, function: str, column: str | None, kind: pa.DataType) -> list[PartialColumn]:
+    if function == "count":
+        return [PartialColumn(name, "count", column, kind)]
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if function in ("sum", "avg") and is_number:
+        if function == "sum":
+            return [PartialColumn(name, "sum", column, kind)]
+        total, count = _average_parts(name)
+        return [PartialColumn(total, "sum", column, kind), PartialColumn(count, "count", column, kind)]
+    if function in ("min", "max") and (is_number or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)):
+        return [PartialColumn(name, "min" if function == "min" else "max", column, kind)]
+    raise SchemaMismatch(f"operator '{operator}': {function}({column}) of a column of type {kind} is not possible")
+
+
+def _average_parts(name: str) -> tuple[str, str]:
+    return f"{name}__sum", f"{name}__count"
+
+
+def _key_types(schema: pa.Schema, keys: Sequence[str]) -> tuple[pa.DataType, ...]:
+    kinds = [schema.field(name).type for name in keys]
+    return tuple(k.value_type if pa.types.is_dictionary(k) else k for k in kinds)
+
+
+def _identity(partial: PartialColumn, cardinality: int) -> npt.NDArray[Any]:
+    """What a scatter starts from."""
+    if partial.scatter == "count":
+        return np.zeros(0, np.int64)  # counts are taken from the numbers of valid rows
+    kind = partial.type
+    dtype = np.dtype(kind.to_pandas_dtype()) if not pa.types.is_temporal(kind) else np.dtype(f"i{kind.bit_width // 8}")
+    if partial.scatter == "sum":
+        return np.zeros(cardinality, dtype)
+    if dtype == np.bool_:
+        return np.full(cardinality, partial.scatter == "min", np.bool_)
+    if np.issubdtype(dtype, np.floating):
+        return np.full(cardinality, np.nan, dtype)
+    limits = np.iinfo(dtype)
+    return np.full(cardinality, limits.max if partial.scatter == "min" else limits.min, dtype)
+
+
+def _scatter(partial: PartialColumn, into: npt.NDArray[Any], codes: Codes, values: npt.NDArray[Any]) -> None:
+    if partial.scatter == "sum":
+        np.add.at(into, codes, values.astype(into.dtype, copy=False))
+    elif np.issubdtype(into.dtype, np.floating):
+        (np.fmin if partial.scatter == "min" else np.fmax).at(into, codes, values)  # they pass over NaN
+    else:
+        (np.minimum if partial.scatter == "min" else np.maximum).at(into, codes, values)

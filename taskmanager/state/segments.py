@@ -1,0 +1,168 @@
+"""State on disk: Arrow IPC files that plain pyarrow, DuckDB or Spark can read.
+
+A keyed segment has one row for each entry, sorted by ``key_group``:
+
+    key_group: int32 │ key... │ window_start, window_end: int64 (when the namespace is a window) │ value...
+
+Operator state has one row for each element, in the column ``element``. The schema's metadata holds, under ``tidegate``,
+a JSON object: format version, operator, state name, kind, and the names of the types. A binary column of pickled objects
+has the field metadata ``tidegate.pickled``, one of msgpack ``tidegate.msgpack``.
+
+Laws: bytes go to the store as Arrow made them, with no copy; a reader takes nothing from a file that is not what its
+handle says (``CorruptData`` names the file).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from taskmanager.state.base import SegmentSource, SegmentStore
+from tidegate.model.checkpoint import OperatorStateHandle, SegmentHandle, StateHandle, StateRedistribution
+from tidegate.model.errors import CorruptData, InternalError
+from tidegate.model.keygroups import KeyGroupRange
+
+FORMAT_VERSION = 1
+KEY_GROUP = "key_group"
+ELEMENT = "element"
+METADATA_KEY = b"tidegate"
+PICKLED = {b"tidegate.pickled": b"1"}
+MSGPACK = {b"tidegate.msgpack": b"1"}
+
+Groups = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class StateDescription:
+    """What the metadata of a file tells of its content."""
+
+    operator: str
+    state_name: str
+    kind: str
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    def to_metadata(self) -> dict[bytes, bytes]:
+        content = {
+            "version": FORMAT_VERSION,
+            "operator": self.operator,
+            "state": self.state_name,
+            "kind": self.kind,
+            "types": dict(self.types),
+        }
+        return {METADATA_KEY: json.dumps(content, sort_keys=True).encode()}
+
+
+def write_keyed(
+    store: SegmentStore, data: pa.RecordBatch, groups: Groups, key_groups: KeyGroupRange, about: StateDescription
+) -> SegmentHandle:
+    """``groups[i]`` is the key group of row i of ``data``, which has no such column yet. Raises ``StorageError``."""
+    if len(groups) and not (key_groups.start <= int(groups.min()) and int(groups.max()) <= key_groups.end):
+        raise InternalError(
+            f"operator '{about.operator}', state '{about.state_name}': a key of groups {int(groups.min())} to "
+            f"{int(groups.max())} is in a subtask that owns {key_groups.start} to {key_groups.end}: records and state "
+            "do not agree on the key (is the key selector deterministic?)"
+        )
+    if len(groups) and bool((groups[1:] < groups[:-1]).any()):
+        order = np.argsort(groups, kind="stable")
+        groups = groups[order]
+        data = data.take(pa.array(order))
+    bounds = np.searchsorted(groups, np.arange(key_groups.start, key_groups.end + 2))
+    schema = data.schema.insert(0, pa.field(KEY_GROUP, pa.int32(), nullable=False))
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(groups, pa.int32()), *data.columns], schema=schema.with_metadata(about.to_metadata())
+    )
+    handle = store.write(f"{about.operator}-{about.state_name}", _to_ipc(batch))
+    return SegmentHandle(about.state_name, key_groups, tuple(int(b) for b in bounds), handle)
+
+
+def write_elements(
+    store: SegmentStore,
+    elements: pa.Array,
+    metadata: dict[bytes, bytes],
+    mode: StateRedistribution,
+    about: StateDescription,
+) -> OperatorStateHandle:
+    """Operator state: binary ``elements`` (pickled or msgpack, as ``metadata`` tells). Raises ``StorageError``."""
+    schema = pa.schema([pa.field(ELEMENT, pa.binary(), metadata=metadata)], metadata=about.to_metadata())
+    handle = store.write(
+        f"{about.operator}-{about.state_name}", _to_ipc(pa.RecordBatch.from_arrays([elements], schema=schema))
+    )
+    return OperatorStateHandle(about.state_name, mode, len(elements), handle)
+
+
+def read_keyed(source: SegmentSource, segment: SegmentHandle, wanted: KeyGroupRange) -> tuple[Groups, pa.RecordBatch]:
+    """The rows of the key groups in both ranges: their groups, and the other columns. Raises ``CorruptData``."""
+    both = segment.key_groups.intersect(wanted)
+    name = _name_of(segment.handle, segment.state_name)
+    table = _from_ipc(source.read(segment.handle), name)
+    if len(segment.offsets) != segment.key_groups.size + 1 or segment.offsets[-1] != table.num_rows:
+        raise CorruptData(
+            f"{name}: it has {table.num_rows} rows, its index tells {segment.offsets[-1:]} in "
+            f"{len(segment.offsets)} entries for {segment.key_groups.size} key groups; restore another checkpoint"
+        )
+    if KEY_GROUP not in table.schema.names or table.schema.field(KEY_GROUP).type != pa.int32():
+        raise CorruptData(f"{name}: no int32 column '{KEY_GROUP}' among {table.schema.names}; it is no keyed state")
+    first, last = (0, 0) if both.size == 0 else _rows_of(segment, both)
+    part = table.slice(first, last - first)
+    groups = part.column(KEY_GROUP).to_numpy()
+    if len(groups) and not (both.start <= int(groups.min()) and int(groups.max()) <= both.end):
+        raise CorruptData(f"{name}: rows {first} to {last} are not of key groups {both.start} to {both.end}")
+    return groups, _one_batch(part.drop_columns([KEY_GROUP]))
+
+
+def read_elements(source: SegmentSource, state: OperatorStateHandle, first: int, last: int) -> list[bytes]:
+    """Elements ``first`` to ``last - 1``. Raises ``CorruptData``."""
+    name = _name_of(state.handle, state.state_name)
+    table = _from_ipc(source.read(state.handle), name)
+    if table.schema.names != [ELEMENT] or table.num_rows != state.elements:
+        raise CorruptData(
+            f"{name}: expected {state.elements} rows of the column '{ELEMENT}', found {table.num_rows} of "
+            f"{table.schema.names}; restore another checkpoint"
+        )
+    return list(table.column(ELEMENT).slice(first, last - first).to_pylist())
+
+
+def _rows_of(segment: SegmentHandle, both: KeyGroupRange) -> tuple[int, int]:
+    base = segment.key_groups.start
+    return segment.offsets[both.start - base], segment.offsets[both.end + 1 - base]
+
+
+def _to_ipc(batch: pa.RecordBatch) -> list[bytes | memoryview]:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return [memoryview(sink.getvalue())]
+
+
+def _from_ipc(content: memoryview, name: str) -> pa.Table:
+    try:
+        table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
+        table.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError, ValueError) as error:
+        raise CorruptData(f"{name}: not a readable Arrow file ({error}); restore another checkpoint") from error
+    return table
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    empty = [pa.array([], f.type) for f in table.schema]
+    return pa.RecordBatch.from_arrays(empty, schema=table.schema)
+
+
+def _name_of(handle: StateHandle, state_name: str) -> str:
+    return f"state file {handle.path}" if handle.path else f"inline state '{state_name}'"
+
+
+def metadata_of(schema: pa.Schema) -> dict[str, Any]:
+    """The JSON object in a state file's metadata; empty when there is none."""
+    content = (schema.metadata or {}).get(METADATA_KEY)
+    found: dict[str, Any] = json.loads(content) if content else {}
+    return found
