@@ -1,0 +1,107 @@
+"""The asyncio driver of pure machines: one inbox, one event at a time, commands carried out in order.
+
+    post(event) ─▶ inbox ─▶ machine.on(event, now_ms) ─▶ commands ─▶ execute(command)
+
+Laws: ``on`` is never re-entered (an event posted while one is handled waits for it). Events that threads post come in
+through the loop. Timers are commands: ``start_timer`` posts the event that it is given; a timer of the same name is
+replaced. A machine or an executor that raises is our own mistake: it is logged and given to ``on_fatal``, and nothing
+is handled any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+E = TypeVar("E")
+C = TypeVar("C")
+E_contra = TypeVar("E_contra", contravariant=True)
+C_co = TypeVar("C_co", covariant=True)
+
+_log = logging.getLogger(__name__)
+
+
+class Machine(Protocol[E_contra, C_co]):
+    """What the driver drives."""
+
+    def on(self, event: E_contra, now_ms: int) -> Sequence[C_co]: ...
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since the Unix epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Driver(Generic[E, C]):
+    """Feeds one machine. Everything but ``post_from_thread`` belongs to the loop's thread."""
+
+    def __init__(
+        self,
+        machine: Machine[E, C],
+        execute: Callable[[C], None],
+        on_fatal: Callable[[BaseException], None],
+        clock_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        self._machine = machine
+        self._execute = execute
+        self._on_fatal = on_fatal
+        self._clock_ms = clock_ms
+        self._loop = asyncio.get_running_loop()
+        self._inbox: deque[E] = deque()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._is_handling = False
+        self._is_stopped = False
+
+    def post(self, event: E) -> None:
+        """Hand over an event. When this returns it has been handled, unless another one is being handled right now."""
+        self._inbox.append(event)
+        if not self._is_handling:
+            self._drain()
+
+    def post_from_thread(self, event: E) -> None:
+        """The same from any thread; returns before the event is handled. After the loop closed it means nothing."""
+        try:
+            self._loop.call_soon_threadsafe(self.post, event)
+        except RuntimeError:
+            _log.debug("the loop is closed, event is dropped: %s", type(event).__name__)
+
+    def start_timer(self, name: str, delay_ms: int, event: E) -> None:
+        """Post ``event`` once, after ``delay_ms``."""
+        self.cancel_timer(name)
+        self._timers[name] = self._loop.call_later(max(0, delay_ms) / 1000, self._fire, name, event)
+
+    def cancel_timer(self, name: str) -> None:
+        """Disarm a timer; it may have fired, or never been started."""
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def stop(self) -> None:
+        """Handle nothing any more."""
+        self._is_stopped = True
+        self._inbox.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _fire(self, name: str, event: E) -> None:
+        self._timers.pop(name, None)
+        self.post(event)
+
+    def _drain(self) -> None:
+        self._is_handling = True
+        try:
+            while self._inbox and not self._is_stopped:
+                event = self._inbox.popleft()
+                for command in self._machine.on(event, self._clock_ms()):
+                    self._execute(command)
+        except Exception as error:  # noqa: BLE001  (a driver)
+            _log.exception("fatal: the machine failed on %s", type(event).__name__)
+            self.stop()
+            self._on_fatal(error)
+        finally:
+            self._is_handling = False

@@ -1,0 +1,61 @@
+"""Threads for slow work: disks and object stores. A call that hangs keeps its thread and nothing else: the threads are
+daemons, so the process can always end."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+
+
+class Pool:
+    """At most ``threads`` calls at a time, in the order in which they came."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"{name}-{number}", daemon=True) for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        """Run ``call`` in a thread. Cancelling the future does not stop a call that has begun."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._work.put((call, future))
+        return future
+
+    def close(self) -> None:
+        """Take no more work. Calls that run go on; nobody waits for them."""
+        for _ in self._threads:
+            self._work.put(None)
+
+    def _serve(self) -> None:
+        while (work := self._work.get()) is not None:
+            call, future = work
+            result: Any = None
+            failure: BaseException | None = None
+            try:
+                result = call()
+            except Exception as error:  # noqa: BLE001  (a driver: the caller gets it)
+                failure = error
+            try:
+                self._loop.call_soon_threadsafe(_settle, future, result, failure)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits
+
+
+def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
+    if future.done():
+        return
+    if failure is None:
+        future.set_result(result)
+    else:
+        future.set_exception(failure)

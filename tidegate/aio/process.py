@@ -1,0 +1,96 @@
+"""How a process ends, and how another one finds it: signals, orderly shutdown, pid files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import psutil
+
+_log = logging.getLogger(__name__)
+
+
+class Shutdown:
+    """Waits for the end of a process: a signal, a request, or a fatal error. The first reason wins."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+        self.exit_code = 0
+        self.reason = ""
+
+    def ask(self, reason: str, exit_code: int = 0) -> None:
+        """End the process soon."""
+        if not self._asked.is_set():
+            self.reason, self.exit_code = reason, exit_code
+            self._asked.set()
+
+    def catch_signals(self) -> None:
+        """SIGTERM and SIGINT end the process in order; a second one ends it at once."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+
+    async def wait(self) -> None:
+        """Until somebody asked."""
+        await self._asked.wait()
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self._asked.is_set():
+            os._exit(128 + number)
+        self.ask(signal.Signals(number).name)
+
+
+class Services:
+    """What was started, to be stopped in the reverse order, each within a time."""
+
+    def __init__(self) -> None:
+        self._stops: list[tuple[str, Callable[[], Awaitable[None] | None], float]] = []
+
+    def started(self, name: str, stop: Callable[[], Awaitable[None] | None], timeout_ms: int = 3_000) -> None:
+        """Log that a service is up, and remember how it is stopped."""
+        _log.info("%s", name)
+        self._stops.append((name.split(":")[0], stop, timeout_ms / 1000))
+
+    async def stop_all(self) -> None:
+        """Stop everything; what fails or takes too long is logged, and the next one follows."""
+        while self._stops:
+            name, stop, timeout_s = self._stops.pop()
+            try:
+                ending = stop()
+                if ending is not None:
+                    await asyncio.wait_for(ending, timeout_s)
+            except Exception as error:  # noqa: BLE001  (a driver: the others have to be stopped too)
+                _log.warning("%s did not stop in order: %s: %s", name, type(error).__name__, error)
+
+
+def write_pid_file(path: Path) -> None:
+    """Say that this process is the one. Raises ``OSError``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    created = psutil.Process().create_time()
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(f"{os.getpid()} {created}\n", encoding="ascii")
+    temporary.replace(path)
+
+
+def read_pid_file(path: Path) -> int | None:
+    """The pid in the file, when that very process is alive; else ``None``."""
+    try:
+        pid_text, created_text = path.read_text(encoding="ascii").split()
+        process = psutil.Process(int(pid_text))
+        if abs(process.create_time() - float(created_text)) > 1 or process.status() == psutil.STATUS_ZOMBIE:
+            return None
+    except (OSError, ValueError, psutil.Error):
+        return None
+    return process.pid
+
+
+def remove_pid_file(path: Path) -> None:
+    """Remove our own pid file, not that of a successor."""
+    with contextlib.suppress(OSError, ValueError):
+        if int(path.read_text(encoding="ascii").split()[0]) == os.getpid():
+            path.unlink()
