@@ -1,0 +1,105 @@
+"""Operator state: elements that belong to a subtask, not to a key.
+
+    list       split among the subtasks at a restore        (SPLIT)
+    union      every subtask sees all elements, and takes its own (UNION)
+    broadcast  every subtask has the same elements           (BROADCAST)
+
+Elements are msgpack-able values. They are encoded when the state is frozen: there are few of them, their owners go on
+changing them, and encoding is a copy that nothing can change any more (law 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
+from taskmanager.state.segments import MSGPACK, StateDescription, read_elements, write_elements
+from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateRedistribution
+from tidegate.model.errors import CorruptData, NotSerializable
+
+
+@dataclass(slots=True)
+class FrozenElements(FrozenState):
+    """Encoded elements of one state. States without elements are written too when ``is_kept_empty``: at a restore,
+    "there was nothing" then differs from "there was no such state"."""
+
+    operator: str
+    state_name: str
+    mode: StateRedistribution
+    elements: Sequence[bytes]
+    is_kept_empty: bool = False
+
+    def write(self, store: SegmentStore) -> OperatorSnapshot:
+        if not self.elements and not self.is_kept_empty:
+            return OperatorSnapshot()
+        kind = {"SPLIT": "list", "UNION": "union", "BROADCAST": "broadcast"}[self.mode.value]
+        about = StateDescription(self.operator, self.state_name, kind, {"element": "msgpack"})
+        array = pa.array(self.elements, pa.binary())
+        return OperatorSnapshot(operator=(write_elements(store, array, MSGPACK, self.mode, about),))
+
+
+@dataclass(slots=True)
+class FrozenParts(FrozenState):
+    """Several frozen states of one operator as one."""
+
+    parts: list[FrozenState]
+
+    def write(self, store: SegmentStore) -> OperatorSnapshot:
+        written = [part.write(store) for part in self.parts]
+        return OperatorSnapshot(
+            keyed=tuple(s for w in written for s in w.keyed), operator=tuple(o for w in written for o in w.operator)
+        )
+
+    def release(self) -> None:
+        for part in self.parts:
+            part.release()
+
+
+def freeze_elements(
+    operator: str,
+    state_name: str,
+    elements: Iterable[Any],
+    mode: StateRedistribution = StateRedistribution.SPLIT,
+    *,
+    is_kept_empty: bool = False,
+) -> FrozenElements:
+    """Raises ``NotSerializable`` naming the element that msgpack does not take."""
+    encoded = []
+    for element in elements:
+        try:
+            encoded.append(msgspec.msgpack.encode(element))
+        except (TypeError, OverflowError, ValueError) as error:
+            raise NotSerializable(
+                f"operator '{operator}', state '{state_name}': {element!r} is not made of plain values ({error}): use "
+                "dicts, lists, strings, numbers and bytes"
+            ) from error
+    return FrozenElements(operator, state_name, mode, encoded, is_kept_empty)
+
+
+def has_state(restored: RestoredOperator | None, state_name: str) -> bool:
+    return restored is not None and any(handle.state_name == state_name for handle in restored.operator)
+
+
+def restore_elements(restored: RestoredOperator | None, source: SegmentSource | None, state_name: str) -> list[Any]:
+    """The elements that this subtask was given of one state, in the order of the old subtasks. Tuples come back as
+    lists. Raises ``CorruptData``, ``StorageError``."""
+    found: list[Any] = []
+    if restored is None:
+        return found
+    assert source is not None
+    for handle, (first, last) in zip(restored.operator, restored.slices, strict=True):
+        if handle.state_name != state_name or first >= last:
+            continue
+        for content in read_elements(source, handle, first, last):
+            try:
+                found.append(msgspec.msgpack.decode(content))
+            except msgspec.DecodeError as error:
+                raise CorruptData(
+                    f"state file {handle.handle.path or state_name}: an element is unreadable ({error})"
+                ) from error
+    return found
