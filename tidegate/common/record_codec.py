@@ -55,6 +55,28 @@ def decode(type_info: TypeInformation, data: pa.RecordBatch, operator: str = "")
     return codec_of(type_info).decode(data, operator)
 
 
+def encode_column(type_info: TypeInformation, values: Sequence[Any], where: str) -> pa.Array:
+    """Values as one column of ``type_info.arrow_type()``: rows and tuples become structs. ``where`` begins the message
+    of the ``SchemaMismatch``."""
+    encoder, _ = column_codec_of(type_info)
+    try:
+        return encoder(values)
+    except Misfit as misfit:
+        raise SchemaMismatch(f"{where}: value {misfit.value!r} does not fit type {type_info!r}: {misfit}") from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
+        raise SchemaMismatch(f"{where}: a value does not fit type {type_info!r}: {error}") from None
+
+
+def decode_column(type_info: TypeInformation, column: pa.Array) -> list[Any]:
+    """The inverse of ``encode_column``."""
+    return column_codec_of(type_info)[1](column)
+
+
+@lru_cache(maxsize=512)
+def column_codec_of(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
+    return _column_codec(type_info)
+
+
 class RecordCodec:
     """Encoder and decoder of one type, compiled once."""
 
