@@ -1,0 +1,71 @@
+"""The Python daemon of our Spark workers (``spark.python.daemon.module``): imports everything once, then forks.
+
+    JVM ── starts, by `python -m` ──▶ daemon ── fork, 10 ms ──▶ worker = one subtask attempt
+
+Laws:
+1. When it forks it has one thread: a lock held by another thread would stay locked in the child for ever.
+2. pyspark comes from the installed package. The zip and jar entries that Spark puts on ``sys.path`` cost each fresh
+   worker 0.4 s, because ``importlib.invalidate_caches`` reads the archives' directories again and again.
+3. It ends when its standard input does, that is with the JVM (``pyspark.daemon``); workers end with it (see ``worker``).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+
+SINGLE_THREADED = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "GRPC_ENABLE_FORK_SUPPORT": "0",  # a channel is made only after the fork, so its handlers have nothing to do
+    "GRPC_VERBOSITY": "ERROR",
+}
+"""Read by native libraries when they are loaded, so set before the imports."""
+
+PREIMPORTED = (
+    "numpy",
+    "pyarrow",
+    "pyarrow.compute",
+    "pyarrow.ipc",
+    "cloudpickle",
+    "msgspec",
+    "xxhash",
+    "grpc",  # its import starts no thread; its first channel would
+    "pyspark.worker",
+    "taskmanager.spark.entry",
+)
+
+
+def prepare_path(path: list[str]) -> list[str]:
+    """``sys.path`` without archives."""
+    return [entry for entry in path if not entry.endswith((".zip", ".jar"))]
+
+
+def thread_count() -> int | None:
+    """Threads of this process as the kernel counts them; ``None`` where it does not tell (macOS)."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        return None
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Threads:"))
+
+
+def main() -> None:
+    """Prepare, then serve fork requests until standard input ends."""
+    os.environ.update(SINGLE_THREADED)
+    sys.path[:] = prepare_path(sys.path)
+    sys.path_importer_cache.clear()
+    for module in PREIMPORTED:
+        importlib.import_module(module)
+    threads = thread_count()
+    if threads is not None and threads != 1:
+        sys.exit(f"taskmanager.spark.daemon: {threads} threads after the imports, so a fork is not safe; not starting")
+    daemon = importlib.import_module("pyspark.daemon")
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

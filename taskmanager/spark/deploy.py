@@ -1,0 +1,151 @@
+"""Runs each subtask attempt as one Spark job over one partition, from a thread of its own.
+
+    submit ──thread──▶ RDD of the attempt ──PythonRDD.runJob(rdd, [i])──▶ ... for as long as the subtask lives ...
+                                                                  on_end(attempt, None | error) ◀── returned or raised
+    cancel ──thread──▶ cancelJobGroup, and SIGKILL when the process is on this machine
+
+A failed subtask takes no sibling with it, since no other partition is in its job. There are two ways to make the RDD: an empty
+one with ``parallelism`` partitions, and for ``from_spark`` the user's DataFrame through ``mapInArrow``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskmanager.spark.entry import SubtaskEntry
+from taskmanager.spark.query import query_partitions
+from taskmanager.spark.session import Session, last_lines
+from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
+from tidegate.model.ids import AttemptId
+
+_log = logging.getLogger(__name__)
+
+OnEnd = Callable[[AttemptId, ErrorInfo | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One attempt to run. ``settings`` are those of ``WorkerSettings``, as texts."""
+
+    attempt: AttemptId
+    task_name: str
+    parallelism: int
+    token: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    load_query: Callable[[], Any] | None = None
+    """For ``from_spark``: gives the user's callable ``spark -> DataFrame``. Called in the attempt's thread."""
+
+
+class SparkDeployer:
+    """``submit`` and ``cancel`` return at once, from any thread; ``on_end`` is called from the attempt's own."""
+
+    def __init__(self, session: Session, control_address: str) -> None:
+        self._session = session
+        self._control_address = control_address
+        self._lock = threading.Lock()
+        self._empty_rdds: dict[int, Any] = {}
+        self._running: dict[AttemptId, threading.Thread] = {}
+
+    def submit(self, submission: Submission, on_end: OnEnd) -> None:
+        """Start the attempt's Spark job. ``on_end`` is called exactly once, whatever happens."""
+        thread = threading.Thread(
+            target=self._run, args=(submission, on_end), name=f"spark job {submission.attempt}", daemon=True
+        )
+        with self._lock:
+            self._running[submission.attempt] = thread
+        thread.start()
+
+    def cancel(self, attempt: AttemptId, pid: int = 0, host: str = "") -> None:
+        """End the attempt by force: its process by SIGKILL when it is on this machine, its Spark job in any case."""
+        if pid and host == socket.gethostname():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        threading.Thread(target=self._cancel_group, args=(attempt,), name=f"cancel {attempt}", daemon=True).start()
+
+    def running(self) -> int:
+        with self._lock:
+            return len(self._running)
+
+    def _run(self, submission: Submission, on_end: OnEnd) -> None:
+        error: ErrorInfo | None = None
+        try:
+            self._run_job(submission)
+        except Exception as failure:  # noqa: BLE001  (whatever Spark, py4j or the user's query throw)
+            error = error_of_job(failure, submission, self._session.is_alive())
+        finally:
+            with self._lock:
+                self._running.pop(submission.attempt, None)
+            on_end(submission.attempt, error)
+
+    def _run_job(self, submission: Submission) -> None:
+        self._check_cores(submission)
+        context = self._session.context
+        attempt = submission.attempt
+        entry = SubtaskEntry(self._control_address, str(attempt), submission.token, dict(submission.settings))
+        context.setJobGroup(
+            str(attempt), f"{submission.task_name} ({attempt.subtask + 1}/{submission.parallelism})", True
+        )
+        if submission.load_query is None:
+            partitions = self._empty_rdd(submission.parallelism).mapPartitionsWithIndex(entry.over_partition)._jrdd
+        else:
+            query = submission.load_query()
+            partitions = query_partitions(self._session.sql(), query, entry, submission)
+        served = context._jvm.PythonRDD.runJob(context._jsc.sc(), partitions, [attempt.subtask])
+        _discard(served)
+
+    def _check_cores(self, submission: Submission) -> None:
+        if "spark.default.parallelism" in dict(self._session.context.getConf().getAll()):
+            return
+        cores, running = self._session.cores(), self.running()
+        if running > cores:
+            raise NoResourceAvailable(
+                f"{submission.task_name}: Spark has {cores} cores, and the subtasks of this TaskManager need {running}, "
+                "each one for life; give spark.master more cores, or lower the parallelism"
+            )
+
+    def _empty_rdd(self, parallelism: int) -> Any:
+        with self._lock:
+            if parallelism not in self._empty_rdds:
+                self._empty_rdds[parallelism] = self._session.context.parallelize([], parallelism)
+            return self._empty_rdds[parallelism]
+
+    def _cancel_group(self, attempt: AttemptId) -> None:
+        try:
+            self._session.context.cancelJobGroup(str(attempt))
+        except Exception as failure:  # noqa: BLE001  (the JVM may be gone, and the job with it)
+            _log.debug("cannot cancel the Spark job of %s: %s", attempt, failure)
+
+
+def error_of_job(failure: Exception, submission: Submission, jvm_is_alive: bool) -> ErrorInfo:
+    """What a Spark job that raised means for its attempt."""
+    attempt = submission.attempt
+    origin = f"{submission.task_name} ({attempt.subtask + 1}/{submission.parallelism})#{attempt.attempt}"
+    if isinstance(failure, ExternalError) or hasattr(failure, "code"):
+        return ErrorInfo.of(failure, origin)
+    if not jvm_is_alive:
+        return ErrorInfo.of(SubtaskLost(f"the JVM of this TaskManager ended under {origin}"), origin)
+    text = str(failure)
+    return ErrorInfo.of(SubtaskLost(f"the Spark job of {origin} failed: {_cause(text)}", details=text), origin)
+
+
+def _cause(text: str) -> str:
+    causes = [line for line in text.splitlines() if "Exception: " in line and not line.lstrip().startswith("at ")]
+    return last_lines("\n".join(causes) or text, 1)
+
+
+def _discard(served: Any) -> None:
+    """Read the (empty) result, so that the JVM's serving thread ends too."""
+    from pyspark.serializers import NoOpSerializer
+    from pyspark.util import _load_from_socket
+
+    with _load_from_socket(served, NoOpSerializer()) as rows:
+        for _ in rows:
+            pass

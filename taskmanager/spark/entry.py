@@ -1,0 +1,43 @@
+"""The closure that travels to a Spark worker: addresses, a token and an attempt id, never user code.
+
+Small on purpose: the driver imports it too, and what it pickles is this class by name plus a few texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskEntry:
+    """What a worker needs to find its TaskManager. ``settings`` are those of ``WorkerSettings``, as texts."""
+
+    control_address: str
+    attempt: str
+    token: str
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def over_partition(self, index: int, rows: Iterable[Any]) -> Iterator[Any]:
+        """For ``RDD.mapPartitionsWithIndex``: the partition is empty, only its index counts."""
+        return _run(self, index, None)
+
+    def over_arrow(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """For ``DataFrame.mapInArrow``: the subtask reads the partition's record batches."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        return _run(self, context.partitionId() if context else 0, batches)
+
+
+def warm(index: int, rows: Iterable[Any]) -> Iterator[Any]:
+    """A partition that does nothing: it makes Spark start its daemon and fork a worker."""
+    return iter(())
+
+
+def _run(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | None) -> Iterator[Any]:
+    from taskmanager.spark.worker import subtask_main
+
+    subtask_main(entry, index, spark_rows)
+    return iter(())

@@ -1,0 +1,57 @@
+"""Finds Java, before Spark fails without it in a hundred lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from tidegate.model.errors import ExternalError
+
+OLDEST = 17
+_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_ADVICE = f"Spark needs Java {OLDEST} or newer: install one (such as the package default-jre-headless) or set JAVA_HOME"
+
+
+def find_java(java_home: str | None = None) -> Path:
+    """The ``java`` that Spark will run, as Spark looks for it. Raises ``ExternalError`` when there is none."""
+    home = java_home if java_home is not None else os.environ.get("JAVA_HOME", "")
+    if home:
+        program = Path(home, "bin", "java")
+        if not os.access(program, os.X_OK):
+            raise ExternalError(f"JAVA_HOME is {home}, but {program} cannot be run. {_ADVICE}")
+        return program
+    found = shutil.which("java")
+    if found is None:
+        raise ExternalError(f"there is no java on the PATH, and JAVA_HOME is not set. {_ADVICE}")
+    return Path(found)
+
+
+def check_java(program: Path) -> int:
+    """Its major version. Raises ``ExternalError`` when it does not run or is too old."""
+    try:
+        told = subprocess.run(
+            [program, "-XX:-UsePerfData", "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ExternalError(f"{program} does not run: {error}. {_ADVICE}") from error
+    version = parse_version(told.stderr + told.stdout)
+    if version is None:
+        said = (told.stderr or told.stdout).strip().splitlines()[:1]
+        raise ExternalError(
+            f"{program} -version says {said[0] if said else 'nothing'!r}, which is no version. {_ADVICE}"
+        )
+    if version < OLDEST:
+        raise ExternalError(f"{program} is Java {version}. {_ADVICE}")
+    return version
+
+
+def parse_version(text: str) -> int | None:
+    """The major version in what ``java -version`` prints: 8 for ``1.8.0_392``, 17 for ``17.0.15``."""
+    found = _VERSION.search(text)
+    if found is None:
+        return None
+    major = int(found[1])
+    return int(found[2]) if major == 1 and found[2] else major

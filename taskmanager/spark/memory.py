@@ -1,0 +1,87 @@
+"""What a slot bounds, inside the subtask's process, and how the settings for it get there.
+
+    taskmanager.memory.process.size / slots ─┬─ managed part   the state cache (``SubtaskEnvironment``)
+                                             ├─ network part   bytes in flight: credit of the channels together
+                                             └─ all of it      resident memory of the slot's processes
+
+Resident memory is watched by the TaskManager (``taskmanager.service.slot_memory``), which also sees a slot's other processes.
+Here the kernel is told a limit far above it, so that one huge allocation fails at once, as ``MemoryError``, and cannot
+bring the machine down between two looks. (It counts address space, of which Arrow's allocator takes 1 GiB at once.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.options import RuntimeOptions
+
+HEADROOM_BYTES = 2 << 30
+LEAST_CREDIT_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How a TaskManager wants its subtasks to run. Sizes of 0 mean: not bounded."""
+
+    listen: str
+    """``unix:<directory>``, or the host to bind."""
+    directory: str = ""
+    """For temporary files; empty: wherever the executor is."""
+    slot_memory_bytes: int = 0
+    managed_memory_bytes: int = 0
+    network_memory_bytes: int = 0
+
+    def to_texts(self) -> dict[str, str]:
+        return {name: str(value) for name, value in dataclasses.asdict(self).items()}
+
+    @staticmethod
+    def from_texts(texts: Mapping[str, str]) -> WorkerSettings:
+        """The inverse of ``to_texts``."""
+        return WorkerSettings(
+            texts["listen"],
+            texts["directory"],
+            int(texts["slot_memory_bytes"]),
+            int(texts["managed_memory_bytes"]),
+            int(texts["network_memory_bytes"]),
+        )
+
+
+def limit_memory(slot_memory_bytes: int) -> None:
+    """Make an allocation that is beyond all bounds fail in this process. Without effect where the kernel has no such
+    limit (macOS)."""
+    taken = data_bytes()
+    if not slot_memory_bytes or taken is None:
+        return
+    _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = taken + slot_memory_bytes + HEADROOM_BYTES
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+
+
+def data_bytes() -> int | None:
+    """Writable private address space of this process; ``None`` where the kernel does not tell."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        return None
+    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:"))
+
+
+def limit_exchange(deployment: TaskDeployment, settings: WorkerSettings) -> TaskDeployment:
+    """The deployment with the credit of a channel cut so that all channels together stay within the network memory."""
+    channels = sum(len(edge.producers) for edge in deployment.inputs)
+    channels += sum(len(edge.consumers) for edge in deployment.outputs)
+    if not settings.network_memory_bytes or not channels:
+        return deployment
+    option = RuntimeOptions.CHANNEL_CREDIT
+    text = deployment.configuration.get(option.key)
+    wanted = option.default if text is None else option.parse(text)
+    share = max(LEAST_CREDIT_BYTES, settings.network_memory_bytes // channels)
+    if share >= wanted:
+        return deployment
+    configuration = {**deployment.configuration, option.key: option.format(share)}
+    return dataclasses.replace(deployment, configuration=configuration)

@@ -1,0 +1,72 @@
+"""The process of a subtask, seen from inside: it dies with its parent, and what user code prints is passed on."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+_PR_SET_PDEATHSIG = 1
+_POLL_S = 0.5
+
+
+def die_with_parent(parent_pid: int | None = None) -> None:
+    """SIGKILL for this process when its parent (the Python daemon) ends: by the kernel on Linux, else by looking."""
+    expected = parent_pid or os.getppid()
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != expected:  # it died before the kernel was told
+            os.kill(os.getpid(), signal.SIGKILL)
+        return
+    threading.Thread(target=_watch_parent, args=(expected,), name="parent watch", daemon=True).start()
+
+
+def end_process_after(delay_s: float) -> None:
+    """End this process by force in a while, whatever its other threads do."""
+
+    def end() -> None:
+        time.sleep(delay_s)
+        os._exit(1)
+
+    threading.Thread(target=end, name="process end", daemon=True).start()
+
+
+class PrintedLines(io.TextIOBase):
+    """Stands in for ``sys.stdout`` or ``sys.stderr``: hands on whole lines, from any thread. ``tell`` may block."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._rest = ""
+        self._lock = threading.Lock()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "utf-8"
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            lines, newline, self._rest = (self._rest + text).rpartition("\n")
+            if newline:
+                self._tell(lines + newline)
+        return len(text)
+
+    def finish(self) -> None:
+        """Hand on a last line without its end."""
+        with self._lock:
+            if self._rest:
+                self._tell(self._rest + "\n")
+                self._rest = ""
+
+
+def _watch_parent(expected: int) -> None:
+    while os.getppid() == expected:
+        time.sleep(_POLL_S)
+    os._exit(1)

@@ -1,0 +1,252 @@
+"""The Spark that hosts the subtasks: a JVM of ours with a Spark context, embedded (``local[n]``) or driving a cluster.
+
+Laws:
+1. What the runtime depends on is not negotiable (``_FIXED``): Spark retries nothing, every attempt is a fresh process.
+   What is only sensible (``_DEFAULTS``) can be overridden by ``spark.*`` keys of the configuration.
+2. Nothing of the JVM reaches the user's terminal: its output goes to a file.
+3. The JVM ends when its standard input closes, so it does not outlive this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import taskmanager
+from taskmanager.spark.entry import warm
+from taskmanager.spark.java import check_java, find_java
+from tidegate.model.errors import ConfigurationError, ExternalError
+
+_log = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 3.0
+_FIXED = {
+    "spark.python.use.daemon": "true",
+    "spark.python.daemon.module": "taskmanager.spark.daemon",
+    "spark.python.worker.reuse": "false",
+    "spark.task.maxFailures": "1",
+    "spark.job.interruptOnCancel": "true",
+    "spark.speculation": "false",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.scheduler.mode": "FIFO",
+}
+_DEFAULTS = {
+    "spark.app.name": "tidegate",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.rpc.netty.dispatcher.numThreads": "4",  # else one for each of the 1024 "cores"
+    "spark.python.task.killTimeout": "1s",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+_EMBEDDED_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_JVM_OPTIONS = "-XX:-UsePerfData -XX:+UseSerialGC -Djava.io.tmpdir={tmp} -Dlog4j2.configurationFile={log4j}"
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %c{1} - %m%n%ex{8}
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.conf.name = org.apache.spark.SparkConf
+logger.conf.level = error
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """``properties`` are the ``spark.*`` keys of the configuration. ``directory`` is private and removed by its owner."""
+
+    directory: Path
+    master: str = "local[1024]"
+    properties: Mapping[str, str] = field(default_factory=dict)
+    log_file: Path | None = None
+    """Of the JVM; ``spark.log`` in ``directory`` when not given."""
+
+
+class Session:
+    """A running Spark context. Made by ``start_session``; thread-safe."""
+
+    def __init__(self, settings: SessionSettings, gateway: Any, context: Any) -> None:
+        self._settings = settings
+        self._gateway = gateway
+        self.context = context
+        self._lock = threading.Lock()
+        self._sql: Any = None
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether subtasks run on this machine, as children of this process's JVM."""
+        return is_embedded(self._settings.master)
+
+    @property
+    def jvm_pid(self) -> int:
+        return int(self._gateway.proc.pid)
+
+    def is_alive(self) -> bool:
+        return self._gateway.proc.poll() is None
+
+    def cores(self) -> int:
+        """Cores that Spark has at this moment, on all its executors."""
+        return int(self.context._jsc.sc().defaultParallelism())
+
+    def sql(self) -> Any:
+        """The ``SparkSession`` over the context, made when it is first needed."""
+        from pyspark.sql import SparkSession
+
+        with self._lock:
+            if self._sql is None:
+                self._sql = SparkSession(self.context)
+            return self._sql
+
+    def warm_up(self, workers: int) -> None:
+        """Start the Python daemon and fork some workers. Raises ``ExternalError`` when they do not start."""
+        from py4j.protocol import Py4JError
+
+        try:
+            self.context.parallelize([], workers).mapPartitionsWithIndex(warm).count()
+        except Py4JError as error:
+            raise ExternalError(
+                f"Spark's Python workers do not start. Spark says: {last_lines(str(error), 3)}", details=str(error)
+            ) from error
+
+    def close(self) -> None:
+        """End the JVM, and with it the Python daemon and all workers. Idempotent; returns when it is gone."""
+        from pyspark import SparkContext
+
+        process = self._gateway.proc
+        _silence(self.context)
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            _log.warning("the JVM (pid %d) does not end by itself; killing it", process.pid)
+            process.kill()
+            process.wait()
+        with SparkContext._lock:
+            SparkContext._active_spark_context = None
+            SparkContext._gateway = None
+            SparkContext._jvm = None
+        with contextlib.suppress(OSError):
+            self._gateway.close()
+
+
+def start_session(settings: SessionSettings) -> Session:
+    """Start a JVM and a Spark context in it. Raises ``ExternalError`` when Java or Spark cannot be had."""
+    version = check_java(find_java())
+    _log.debug("java is version %d", version)
+    started = time.monotonic()
+    directory = settings.directory
+    directory.mkdir(parents=True, exist_ok=True)
+    log_file = settings.log_file or directory / "spark.log"
+    properties = session_properties(settings)
+    # Read by PySpark from the environment only, by the driver for the workers' interpreter.
+    os.environ["PYSPARK_PYTHON"] = settings.properties.get("spark.pyspark.python", sys.executable)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    gateway = None
+    try:
+        gateway, context = _launch(properties, directory, log_file)
+    except Exception as error:
+        if gateway is not None:
+            gateway.proc.kill()
+        said = last_lines(_tail(log_file), 5) or str(error)
+        raise ExternalError(
+            f"Spark did not start (spark.master {settings.master}): {said}", details=str(error)
+        ) from error
+    _log.info("Spark %s at %s is up after %.1f s", context.version, settings.master, time.monotonic() - started)
+    return Session(settings, gateway, context)
+
+
+def session_properties(settings: SessionSettings) -> dict[str, str]:
+    """All properties of the context. Raises ``ConfigurationError`` for one that the runtime cannot live with."""
+    wrong = [key for key, value in _FIXED.items() if settings.properties.get(key, value) != value]
+    if wrong:
+        said = ", ".join(f"{key} must be {_FIXED[key]}" for key in wrong)
+        raise ConfigurationError(f"bad configuration: {said}; leave it out")
+    found = dict(_DEFAULTS)
+    if is_embedded(settings.master):
+        found |= _EMBEDDED_DEFAULTS
+    else:
+        found["spark.executorEnv.PYTHONPATH"] = str(Path(taskmanager.__file__).parent.parent)
+    found["spark.local.dir"] = str(settings.directory / "local")
+    found["spark.sql.warehouse.dir"] = str(settings.directory / "warehouse")
+    found |= settings.properties
+    found |= _FIXED
+    found["spark.master"] = settings.master
+    log4j = settings.directory / "log4j2.properties"
+    options = _JVM_OPTIONS.format(tmp=settings.directory, log4j=log4j.as_uri())
+    users = settings.properties.get("spark.driver.extraJavaOptions", "")
+    found["spark.driver.extraJavaOptions"] = f"{options} {users}".strip()
+    return found
+
+
+def is_embedded(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def last_lines(text: str, count: int) -> str:
+    """The last lines that say something, in one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    return " | ".join(lines[-count:])
+
+
+def _launch(properties: Mapping[str, str], directory: Path, log_file: Path) -> tuple[Any, Any]:
+    from pyspark import SparkConf, SparkContext
+    from pyspark import java_gateway
+
+    launch: Any = java_gateway.launch_gateway  # not annotated there
+    (directory / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+    conf = SparkConf(loadDefaults=False)
+    for key, value in properties.items():
+        conf.set(key, value)
+    with log_file.open("ab") as log:
+        # The JVM's own directory: with the user's, `python -m` would put the user's modules first in every worker.
+        gateway = launch(conf, {"stdout": log, "stderr": log, "cwd": directory})
+    try:
+        context = SparkContext(conf=conf, gateway=gateway)
+    except BaseException:
+        gateway.proc.kill()
+        with SparkContext._lock:
+            SparkContext._gateway = None
+            SparkContext._jvm = None
+        raise
+    return gateway, context
+
+
+def _silence(context: Any) -> None:
+    """Let the accumulator server, which is connected to the JVM, end without a traceback when that goes."""
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.server_shutdown = True
+        server.handle_error = lambda request, address: None
+        threading.Thread(target=server.shutdown, name="accumulators end", daemon=True).start()
+
+
+def _tail(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")[-20_000:]
+    except OSError:
+        return ""
+
+
+def remove_directory(directory: Path) -> None:
+    """Of a session that is closed. What cannot be removed is logged."""
+
+    def tell(_function: object, path: str, why: Any) -> None:
+        _log.warning("cannot remove %s: %s", path, why[1])
+
+    shutil.rmtree(directory, onerror=tell)

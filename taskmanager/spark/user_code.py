@@ -1,0 +1,60 @@
+"""User code inside a subtask's process: the files that came with the job, then the pickled program.
+
+The files' directory stands first on ``sys.path``, as the job file's directory does for ``python job.py``, so a job may have a
+``cli.py`` or a ``jobmanager.py`` beside it. Our own packages are imported by then and are found without ``sys.path``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+
+import cloudpickle
+
+from tidegate.model.errors import InvalidJob, UserFunctionError
+from tidegate.model.ids import BlobKey
+from tidegate.model.program import VertexProgram
+
+FetchBlob = Callable[[str], bytes]
+_ARCHIVES = (".zip", ".whl", ".egg")
+
+
+def place_files(blobs: Mapping[str, BlobKey], directory: Path, fetch: FetchBlob) -> None:
+    """Write the job's files below ``directory`` and make its modules importable. Raises ``InvalidJob`` for a file name
+    that leads out of it."""
+    if not blobs:
+        return
+    archives = []
+    for name, key in blobs.items():
+        place = PurePosixPath(name)
+        if place.is_absolute() or ".." in place.parts or not place.parts:
+            raise InvalidJob(f"the job ships a file as {name!r}; names must stay inside the job's directory")
+        target = directory.joinpath(*place.parts)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(fetch(key))
+        if target.suffix in _ARCHIVES:
+            archives.append(str(target))
+    sys.path[:0] = [str(directory), *archives]
+    importlib.invalidate_caches()
+
+
+def load_program(content: bytes, task_name: str) -> VertexProgram:
+    """Unpickle a vertex's program. Raises ``UserFunctionError`` that names what is missing."""
+    try:
+        program = cloudpickle.loads(content)
+    except ModuleNotFoundError as error:
+        raise InvalidJob(
+            f"{task_name}: module {error.name!r}, which the job uses, cannot be imported where it runs; "
+            "install it there, or ship it with env.add_python_file(...)"
+        ) from error
+    except Exception as error:
+        raise UserFunctionError(
+            f"{task_name}: its program cannot be unpickled: {type(error).__name__}: {error}",
+            details="" if isinstance(error, pickle.UnpicklingError) else repr(error),
+        ) from error
+    if not isinstance(program, VertexProgram):
+        raise InvalidJob(f"{task_name}: its program is a {type(program).__name__}, not a VertexProgram")
+    return program

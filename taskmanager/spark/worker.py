@@ -1,0 +1,93 @@
+"""What runs inside the Spark worker: one process, one subtask attempt, start to end.
+
+    die with the parent ─▶ dial the TaskManager, Hello ─▶ Deploy ─▶ bound the memory ─▶ fetch the job's files and program
+        ─▶ run the subtask (``taskmanager.runtime``) ─▶ last word ─▶ the TaskManager hangs up ─▶ the process ends
+
+Laws: a partition that Spark runs again by itself does nothing (``TaskContext.attemptNumber``), and nothing is yielded: rows
+leave through the exchange and the connectors only.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from taskmanager.runtime.environment import SubtaskEnvironment
+from taskmanager.runtime.launch import run_subtask
+from taskmanager.runtime.mailbox import Mailbox
+from taskmanager.spark.control_stream import ControlStream
+from taskmanager.spark.entry import SubtaskEntry
+from taskmanager.spark.memory import WorkerSettings, limit_exchange, limit_memory
+from taskmanager.spark.process import PrintedLines, die_with_parent
+from taskmanager.spark.user_code import load_program, place_files
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import ErrorInfo, TidegateError
+from tidegate.model.states import ExecutionState
+
+
+def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | None = None) -> None:
+    """Run the attempt of ``entry``. Returns when its TaskManager knows how it ended, or is gone."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() != 0:
+        return
+    die_with_parent()
+    settings = WorkerSettings.from_texts(entry.settings)
+    mailbox = Mailbox()
+    stream = ControlStream(entry, mailbox.put)
+    deployment = stream.attach()
+    assert deployment.attempt.subtask == index, (deployment.attempt, index)
+    printed = (PrintedLines(stream.print), PrintedLines(lambda text: stream.print(text, is_error=True)))
+    sys.stdout, sys.stderr = printed
+    directory = Path(tempfile.mkdtemp(prefix="subtask-", dir=settings.directory or None))
+    try:
+        _run(deployment, stream, mailbox, settings, directory, spark_rows)
+    except BaseException as error:  # noqa: BLE001  (the driver of this process: whatever it is, the TaskManager is told)
+        if not stream.has_ended:
+            stream.state_changed(ExecutionState.FAILED, _told(error, deployment))
+    finally:
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+        for lines in printed:
+            lines.finish()
+        stream.close()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _run(
+    deployment: TaskDeployment,
+    stream: ControlStream,
+    mailbox: Mailbox,
+    settings: WorkerSettings,
+    directory: Path,
+    spark_rows: Iterator[Any] | None,
+) -> None:
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(4)
+    limit_memory(settings.slot_memory_bytes)
+    place_files(deployment.blobs, directory / "files", stream.fetch_blob)
+    program = load_program(stream.fetch_blob(deployment.program), deployment.task_name)
+    environment = SubtaskEnvironment(
+        listen=settings.listen,
+        temp_dir=str(directory),
+        managed_memory_bytes=settings.managed_memory_bytes,
+        spark_rows=spark_rows,
+    )
+    run_subtask(limit_exchange(deployment, settings), program, mailbox, stream, environment)
+
+
+def _told(error: BaseException, deployment: TaskDeployment) -> ErrorInfo:
+    attempt = deployment.attempt
+    origin = f"{deployment.task_name} ({attempt.subtask + 1}/{deployment.parallelism})#{attempt.attempt}"
+    info = ErrorInfo.of(error, origin)
+    if isinstance(error, TidegateError) and info.details:
+        return info
+    details = "".join(traceback.format_exception(error))
+    return ErrorInfo(info.code, info.domain, info.message, info.retriable, details, origin)
