@@ -165,7 +165,9 @@ class MapTypeInfo(TypeInformation):
         self.value_type = value_type
 
     def arrow_type(self) -> pa.DataType:
-        key = pa.field("key", self.key_type.arrow_type(), nullable=False, metadata=self.key_type.arrow_field("k").metadata)
+        key = pa.field(
+            "key", self.key_type.arrow_type(), nullable=False, metadata=self.key_type.arrow_field("k").metadata
+        )
         return pa.map_(key, self.value_type.arrow_field("value"))
 
     def _parts(self) -> tuple[Any, ...]:

@@ -2,3 +2,89 @@
 
 It builds a job graph and hands it to a client; nothing in this room runs a record.
 """
+
+from __future__ import annotations
+
+from tidegate.datastream.checkpoint_config import CheckpointConfig
+from tidegate.datastream.checkpointing_mode import CheckpointingMode
+from tidegate.datastream.connected_streams import ConnectedStreams
+from tidegate.datastream.data_stream import DataStream, DataStreamSink
+from tidegate.datastream.execution_mode import RuntimeExecutionMode
+from tidegate.datastream.expressions import call, coalesce, col, if_else, lit
+from tidegate.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from tidegate.datastream.functions import (
+    AggregateFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    ProcessFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    RuntimeContext,
+    WindowFunction,
+)
+from tidegate.datastream.keyed_stream import KeyedStream
+from tidegate.datastream.output_tag import OutputTag
+from tidegate.datastream.slot_sharing_group import SlotSharingGroup
+from tidegate.datastream.state_backend import HashMapStateBackend, StateBackend
+from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidegate.datastream.time_domain import TimeDomain
+from tidegate.datastream.timerservice import TimerService
+from tidegate.datastream.window import TimeWindow, Trigger, TriggerResult, Window, WindowAssigner
+from tidegate.datastream.windowed_stream import WindowedStream
+
+__all__ = [
+    "AggregateFunction",
+    "CheckpointConfig",
+    "CheckpointingMode",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "ExternalizedCheckpointRetention",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "HashMapStateBackend",
+    "KeySelector",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "MapFunction",
+    "OutputTag",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "RuntimeExecutionMode",
+    "SlotSharingGroup",
+    "StateBackend",
+    "StreamExecutionEnvironment",
+    "TimeDomain",
+    "TimeWindow",
+    "TimerService",
+    "Trigger",
+    "TriggerResult",
+    "Window",
+    "WindowAssigner",
+    "WindowFunction",
+    "WindowedStream",
+    "call",
+    "coalesce",
+    "col",
+    "if_else",
+    "lit",
+]
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(f"tidegate.datastream.{name} is not available in tidegate" if name[:1] != "_" else name)

@@ -46,6 +46,14 @@ class Aggregate:
             )
         return pa.field(self.output_name, self._output_type(schema.field(self.column).type))
 
+    def partial_fields(self, schema: pa.Schema) -> list[pa.Field]:
+        """What travels from the local aggregation to the one behind the exchange: ``avg`` is a sum and a count."""
+        name = self.output_name
+        if self.function != "avg":
+            return [self.output_field(schema)]
+        total = replace(self, function="sum", name=f"{name}__sum").output_field(schema)
+        return [total, pa.field(f"{name}__count", pa.int64())]
+
     def _output_type(self, kind: pa.DataType) -> pa.DataType:
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
         if self.function == "count":
@@ -88,4 +96,6 @@ def _name_of(column: str | Expression) -> str:
         return column.name
     if isinstance(column, str):
         return column
-    raise InvalidJob(f"an aggregate takes the name of a column, not {column!r}: compute it in a select before the window")
+    raise InvalidJob(
+        f"an aggregate takes the name of a column, not {column!r}: compute it in a select before the window"
+    )

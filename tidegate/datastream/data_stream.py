@@ -57,7 +57,9 @@ class OperatorHandle:
 
     def _operator(self, setting: str) -> OperatorTransformation:
         if not isinstance(self._transformation, OperatorTransformation):
-            raise InvalidJob(f"{setting} sets something of an operator, but this stream is {_described(self._transformation)}")
+            raise InvalidJob(
+                f"{setting} sets something of an operator, but this stream is {_described(self._transformation)}"
+            )
         return self._transformation
 
     def name(self: Self, name: str) -> Self:
@@ -104,7 +106,9 @@ class OperatorHandle:
 
     def __getattr__(self, name: str) -> Any:
         """Only reached for names that are not there."""
-        raise AttributeError(name if name.startswith("_") else f"{type(self).__name__}.{name} is not available in tidegate")
+        raise AttributeError(
+            name if name.startswith("_") else f"{type(self).__name__}.{name} is not available in tidegate"
+        )
 
 
 class DataStreamSink(OperatorHandle):
@@ -146,7 +150,9 @@ class DataStream(OperatorHandle):
 
     def process(self, func: ProcessFunction, output_type: TypeHint = None) -> DataStream:
         if not isinstance(func, ProcessFunction):
-            raise InvalidJob(f"process needs a ProcessFunction, not {func!r} (a KeyedProcessFunction goes behind key_by)")
+            raise InvalidJob(
+                f"process needs a ProcessFunction, not {func!r} (a KeyedProcessFunction goes behind key_by)"
+            )
         return self._transform("process", "PROCESS", {"func": func}, type_of(output_type))
 
     def project(self, *field_indexes: int) -> DataStream:
@@ -159,7 +165,11 @@ class DataStream(OperatorHandle):
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         strategy = self._bound_strategy(watermark_strategy)
-        return self._transform("timestamps_watermarks", "Timestamps/Watermarks", {"strategy": strategy}, self.get_type())
+        made = self._transform(
+            "timestamps_watermarks", "Timestamps/Watermarks", {"strategy": strategy}, self.get_type()
+        )
+        made._operator("").follows_input = True
+        return made
 
     # --- columns ---------------------------------------------------------------------------------
 
@@ -188,7 +198,10 @@ class DataStream(OperatorHandle):
     # --- partitioning ----------------------------------------------------------------------------
 
     def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector | str, *more: Any, key_type: TypeInformation | None = None
+        self,
+        key_selector: Callable[[Any], Any] | KeySelector | str,
+        *more: Any,
+        key_type: TypeInformation | None = None,
     ) -> KeyedStream:
         """Records of one key go to one subtask. ``key_by(selector, key_type)`` as in PyFlink, or ``key_by("column", ...)``."""
         from tidegate.datastream.keyed_stream import KeyedStream
@@ -234,7 +247,9 @@ class DataStream(OperatorHandle):
         members = [self, *streams]
         for stream in streams:
             if stream.get_type() != self.get_type():
-                raise InvalidJob(f"union needs streams of one type: {self.get_type()!r} and {stream.get_type()!r} differ")
+                raise InvalidJob(
+                    f"union needs streams of one type: {self.get_type()!r} and {stream.get_type()!r} differ"
+                )
         inputs = tuple(stream._values_transformation() for stream in members)
         made = UnionTransformation(self._env.next_transformation_id(), self.get_type(), inputs=inputs)
         return DataStream(self._env, made)

@@ -212,7 +212,9 @@ class Alias(Expression):
 class Call(Expression):
     """A function of ``pyarrow.compute``, or one of ours with an operator's sign for a name."""
 
-    def __init__(self, function: str, arguments: Sequence[Expression], options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, function: str, arguments: Sequence[Expression], options: Mapping[str, Any] | None = None
+    ) -> None:
         if function not in _OURS and not callable(getattr(pc, function, None)):
             raise InvalidJob(f"pyarrow.compute has no function {function!r}")
         self.function = function

@@ -48,6 +48,28 @@ def key_function(selector: Callable[[Any], Any] | KeySelector) -> Callable[[Any]
     return KeyOf(selector) if isinstance(selector, KeySelector) else selector
 
 
+def field_key(stream_type: TypeInformation, columns: Sequence[str]) -> Callable[[Any], Any]:
+    """A callable ``record -> key`` for key columns: their value, or a tuple of several."""
+    if not (stream_type.is_columnar or hasattr(stream_type, "get_field_types")):
+        return FieldKey(None)  # the only column is the record itself
+    names = stream_type.arrow_schema().names
+    return FieldKey([names.index(column) for column in columns])
+
+
+class FieldKey:
+    """The key of a record by positions of its fields; the record itself when there are none."""
+
+    def __init__(self, positions: Sequence[int] | None) -> None:
+        self.positions = None if positions is None else tuple(positions)
+
+    def __call__(self, value: Any) -> Any:
+        if self.positions is None:
+            return value
+        if len(self.positions) == 1:
+            return value[self.positions[0]]
+        return tuple([value[position] for position in self.positions])
+
+
 class KeyOf:
     """A KeySelector as a callable. It is opened by nobody: a selector is a pure function."""
 

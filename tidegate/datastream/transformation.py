@@ -48,6 +48,9 @@ class OperatorTransformation(Transformation):
     second_key: KeySpec | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None
+    follows_input: bool = False
+    """Without a parallelism of its own it takes that of its input, so that it is chained to it (as Flink does for
+    timestamps and watermarks)."""
     is_non_parallel: bool = False
     """Parallelism is 1 and must stay so."""
     uid: str = ""

@@ -185,7 +185,9 @@ class _TimeWindows(WindowAssigner):
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if size <= 0 or slide <= 0:
-            raise InvalidJob(f"{type(self).__name__}: size and slide must be positive (size {size} ms, slide {slide} ms)")
+            raise InvalidJob(
+                f"{type(self).__name__}: size and slide must be positive (size {size} ms, slide {slide} ms)"
+            )
         if abs(offset) >= slide:
             raise InvalidJob(f"{type(self).__name__}: the offset {offset} ms must be smaller than {slide} ms")
         self.size_ms = size

@@ -1,0 +1,49 @@
+"""`PrintSink`: each record as a line on the standard output of the process of its subtask.
+
+Lines begin as Flink's: ``identifier:2> record``, where 2 is the number of the subtask from 1; both parts are left out when
+they say nothing (no identifier, parallelism 1). Nothing is transactional here: after a restart lines may come again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.record_codec import decode
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.base import Sink, SinkContext, SinkWriter
+
+
+class PrintSink(Sink):
+    """``identifier`` tells several prints apart; ``stderr`` prints to the standard error instead."""
+
+    def __init__(self, identifier: str = "", stderr: bool = False) -> None:
+        self._identifier = identifier
+        self._stderr = stderr
+
+    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+        prefix = self._identifier
+        if context.parallelism > 1:
+            prefix += f"{':' if prefix else ''}{context.subtask_index + 1}"
+        stream = sys.stderr if self._stderr else sys.stdout
+        return PrintWriter(f"{prefix}> " if prefix else "", stream, input_type)
+
+
+class PrintWriter(SinkWriter):
+    works_on = "records"
+
+    def __init__(self, prefix: str, stream: TextIO, input_type: TypeInformation) -> None:
+        self._prefix = prefix
+        self._stream = stream
+        self._input_type = input_type
+
+    def write(self, batch: Batch) -> None:
+        values = decode(self._input_type, batch.data) if isinstance(batch, ArrowBatch) else batch.values
+        # One write for each batch, so that the lines of several subtasks do not mix.
+        self._stream.write("".join([f"{self._prefix}{value}\n" for value in values]))
+        self._stream.flush()
+
+    def flush(self, end_of_input: bool) -> None:
+        self._stream.flush()

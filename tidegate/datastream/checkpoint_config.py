@@ -1,0 +1,111 @@
+"""`CheckpointConfig`: a view of the environment's checkpoint options (PyFlink: ``pyflink.datastream.checkpoint_config``).
+
+Every setter writes Flink's option as text; times are ms. What is not set is the cluster's business.
+"""
+
+from __future__ import annotations
+
+from tidegate.common.configuration import Configuration
+from tidegate.datastream.checkpointing_mode import CheckpointingMode
+from tidegate.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from tidegate.model.errors import ConfigurationError
+from tidegate.model.units import parse_duration_ms
+
+__all__ = ["CheckpointConfig"]
+
+_PREFIX = "execution.checkpointing."
+INTERVAL = _PREFIX + "interval"
+MODE = _PREFIX + "mode"
+TIMEOUT = _PREFIX + "timeout"
+MIN_PAUSE = _PREFIX + "min-pause"
+MAX_CONCURRENT = _PREFIX + "max-concurrent-checkpoints"
+TOLERABLE_FAILED = _PREFIX + "tolerable-failed-checkpoints"
+RETENTION = _PREFIX + "externalized-checkpoint-retention"
+DIRECTORY = _PREFIX + "dir"
+
+
+class CheckpointConfig:
+    """Setters return the view itself."""
+
+    DEFAULT_MODE = CheckpointingMode.EXACTLY_ONCE
+    DEFAULT_TIMEOUT = 10 * 60 * 1000
+    DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS = 0
+    DEFAULT_MAX_CONCURRENT_CHECKPOINTS = 1
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def is_checkpointing_enabled(self) -> bool:
+        return self.get_checkpoint_interval() > 0
+
+    def get_checkpoint_interval(self) -> int:
+        """-1 when checkpointing is off."""
+        return self._duration_ms(INTERVAL, -1)
+
+    def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
+        return self._set_duration(INTERVAL, checkpoint_interval, 1)
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        text = self._configuration.get_string(MODE, self.DEFAULT_MODE.value)
+        return CheckpointingMode(text.upper().replace("-", "_"))
+
+    def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
+        self._configuration.set_string(MODE, checkpointing_mode.value)
+        return self
+
+    def get_checkpoint_timeout(self) -> int:
+        return self._duration_ms(TIMEOUT, self.DEFAULT_TIMEOUT)
+
+    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
+        return self._set_duration(TIMEOUT, checkpoint_timeout, 1)
+
+    def get_min_pause_between_checkpoints(self) -> int:
+        return self._duration_ms(MIN_PAUSE, self.DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS)
+
+    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
+        return self._set_duration(MIN_PAUSE, min_pause_between_checkpoints, 0)
+
+    def get_max_concurrent_checkpoints(self) -> int:
+        return self._configuration.get_integer(MAX_CONCURRENT, self.DEFAULT_MAX_CONCURRENT_CHECKPOINTS)
+
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
+        self._configuration.set_integer(MAX_CONCURRENT, max_concurrent_checkpoints)
+        return self
+
+    def get_tolerable_checkpoint_failure_number(self) -> int:
+        return self._configuration.get_integer(TOLERABLE_FAILED, 0)
+
+    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
+        self._configuration.set_integer(TOLERABLE_FAILED, tolerable_checkpoint_failure_number)
+        return self
+
+    def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        default = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS.name
+        return ExternalizedCheckpointRetention[self._configuration.get_string(RETENTION, default).upper()]
+
+    def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention) -> CheckpointConfig:
+        self._configuration.set_string(RETENTION, retention.name)
+        return self
+
+    def is_externalized_checkpoints_enabled(self) -> bool:
+        none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+        return self.get_externalized_checkpoint_retention() is not none
+
+    def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
+        """Directory (path or URI) below which checkpoints are written."""
+        self._configuration.set_string(DIRECTORY, checkpoint_path)
+        return self
+
+    def _duration_ms(self, key: str, default_ms: int) -> int:
+        text = self._configuration.get_string(key, "")
+        return parse_duration_ms(text) if text else default_ms
+
+    def _set_duration(self, key: str, value_ms: int, minimum_ms: int) -> CheckpointConfig:
+        if value_ms < minimum_ms:
+            raise ConfigurationError(f"{key}: {value_ms} ms is below {minimum_ms} ms")
+        self._configuration.set_string(key, f"{value_ms} ms")
+        return self
+
+    def __getattr__(self, name: str) -> object:
+        """Only reached for names that are not there."""
+        raise AttributeError(name if name.startswith("_") else f"CheckpointConfig.{name} is not available in tidegate")

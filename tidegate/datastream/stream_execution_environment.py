@@ -1,0 +1,252 @@
+"""`StreamExecutionEnvironment`: where a program begins and where it is executed (PyFlink: its module of the same name).
+
+It collects transformations; ``execute`` turns them into a job graph and hands that to the executor of the context.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tidegate.common.configuration import Configuration
+from tidegate.common.execution_config import ExecutionConfig
+from tidegate.common.job_client import JobClient
+from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.common.restart_strategy import RestartStrategyConfiguration
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.connectors.base import Source
+from tidegate.connectors.collection import CollectionSource
+from tidegate.datastream.checkpoint_config import CheckpointConfig
+from tidegate.datastream.checkpointing_mode import CheckpointingMode
+from tidegate.datastream.data_stream import DataStream, bind_strategy, type_of
+from tidegate.datastream.execution_mode import RuntimeExecutionMode
+from tidegate.datastream.executor import configuration_below, current_executor
+from tidegate.datastream.job_graph_builder import BuiltJob, build_job_graph
+from tidegate.datastream.local_modules import python_file
+from tidegate.datastream.plan import execution_plan
+from tidegate.datastream.state_backend import StateBackend
+from tidegate.datastream.stream_graph import StreamGraph, make_stream_graph
+from tidegate.datastream.transformation import OperatorTransformation, Transformation
+from tidegate.model.configuration import Configuration as CheckedConfiguration
+from tidegate.model.errors import InvalidJob
+from tidegate.model.ids import JobId
+from tidegate.model.program import KeySpec, OperatorKind
+from tidegate.model.units import parse_duration_ms
+
+__all__ = ["StreamExecutionEnvironment"]
+
+DEFAULT_JOB_NAME = "Flink Streaming Job"
+BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
+BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
+CHAINING = "pipeline.operator-chaining.enabled"
+JOB_NAME = "pipeline.name"
+RUNTIME_MODE = "execution.runtime-mode"
+SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
+
+
+class StreamExecutionEnvironment:
+    """Made by ``get_execution_environment``. Setters return the environment itself."""
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._configuration = Configuration(configuration_below())
+        if configuration is not None:
+            self._configuration.add_all(configuration)
+        self._transformations: list[OperatorTransformation] = []
+        self._python_files: dict[str, Path] = {}
+        self._last_id = 0
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """``configuration`` lies over what the command line gave, and below what the program sets later."""
+        return StreamExecutionEnvironment(configuration)
+
+    # --- settings --------------------------------------------------------------------------------
+
+    def get_config(self) -> ExecutionConfig:
+        return ExecutionConfig(self._configuration)
+
+    def configure(self, configuration: Configuration) -> StreamExecutionEnvironment:
+        self._configuration.add_all(configuration)
+        return self
+
+    def get_parallelism(self) -> int:
+        return self.get_config().get_parallelism()
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Of every operator that sets none itself."""
+        self.get_config().set_parallelism(parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """-1 when it is not set."""
+        return self.get_config().get_max_parallelism()
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Number of key groups, and so the limit of every later rescale."""
+        self.get_config().set_max_parallelism(max_parallelism)
+        return self
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        self._configuration.set_string(RUNTIME_MODE, execution_mode.name)
+        return self
+
+    def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
+        """A checkpoint every ``interval`` ms."""
+        self.get_checkpoint_config().set_checkpoint_interval(interval)
+        if mode is not None:
+            self.get_checkpoint_config().set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        return CheckpointConfig(self._configuration)
+
+    def get_checkpoint_interval(self) -> int:
+        """Milliseconds; -1 when checkpointing is off."""
+        return self.get_checkpoint_config().get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        return self.get_checkpoint_config().get_checkpointing_mode()
+
+    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        self._configuration.set_string(SAVEPOINT_DIRECTORY, directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        return self._configuration.get_string(SAVEPOINT_DIRECTORY, "") or None
+
+    def set_restart_strategy(
+        self, restart_strategy_configuration: RestartStrategyConfiguration
+    ) -> StreamExecutionEnvironment:
+        return self.configure(Configuration(restart_strategy_configuration.options))
+
+    def set_state_backend(self, state_backend: StateBackend) -> StreamExecutionEnvironment:
+        self._configuration.set_string("state.backend.type", state_backend.backend_type)
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
+        """The longest time that a record waits for its batch to fill; -1: batches leave only when they are full."""
+        self._configuration.set_boolean(BUFFER_TIMEOUT_ENABLED, timeout_millis >= 0)
+        if timeout_millis >= 0:
+            self._configuration.set_string(BUFFER_TIMEOUT, f"{timeout_millis} ms")
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """Milliseconds; -1 when batches leave only when they are full."""
+        if not self._configuration.get_boolean(BUFFER_TIMEOUT_ENABLED, True):
+            return -1
+        return parse_duration_ms(self._configuration.get_string(BUFFER_TIMEOUT, "100 ms"))
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        self._configuration.set_boolean(CHAINING, False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        return self._configuration.get_boolean(CHAINING, True)
+
+    def add_python_file(self, file_path: str) -> StreamExecutionEnvironment:
+        """A module (``.py``), package (directory) or archive (``.zip``, ``.whl``, ``.egg``) that functions import. What
+        lies beside the job's file and was imported from there is shipped anyway."""
+        path = python_file(file_path)
+        if path.name in self._python_files and self._python_files[path.name] != path:
+            raise InvalidJob(f"two python files are called {path.name!r}: {self._python_files[path.name]} and {path}")
+        self._python_files[path.name] = path
+        return self
+
+    # --- sources ---------------------------------------------------------------------------------
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """Event time, if the strategy gives one, begins inside the source."""
+        if not isinstance(source, Source):
+            raise InvalidJob(f"from_source needs one of tidegate's sources (tidegate.connectors), not {source!r}")
+        output_type = type_info if type_info is not None else source.produced_type()
+        strategy: WatermarkStrategy | None = bind_strategy(watermark_strategy, output_type)
+        if strategy == WatermarkStrategy.no_watermarks():
+            strategy = None
+        options = {"source": source, "watermark_strategy": strategy}
+        return DataStream(self, self.add_operator("source", source_name, options, output_type))
+
+    def add_source(
+        self, source_func: Source, source_name: str = "Custom Source", type_info: TypeInformation | None = None
+    ) -> DataStream:
+        return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
+
+    def from_collection(self, collection: Sequence[Any], type_info: TypeInformation | None = None) -> DataStream:
+        """A bounded stream of what the collection holds now; its parallelism is 1."""
+        source = CollectionSource(list(collection), type_of(type_info))
+        stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Collection Source")
+        return stream.force_non_parallel()
+
+    # --- execution -------------------------------------------------------------------------------
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Runs the program to its end. Raises the job's error when it does not finish."""
+        executor = current_executor()
+        job = self.build(job_name)
+        return executor.execute(job.graph, job.blobs)
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Submits the program and returns at once."""
+        executor = current_executor()
+        job = self.build(job_name)
+        return JobClient(executor.execute_async(job.graph, job.blobs))
+
+    def get_execution_plan(self) -> str:
+        """The operators and their edges as JSON."""
+        return execution_plan(self.stream_graph())
+
+    def build(self, job_name: str | None = None) -> BuiltJob:
+        """The job graph of all that was added since the last execution, and the blobs that it names. Raises ``InvalidJob``,
+        ``SchemaMismatch``, ``NotSerializable``, ``ConfigurationError``."""
+        checked = CheckedConfiguration.from_strings(self._configuration.to_dict())
+        graph = self.stream_graph()
+        name = job_name or self._configuration.get_string(JOB_NAME, DEFAULT_JOB_NAME)
+        job = build_job_graph(graph, JobId(secrets.token_hex(16)), name, checked.to_strings(), self._python_files)
+        self._transformations.clear()
+        return job
+
+    def stream_graph(self) -> StreamGraph:
+        mode = RuntimeExecutionMode[self._configuration.get_string(RUNTIME_MODE, "STREAMING").upper()]
+        return make_stream_graph(
+            self._transformations,
+            parallelism=self.get_parallelism(),
+            max_parallelism=None if self.get_max_parallelism() < 0 else self.get_max_parallelism(),
+            is_chaining_enabled=self.is_chaining_enabled(),
+            mode=mode,
+        )
+
+    # --- for streams -----------------------------------------------------------------------------
+
+    def next_transformation_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    def add_operator(
+        self,
+        kind: OperatorKind,
+        name: str,
+        options: dict[str, Any],
+        output_type: TypeInformation | None,
+        inputs: tuple[Transformation, ...] = (),
+        key: KeySpec | None = None,
+        second_key: KeySpec | None = None,
+    ) -> OperatorTransformation:
+        made = OperatorTransformation(
+            self.next_transformation_id(), output_type, kind, name, options, inputs, key, second_key
+        )
+        self._transformations.append(made)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        """Only reached for names that are not there."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(f"StreamExecutionEnvironment.{name} is not available in tidegate")
