@@ -1,0 +1,121 @@
+"""The blob store of the JobManager: programs and files of jobs, by the sha256 of their content.
+
+A blob is kept while a job that names it is not terminal; an upload that no job names yet is kept until the process ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tidegate.model.errors import CorruptData, InvalidJob, StorageError
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import BlobKey, JobId
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+class BlobUpload:
+    """One blob on its way in. ``close`` it in any case."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._temporary = directory / f".upload-{secrets.token_hex(8)}"
+        self._digest = hashlib.sha256()
+        self._file = self._temporary.open("wb")
+        self.size_bytes = 0
+
+    def add(self, data: bytes) -> None:
+        self._digest.update(data)
+        self._file.write(data)
+        self.size_bytes += len(data)
+
+    def finish(self) -> BlobKey:
+        """Make it a blob."""
+        self._file.close()
+        key = BlobKey(self._digest.hexdigest())
+        os.replace(self._temporary, self._directory / key)
+        return key
+
+    def close(self) -> None:
+        """Drop what was not finished."""
+        self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+class BlobStore:
+    """Blobs below one directory, which is made here and removed by ``close`` when it was not given."""
+
+    def __init__(self, directory: str | None) -> None:
+        """Raises ``StorageError`` when the directory cannot be made."""
+        self._is_own = directory is None
+        try:
+            if directory is None:
+                self._directory = Path(tempfile.mkdtemp(prefix="tidegate-blobs-"))
+            else:
+                self._directory = Path(directory)
+                self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot make the blob directory {directory}: {error.strerror}") from None
+        self._uploaded: set[BlobKey] = set()
+        self._jobs_of: dict[BlobKey, set[JobId]] = {}
+
+    @property
+    def directory(self) -> Path:
+        return self._directory
+
+    def begin(self) -> BlobUpload:
+        return BlobUpload(self._directory)
+
+    def finish(self, upload: BlobUpload) -> BlobKey:
+        key = upload.finish()
+        self._uploaded.add(key)
+        return key
+
+    def read(self, key: str, chunk_bytes: int) -> Iterator[bytes]:
+        """The content in pieces, its sum verified with the last one. Raises ``StorageError`` or ``CorruptData``."""
+        if _KEY.fullmatch(key) is None or not (self._directory / key).is_file():
+            raise StorageError(f"no blob {key!r} here; submit the job again")
+        digest = hashlib.sha256()
+        with (self._directory / key).open("rb") as file:
+            while chunk := file.read(chunk_bytes):
+                digest.update(chunk)
+                yield chunk
+        if digest.hexdigest() != key:
+            raise CorruptData(f"blob {self._directory / key} is damaged; submit the job again")
+
+    def retain(self, graph: JobGraph) -> None:
+        """The job needs its blobs. Raises ``InvalidJob`` when one was not uploaded."""
+        keys = _keys_of(graph)
+        for key in keys:
+            if _KEY.fullmatch(key) is None or not (self._directory / key).is_file():
+                raise InvalidJob(f"job {graph.name!r} needs blob {key[:16]}, which was not uploaded; submit it again")
+        for key in keys:
+            self._jobs_of.setdefault(key, set()).add(graph.job_id)
+
+    def release(self, job_id: JobId) -> None:
+        """The job is over: blobs that no other job needs are removed."""
+        for key, jobs in list(self._jobs_of.items()):
+            jobs.discard(job_id)
+            if not jobs:
+                del self._jobs_of[key]
+                self._uploaded.discard(key)
+                (self._directory / key).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove what this process stored."""
+        for key in {*self._uploaded, *self._jobs_of}:
+            (self._directory / key).unlink(missing_ok=True)
+        if self._is_own:
+            for rest in self._directory.iterdir():
+                rest.unlink(missing_ok=True)
+            self._directory.rmdir()
+
+
+def _keys_of(graph: JobGraph) -> Iterable[BlobKey]:
+    return dict.fromkeys([*(vertex.program for vertex in graph.vertices), *graph.blobs.values()])

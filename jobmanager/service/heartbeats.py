@@ -1,0 +1,54 @@
+"""The open heartbeat streams: one for each session of a TaskManager. Its break is how a loss is seen at once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from tidegate.model.ids import TaskManagerId
+
+
+@dataclass(eq=False)
+class HeartbeatStream:
+    """One open stream. ``closed`` is set when the JobManager ends it; ``reason`` says why."""
+
+    task_manager_id: TaskManagerId
+    session: str
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+    reason: str = ""
+
+    def close(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        self.closed.set()
+
+
+class HeartbeatStreams:
+    """All open streams, by TaskManager and session."""
+
+    def __init__(self) -> None:
+        self._streams: dict[tuple[TaskManagerId, str], HeartbeatStream] = {}
+
+    def opened(self, task_manager_id: TaskManagerId, session: str) -> HeartbeatStream:
+        """A new stream; an older one of the same session is closed."""
+        self.close(task_manager_id, session, "replaced by a new heartbeat stream")
+        stream = HeartbeatStream(task_manager_id, session)
+        self._streams[task_manager_id, session] = stream
+        return stream
+
+    def ended(self, stream: HeartbeatStream) -> bool:
+        """Whether it was the session's current one: then the TaskManager is lost."""
+        key = (stream.task_manager_id, stream.session)
+        if self._streams.get(key) is not stream:
+            return False
+        del self._streams[key]
+        return True
+
+    def close(self, task_manager_id: TaskManagerId, session: str, reason: str) -> None:
+        """The JobManager has no more to do with this session."""
+        stream = self._streams.pop((task_manager_id, session), None)
+        if stream is not None:
+            stream.close(reason)
+
+    def close_all(self, reason: str) -> None:
+        for task_manager_id, session in list(self._streams):
+            self.close(task_manager_id, session, reason)

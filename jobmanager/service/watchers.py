@@ -1,0 +1,33 @@
+"""Who watches which job: a change wakes all watchers of that job."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+from tidegate.model.ids import JobId
+
+
+class Watchers:
+    """Change counters with a place to wait. Changes are gathered: a slow watcher sees the last one."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[JobId, set[asyncio.Event]] = {}
+
+    @contextlib.contextmanager
+    def watch(self, job_id: JobId) -> Iterator[asyncio.Event]:
+        """An event that is set at every change while the block runs."""
+        changed = asyncio.Event()
+        self._waiting.setdefault(job_id, set()).add(changed)
+        try:
+            yield changed
+        finally:
+            watchers = self._waiting[job_id]
+            watchers.discard(changed)
+            if not watchers:
+                del self._waiting[job_id]
+
+    def changed(self, job_id: JobId) -> None:
+        for event in self._waiting.get(job_id, ()):
+            event.set()
