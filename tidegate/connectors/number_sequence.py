@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,7 @@ def ranges(start: int, end: int, parts: int) -> list[Split]:
     total = end - start + 1
     parts = min(parts, max(total, 1))
     cuts = [start + total * index // parts for index in range(parts + 1)]
-    return [
-        Split(f"{first}-{after - 1}", [first, after])
-        for first, after in zip(cuts, cuts[1:], strict=False)
-        if after > first
-    ]
+    return [Split(f"{first}-{after - 1}", [first, after]) for first, after in pairwise(cuts) if after > first]
 
 
 class NumberSequenceSource(Source):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from tidegate.common.execution_config import ExecutionConfig, check_max_parallelism, check_parallelism
-from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TypeInformation, Types
+from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.common.watermark_strategy import WatermarkStrategy, check_timestamp_type
 from tidegate.connectors.base import Sink
 from tidegate.connectors.print_sink import PrintSink
@@ -339,7 +339,7 @@ class DataStream(OperatorHandle):
 
     def _fields(self, method: str) -> tuple[list[str], list[TypeInformation]]:
         kind = self.get_type()
-        if not hasattr(kind, "get_field_types"):
+        if not isinstance(kind, (RowTypeInfo, TupleTypeInfo)):
             raise InvalidJob(f"{method} needs a stream of tuples or rows, this one is of {kind!r}")
         return kind.get_field_names(), kind.get_field_types()
 

@@ -79,7 +79,7 @@ class Expression(ABC):
 
     def between(self, low: Any, high: Any) -> Expression:
         """Both ends included."""
-        return (self >= low) & (self <= high)
+        return Call("and_kleene", [Call("greater_equal", [self, lit(low)]), Call("less_equal", [self, lit(high)])])
 
     def fill_null(self, value: Any) -> Expression:
         return Call("coalesce", [self, lit(value)])

@@ -15,7 +15,7 @@ class FieldReduce(ReduceFunction):
 
     def __init__(self, function: str, position: int | str | None) -> None:
         self.function = function
-        self.position = position
+        self.position: Any = position
 
     @staticmethod
     def on(function: str, position: int | str, stream_type: TypeInformation) -> FieldReduce:
@@ -50,7 +50,7 @@ class FieldReduce(ReduceFunction):
     def _field(self, record: Any) -> Any:
         if self.position is None or not isinstance(record, (tuple, list, Row)):
             return record
-        return record[self.position]  # type: ignore[call-overload]  # a name only where the record is a Row
+        return record[self.position]
 
     def _with_field(self, record: Any, value: Any) -> Any:
         """A new record: the one in state is never changed in place."""
@@ -63,5 +63,5 @@ class FieldReduce(ReduceFunction):
             changed[self.position] = value
             return changed
         values = list(record)
-        values[self.position] = value  # type: ignore[call-overload]  # tuples and lists have positions only
+        values[self.position] = value
         return tuple(values) if isinstance(record, tuple) else values

@@ -115,7 +115,7 @@ class RuntimeContext(KeyedStateStore):
     def get_metrics_group(self) -> MetricGroup: ...
 
 
-class Function(ABC):
+class Function(ABC):  # noqa: B024  (its methods are hooks)
     """Base of all user functions."""
 
     def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027  (optional hook)
@@ -286,5 +286,5 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     @abstractmethod
     def process(self, key: KEY, context: WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]: ...
 
-    def clear(self, context: WindowContext[W]) -> None:  # noqa: B027  (optional hook)
+    def clear(self, context: WindowContext[W]) -> None:
         """The window is purged: clear what was kept in ``window_state``."""

@@ -23,7 +23,7 @@ def pickle_program(program: VertexProgram) -> bytes:
     """Raises ``NotSerializable`` naming the operator and the innermost object that cannot be pickled."""
     try:
         return _dumps(program)
-    except Exception as error:  # noqa: BLE001  (user objects raise whatever they like)
+    except Exception as error:
         for spec in program.operators:
             _blame(spec)
         raise NotSerializable(f"the program cannot be pickled: {_reason(error)}") from error

@@ -18,8 +18,8 @@ from tidegate.datastream.functions import (
     CoMapFunction,
     CoProcessFunction,
     Function,
-    KeyedCoProcessFunction,
     KeyedContext,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeyedTimerContext,
     KeySelector,
@@ -39,7 +39,7 @@ def check_function(func: Any, kind: type[Function], method: str) -> None:
     """Raises ``InvalidJob`` unless ``func`` is a function of this kind or callable."""
     if isinstance(func, kind):
         return
-    if isinstance(func, Function) or isinstance(func, type) or not callable(func):
+    if isinstance(func, (Function, type)) or not callable(func):
         raise InvalidJob(f"{method} needs a {kind.__name__} or a function, not {func!r}")
 
 

@@ -13,7 +13,6 @@ from enum import Enum
 from typing import Any, Protocol
 
 from tidegate.common.time import Duration, Time, to_millis
-from tidegate.datastream.functions import KeyedStateStore
 from tidegate.model.errors import InvalidJob
 
 __all__ = [
@@ -77,7 +76,7 @@ class TriggerResult(Enum):
         return self.value[1]
 
 
-class TriggerContext(Protocol):
+class TriggerScope(Protocol):
     """What a trigger may touch: time, timers of this key and window, and state."""
 
     def get_current_processing_time(self) -> int: ...
@@ -95,26 +94,26 @@ class TriggerContext(Protocol):
     def get_partitioned_state(self, state_descriptor: Any) -> Any: ...
 
 
-class WindowAssignerContext(Protocol):
+class AssignerScope(Protocol):
     def get_current_processing_time(self) -> int: ...
 
 
 class Trigger(ABC):
     """Decides when a window fires."""
 
-    TriggerContext = TriggerContext
+    TriggerContext = TriggerScope
 
     @abstractmethod
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult: ...
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult: ...
 
     @abstractmethod
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult: ...
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult: ...
 
     @abstractmethod
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult: ...
+    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult: ...
 
     @abstractmethod
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: TriggerScope) -> None:
         """The window is gone: delete its timers."""
 
     def can_merge(self) -> bool:
@@ -128,19 +127,19 @@ class EventTimeTrigger(Trigger):
     def create() -> EventTimeTrigger:
         return EventTimeTrigger()
 
-    def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
         return TriggerResult.FIRE if time >= window.max_timestamp() else TriggerResult.CONTINUE
 
-    def clear(self, window: TimeWindow, ctx: TriggerContext) -> None:
+    def clear(self, window: TimeWindow, ctx: TriggerScope) -> None:
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
@@ -151,27 +150,27 @@ class ProcessingTimeTrigger(Trigger):
     def create() -> ProcessingTimeTrigger:
         return ProcessingTimeTrigger()
 
-    def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
         return TriggerResult.FIRE
 
-    def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def clear(self, window: TimeWindow, ctx: TriggerContext) -> None:
+    def clear(self, window: TimeWindow, ctx: TriggerScope) -> None:
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
 class WindowAssigner(ABC):
     """Gives each record its windows."""
 
-    WindowAssignerContext = WindowAssignerContext
+    WindowAssignerContext = AssignerScope
 
     @abstractmethod
-    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> Collection[Any]: ...
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> Collection[Any]: ...
 
     @abstractmethod
     def get_default_trigger(self, env: Any = None) -> Trigger: ...
@@ -204,7 +203,7 @@ class _TimeWindows(WindowAssigner):
 
 
 class _EventTimeWindows(_TimeWindows):
-    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[TimeWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
         if timestamp is None or timestamp == _MIN_TIMESTAMP:
             raise InvalidJob(
                 "a record without a timestamp came to an event-time window: "
@@ -220,7 +219,7 @@ class _EventTimeWindows(_TimeWindows):
 
 
 class _ProcessingTimeWindows(_TimeWindows):
-    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[TimeWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
         return self._windows_of(context.get_current_processing_time())
 
     def get_default_trigger(self, env: Any = None) -> Trigger:
