@@ -36,6 +36,7 @@ class ChainParts:
 class AssembledChain:
     chain: OperatorChain
     contexts: list[OperatorContext]
+    head_output: ChainOutput
 
 
 def assemble_chain(program: VertexProgram, partitions: Mapping[int, KeyedPartition], parts: ChainParts) -> AssembledChain:
@@ -57,7 +58,7 @@ def assemble_chain(program: VertexProgram, partitions: Mapping[int, KeyedPartiti
     chain = OperatorChain(
         operators, program.operators, _inputs(program, deployment), columnar=is_columnar(operators, program)
     )
-    return AssembledChain(chain, [_context(program, i, outputs[i], parts) for i in range(len(operators))])
+    return AssembledChain(chain, [_context(program, i, outputs[i], parts) for i in range(len(operators))], outputs[0])
 
 
 def _finished_chain(program: VertexProgram, partitions: Mapping[int, KeyedPartition], parts: ChainParts) -> AssembledChain:
@@ -66,7 +67,7 @@ def _finished_chain(program: VertexProgram, partitions: Mapping[int, KeyedPartit
         output.add(NetworkTarget(_partition(partitions, spec.edge_id), parts.counters, None, ""))
     operators: list[Operator] = [FinishedOperator()]
     chain = OperatorChain(operators, program.operators[:1], _inputs(program, parts.deployment), columnar=True)
-    return AssembledChain(chain, [_context(program, 0, output, parts)])
+    return AssembledChain(chain, [_context(program, 0, output, parts)], output)
 
 
 def _context(program: VertexProgram, index: int, output: ChainOutput, parts: ChainParts) -> OperatorContext:

@@ -100,7 +100,7 @@ class NetworkTarget:
 class ChainOutput:
     """Implements ``taskmanager.operators.base.Output`` for one operator."""
 
-    __slots__ = ("_all", "_main", "_name", "_sides", "_type_info")
+    __slots__ = ("_all", "_main", "_name", "_sides", "_type_info", "records_emitted")
 
     def __init__(self, name: str, type_info: Any) -> None:
         self._name = name
@@ -108,6 +108,8 @@ class ChainOutput:
         self._main: list[Target] = []
         self._sides: dict[str, tuple[Any, list[Target]]] = {}
         self._all: list[Target] = []
+        self.records_emitted = 0
+        """On the main output."""
 
     def add(self, target: Target, tag: str = "", type_info: Any = None) -> None:
         """``tag``: the side output it is fed by, of type ``type_info``."""
@@ -118,6 +120,7 @@ class ChainOutput:
         self._all.append(target)
 
     def emit(self, batch: Batch) -> None:
+        self.records_emitted += len(batch)
         if self._main and len(batch):
             shapes = BothShapes(batch, self._type_info, self._name)
             for target in self._main:

@@ -24,7 +24,7 @@ from tidegate.model.checkpoint import Acknowledgement, CheckpointMetrics, Operat
 from tidegate.model.errors import ErrorInfo, TidegateError
 from tidegate.model.ids import AttemptId, CheckpointId, OperatorId
 
-CLOSE_TIMEOUT_MS = 5_000.0
+CLOSE_TIMEOUT_MS = 2_000.0
 """How long ``close`` waits for a write that is under way before it leaves it to the end of the process."""
 
 OpenStore = Callable[[str, AttemptId, int], SegmentStore]
@@ -104,6 +104,7 @@ class SnapshotDriver:
 
     def close(self) -> None:
         """Give frozen states back, after the background thread is done with them."""
+        self.stop()
         if self._writer.close(CLOSE_TIMEOUT_MS):
             for write in list(self._writes.values()):
                 self._release(write)

@@ -6,6 +6,8 @@ end, once. A finished source still takes part in checkpoints, by the same trigge
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from taskmanager.machines.watermarks import END_OF_TIME
 from taskmanager.operators.base import Clock
 from taskmanager.runtime.chain import OperatorChain, SourceHead
@@ -28,12 +30,15 @@ class SourceInput:
         snapshots: SnapshotDriver,
         counters: TaskCounters,
         clock: Clock,
+        emitted: Callable[[], int],
     ) -> None:
+        """``emitted()``: records that the source emitted so far."""
         self._source = source
         self._chain = chain
         self._snapshots = snapshots
         self._counters = counters
         self._clock = clock
+        self._emitted = emitted
         self._sizer = SliceSizer(columnar=chain.columnar)
         self._ended = False
         self._retry_ms = FIRST_RETRY_MS
@@ -53,10 +58,9 @@ class SourceInput:
     def step(self) -> bool:
         if self._ended:
             return False
-        size = self._sizer.size()
-        began_ms = self._clock.monotonic_ms()
-        if self._source.poll_next(size):
-            self._sizer.observe(size, self._clock.monotonic_ms() - began_ms)
+        began_ms, before = self._clock.monotonic_ms(), self._emitted()
+        if self._source.poll_next(self._sizer.size()):
+            self._sizer.observe(self._emitted() - before, self._clock.monotonic_ms() - began_ms)
             self._retry_ms = FIRST_RETRY_MS
             return True
         if self._source.is_finished():

@@ -1,0 +1,303 @@
+"""Runs one subtask attempt from its deployment to its last word.
+
+    listen ─▶ INITIALIZING ─▶ make, restore and open operators ─▶ wait for the producers ─▶ RUNNING ─▶ loop ─▶ close ─▶ last word
+
+Laws: the last word (FINISHED, CANCELED or FAILED) is told after everything was closed; a subtask whose control stream broke says
+nothing more, commits nothing and acknowledges nothing. Whatever was opened is closed on every path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from taskmanager.exchange.base import InputGate
+from taskmanager.exchange.endpoint import DataEndpoint, ExchangeSettings
+from taskmanager.machines import subtask as life
+from taskmanager.machines.alignment import AlignedHandler, BarrierHandler
+from taskmanager.machines.barrier_tracker import TrackingHandler
+from taskmanager.machines.snapshot import SnapshotCoordinator
+from taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
+from taskmanager.runtime.background import BackgroundThread
+from taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
+from taskmanager.runtime.failures import failure_info
+from taskmanager.runtime.input import ChannelInput, SubtaskInput
+from taskmanager.runtime.mailbox import Mailbox
+from taskmanager.runtime.metrics import TaskCounters
+from taskmanager.runtime.outputs import KeyedPartition
+from taskmanager.runtime.ports import (
+    CallMail,
+    CancelTask,
+    ConnectInputs,
+    ControlLost,
+    ControlPort,
+    Mail,
+    TriggerCheckpoint,
+)
+from taskmanager.runtime.snapshots import SnapshotDriver
+from taskmanager.runtime.source_input import SourceInput
+from taskmanager.runtime.subtask import SubtaskLoop
+from taskmanager.runtime.timers import TimerQueue
+from taskmanager.state.base import SegmentSource, SegmentStore
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import ErrorInfo, InvalidJob
+from tidegate.model.ids import AttemptId
+from tidegate.model.program import VertexProgram
+from tidegate.model.states import ExecutionState
+from tidegate.store.segments import open_segment_source, open_segment_store
+
+_LAST_WORDS = {
+    life.LifeState.FINISHED: ExecutionState.FINISHED,
+    life.LifeState.CANCELED: ExecutionState.CANCELED,
+    life.LifeState.FAILED: ExecutionState.FAILED,
+    life.LifeState.CUT_OFF: ExecutionState.FAILED,
+}
+
+
+def run_subtask(
+    deployment: TaskDeployment,
+    program: VertexProgram,
+    mailbox: Mailbox,
+    port: ControlPort,
+    environment: SubtaskEnvironment,
+) -> ExecutionState:
+    """The whole life of one attempt, in the calling thread. Never raises for what the job or the world did wrong: that is told
+    as FAILED. Returns the state of the last word; FAILED, though untold, when the control stream broke."""
+    return _SubtaskRun(deployment, program, mailbox, port, environment).run()
+
+
+class _SubtaskRun:
+    def __init__(
+        self,
+        deployment: TaskDeployment,
+        program: VertexProgram,
+        mailbox: Mailbox,
+        port: ControlPort,
+        environment: SubtaskEnvironment,
+    ) -> None:
+        self._deployment = deployment
+        self._program = program
+        self._mailbox = mailbox
+        self._port = port
+        self._environment = environment
+        self._clock = environment.clock
+        self._counters = TaskCounters()
+        self._life: life.SubtaskLife = life.SubtaskLife(checkpointing=True)
+        self._connected: set[AttemptId] = set()
+        self._loop: SubtaskLoop | None = None
+        self._closing_errors: list[BaseException] = []
+
+    def run(self) -> ExecutionState:
+        error: ErrorInfo | None = None
+        try:
+            with ExitStack() as resources:
+                self._run(resources)
+        except (Exception, SystemExit) as raised:  # noqa: BLE001  driver: an attempt fails, its process does not
+            error = self._failed(raised)
+        if error is None and self._closing_errors and self._life.state is life.LifeState.FINISHED:
+            error = failure_info(self._closing_errors[0], self._origin)
+            self._life.state = life.LifeState.FAILED
+        return self._last_word(error)
+
+    def _run(self, resources: ExitStack) -> None:
+        deployment = self._deployment
+        settings = RuntimeSettings.of(deployment.configuration)
+        self._life = life.SubtaskLife(checkpointing=settings.checkpointing)
+        endpoint = DataEndpoint(
+            attempt=deployment.attempt,
+            token=deployment.data_token,
+            listen=self._environment.listen,
+            wakeup=self._mailbox.wake,
+            settings=ExchangeSettings(),
+        )
+        resources.callback(endpoint.close)
+        partitions = self._add_outputs(endpoint)
+        gate = endpoint.add_inputs(deployment.inputs) if deployment.inputs else None
+        self._port.listening(endpoint.start())
+        self._probe("listening", {})
+        self._on_life(life.InitializationStarted())
+        assembled, timers = self._initialize(partitions, resources)
+        loop = self._make_loop(settings, assembled, timers, partitions, gate, resources)
+        self._probe("initialized", {})
+        self._await_inputs(endpoint)
+        if self._life.is_over:
+            return
+        self._on_life(life.Initialized())
+        self._loop = loop
+        loop.run()
+
+    def _add_outputs(self, endpoint: DataEndpoint) -> dict[int, KeyedPartition]:
+        specs = {spec.edge_id: spec for spec in self._program.outputs}
+        partitions: dict[int, KeyedPartition] = {}
+        for output in self._deployment.outputs:
+            if output.edge_id not in specs:
+                raise InvalidJob(f"the program of {self._origin} has no output for edge {output.edge_id}")
+            partitions[output.edge_id] = endpoint.add_output(output, specs[output.edge_id])
+        return partitions
+
+    def _initialize(
+        self, partitions: dict[int, KeyedPartition], resources: ExitStack
+    ) -> tuple[AssembledChain, TimerQueue]:
+        """Operators made, restored and open."""
+        restore = self._deployment.restore
+        segments: SegmentSource | None = None if restore is None else open_segment_source(restore.location)
+        timers = TimerQueue(self._clock)
+        pool = BackgroundThread("operator-work", self._mailbox)
+        resources.callback(pool.close, 0.0)
+        parts = ChainParts(
+            deployment=self._deployment,
+            environment=self._environment,
+            clock=self._clock,
+            timers=timers,
+            counters=self._counters,
+            segments=segments,
+            run_async=pool.submit,
+        )
+        assembled = assemble_chain(self._program, partitions, parts)
+        resources.callback(lambda: self._closing_errors.extend(assembled.chain.close()))
+        assembled.chain.setup(assembled.contexts)
+        assembled.chain.open()
+        return assembled, timers
+
+    def _make_loop(
+        self,
+        settings: RuntimeSettings,
+        assembled: AssembledChain,
+        timers: TimerQueue,
+        partitions: dict[int, KeyedPartition],
+        gate: InputGate | None,
+        resources: ExitStack,
+    ) -> SubtaskLoop:
+        restore = self._deployment.restore
+        restored_id = 0 if restore is None else int(restore.checkpoint_id)
+        outputs = list(partitions.values())
+        snapshots = SnapshotDriver(
+            attempt=self._deployment.attempt,
+            coordinator=SnapshotCoordinator(restored_id=restored_id, max_concurrent=settings.max_concurrent),
+            chain=assembled.chain,
+            partitions=outputs,
+            writer=BackgroundThread("snapshot-writer", self._mailbox),
+            open_store=_store_opener(settings.inline_threshold_bytes),
+            port=self._port,
+            clock=self._clock,
+            probe=self._probe,
+            on_started=lambda checkpoint_id: self._on_life(life.SnapshotStarted(checkpoint_id)),
+        )
+        resources.callback(snapshots.close)
+        return SubtaskLoop(
+            subtask=self._life,
+            chain=assembled.chain,
+            work=self._make_input(settings, assembled, snapshots, gate, restored_id),
+            partitions=outputs,
+            snapshots=snapshots,
+            timers=timers,
+            counters=self._counters,
+            mailbox=self._mailbox,
+            port=self._port,
+            clock=self._clock,
+            flush_ms=settings.flush_ms,
+            probe=self._probe,
+        )
+
+    def _make_input(
+        self,
+        settings: RuntimeSettings,
+        assembled: AssembledChain,
+        snapshots: SnapshotDriver,
+        gate: InputGate | None,
+        restored_id: int,
+    ) -> SubtaskInput:
+        chain = assembled.chain
+        if gate is None:
+            source = chain.source
+            if source is None:
+                raise InvalidJob(f"{self._origin} has no inputs, and its first operator is not a source")
+            output = assembled.head_output
+            return SourceInput(
+                source=source,
+                chain=chain,
+                snapshots=snapshots,
+                counters=self._counters,
+                clock=self._clock,
+                emitted=lambda: output.records_emitted,
+            )
+        kind = AlignedHandler if settings.exactly_once else TrackingHandler
+        handler: BarrierHandler = kind(
+            range(gate.channels),
+            last_id=restored_id,
+            checkpoints_after_tasks_finish=settings.checkpoints_after_tasks_finish,
+        )
+        return ChannelInput(
+            gate=gate,
+            input_indices=[spec.input_index for spec in self._deployment.inputs],
+            chain=chain,
+            handler=handler,
+            snapshots=snapshots,
+            counters=self._counters,
+            clock=self._clock,
+            probe=self._probe,
+        )
+
+    def _await_inputs(self, endpoint: DataEndpoint) -> None:
+        while not self._life.is_over and not endpoint.all_connected():
+            mails = self._mailbox.take_all()
+            for mail in mails:
+                self._handle_early(mail, endpoint)
+            if not mails:
+                self._mailbox.wait(None)
+
+    def _handle_early(self, mail: Mail, endpoint: DataEndpoint) -> None:
+        """A mail that came before the subtask runs. Confirms and aborts are ignored: it holds nothing yet."""
+        match mail:
+            case ConnectInputs(producers):
+                for producer in producers:
+                    if producer.attempt not in self._connected:
+                        self._connected.add(producer.attempt)
+                        endpoint.connect(producer)
+            case CancelTask():
+                self._on_life(life.CancelRequested())
+            case ControlLost():
+                self._on_life(life.ControlBroken())
+            case TriggerCheckpoint(checkpoint_id, _, _):
+                reason = life.DeclineReason.TASK_NOT_READY
+                self._port.decline(checkpoint_id, reason, ErrorInfo("declined", "internal", f"{self._origin} is not running yet"))
+            case CallMail(call):
+                call()
+            case _:
+                pass
+
+    def _on_life(self, event: life.LifeEvent) -> None:
+        """Events of this file lead to reports only."""
+        for command in self._life.on(event, self._clock.now_ms()):
+            if isinstance(command, life.ReportState):
+                self._port.state_changed(command.state)
+
+    def _failed(self, raised: BaseException) -> ErrorInfo | None:
+        """``None``: it had been canceled or cut off before, so this failure is a consequence."""
+        info = failure_info(raised, self._origin)
+        self._life.on(life.SubtaskFailed(info), self._clock.now_ms())
+        return info if self._life.state is life.LifeState.FAILED else None
+
+    def _last_word(self, error: ErrorInfo | None) -> ExecutionState:
+        outcome = _LAST_WORDS[self._life.state]
+        if self._life.state is not life.LifeState.CUT_OFF:
+            self._port.metrics(self._counters.told())
+            self._port.state_changed(outcome, error)
+        return outcome
+
+    def _probe(self, point: str, told: dict[str, Any]) -> None:
+        if self._environment.probe is not None:
+            self._environment.probe(point, told)
+
+    @property
+    def _origin(self) -> str:
+        deployment = self._deployment
+        attempt = deployment.attempt
+        return f"{deployment.task_name} ({attempt.subtask + 1}/{deployment.parallelism})#{attempt.attempt}"
+
+
+def _store_opener(inline_threshold_bytes: int) -> Callable[[str, AttemptId, int], SegmentStore]:
+    return lambda location, attempt, checkpoint_id: open_segment_store(
+        location, str(attempt), checkpoint_id, inline_threshold_bytes
+    )

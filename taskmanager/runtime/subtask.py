@@ -1,0 +1,237 @@
+"""The mailbox loop of one running subtask: one thread, one step at a time.
+
+    step():  mails ─▶ (outputs have room?) timers ─▶ one slice of input ─▶ flush and metrics when due
+    run():   step() until the life is over; when a step had nothing to do, one wait for a mail or a wake
+
+Laws: mails come first, and no step works longer than a slice, so a trigger, an abort or a cancel waits for 5 ms at most. While an
+output has no room nothing is processed (backpressure), but mails are. After the life is over nothing is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, assert_never
+
+from taskmanager.exchange.base import ResultPartition
+from taskmanager.machines import snapshot as s
+from taskmanager.machines import subtask as life
+from taskmanager.operators.base import Clock
+from taskmanager.runtime.chain import OperatorChain
+from taskmanager.runtime.input import SubtaskInput
+from taskmanager.runtime.mailbox import Mailbox
+from taskmanager.runtime.metrics import TaskCounters
+from taskmanager.runtime.ports import (
+    AbortCheckpoint,
+    CallMail,
+    CancelTask,
+    ConfirmCheckpoint,
+    ConnectInputs,
+    ControlLost,
+    ControlPort,
+    Mail,
+    TriggerCheckpoint,
+)
+from taskmanager.runtime.snapshots import SnapshotDriver
+from taskmanager.runtime.timers import TimerQueue
+from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition
+from tidegate.model.checkpoint import DeclineReason
+from tidegate.model.errors import ErrorInfo
+
+METRICS_INTERVAL_MS = 500.0
+DRAIN_CHECK_MS = 10.0
+"""How often a subtask that only waits for its outputs to drain looks at them, though nobody wakes it."""
+
+
+class SubtaskLoop:
+    """Everything is given; nothing is opened or closed here (``launch`` does)."""
+
+    def __init__(
+        self,
+        *,
+        subtask: life.SubtaskLife,
+        chain: OperatorChain,
+        work: SubtaskInput,
+        partitions: Sequence[ResultPartition],
+        snapshots: SnapshotDriver,
+        timers: TimerQueue,
+        counters: TaskCounters,
+        mailbox: Mailbox,
+        port: ControlPort,
+        clock: Clock,
+        flush_ms: int | None,
+        probe: Callable[[str, dict[str, Any]], None],
+    ) -> None:
+        self._life = subtask
+        self._chain = chain
+        self._work = work
+        self._partitions = partitions
+        self._snapshots = snapshots
+        self._timers = timers
+        self._counters = counters
+        self._mailbox = mailbox
+        self._port = port
+        self._clock = clock
+        self._flush_ms = flush_ms
+        self._probe = probe
+        self._flush_at_ms: float | None = None
+        self._metrics_at_ms = clock.monotonic_ms()
+        self._congested = False
+
+    def run(self) -> None:
+        """Until the life is over. Raises whatever operators, gate and partitions raise."""
+        while not self._life.is_over:
+            began_ms = self._clock.monotonic_ms()
+            worked = self.step()
+            ended_ms = self._clock.monotonic_ms()
+            self._counters.busy_ms += ended_ms - began_ms
+            if not worked and not self._life.is_over:
+                self._mailbox.wait(self._patience_ms(ended_ms))
+                waited_ms = self._clock.monotonic_ms() - ended_ms
+                if self._congested:
+                    self._counters.backpressured_ms += waited_ms
+                else:
+                    self._counters.idle_ms += waited_ms
+
+    def step(self) -> bool:
+        """One short step; whether anything was done (``False``: wait before the next one)."""
+        worked = self._take_mails()
+        if not self._life.is_over:
+            worked = self._advance() or worked
+            self._flush_when_due()
+            self._tell_metrics_when_due()
+        return worked
+
+    def handle(self, mail: Mail) -> None:
+        """One mail, taken out of the mailbox."""
+        match mail:
+            case TriggerCheckpoint(checkpoint_id, timestamp_ms, options):
+                self._on_life(life.TriggerReceived(Barrier(checkpoint_id, timestamp_ms, options)))
+            case ConfirmCheckpoint(checkpoint_id, may_finish):
+                self._snapshots.on(s.ConfirmReceived(checkpoint_id))
+                self._on_life(life.CheckpointConfirmed(checkpoint_id, may_finish))
+            case AbortCheckpoint(checkpoint_id, latest_completed_id):
+                self._snapshots.on(s.AbortReceived(checkpoint_id, latest_completed_id))
+                self._work.abort(checkpoint_id)
+            case CancelTask():
+                self._on_life(life.CancelRequested())
+            case ControlLost():
+                self._on_life(life.ControlBroken())
+            case CallMail(call):
+                call()
+            case ConnectInputs():
+                pass  # all inputs are connected before the loop starts: a repeated message
+            case _:
+                assert_never(mail)
+
+    def tell_metrics(self) -> None:
+        self._port.metrics(self._counters.told())
+
+    def _take_mails(self) -> bool:
+        mails = self._mailbox.take_all()
+        if any(isinstance(mail, ControlLost) for mail in mails):
+            self.handle(ControlLost())  # before everything that came earlier: it could not be published any more
+        for mail in mails:
+            if self._life.is_over:
+                break
+            self.handle(mail)
+        return bool(mails)
+
+    def _advance(self) -> bool:
+        match self._life.state:
+            case life.LifeState.RUNNING:
+                return self._work_on()
+            case life.LifeState.AT_END:
+                return self._work.step()  # barriers and ends of partitions
+            case life.LifeState.SETTLING:
+                return self._settle()
+            case life.LifeState.CLOSING:
+                if not all(partition.is_drained() for partition in self._partitions):
+                    return False
+                self._on_life(life.OutputsDrained())
+                return True
+            case _:
+                return False
+
+    def _work_on(self) -> bool:
+        self._congested = not all(partition.is_available() for partition in self._partitions)
+        if self._congested:
+            return False
+        fired = self._timers.fire()
+        worked = self._work.step()
+        if self._work.data_ended:
+            self._finish_data()
+            return True
+        return fired or worked
+
+    def _finish_data(self) -> None:
+        self._timers.quiesce()
+        if self._work.drained:
+            self._chain.finish()
+        for partition in self._partitions:
+            partition.broadcast(EndOfData(self._work.drained))
+        self._probe("end-of-data", {})
+        self._on_life(life.DataFinished())
+
+    def _settle(self) -> bool:
+        if self._snapshots.is_writing:
+            return False
+        self._on_life(life.SnapshotsSettled())
+        return True
+
+    def _on_life(self, event: life.LifeEvent) -> None:
+        for command in self._life.on(event, self._clock.now_ms()):
+            match command:
+                case life.ReportState(state):
+                    self._port.state_changed(state)
+                case life.ReportEndOfData():
+                    self._port.end_of_data()
+                case life.PassTrigger(barrier):
+                    self._work.trigger(barrier)
+                case life.DeclineTrigger(checkpoint_id, reason):
+                    self._snapshots.decline(s.Decline(checkpoint_id, reason, _why(reason)))
+                case life.CommitAll():
+                    self._snapshots.commit(life.COMMIT_EVERYTHING)
+                case life.EndPartitions():
+                    for partition in self._partitions:
+                        partition.broadcast(EndOfPartition())
+                case life.StopWork():
+                    self._snapshots.stop()
+                case _:
+                    assert_never(command)
+
+    def _flush_when_due(self) -> None:
+        if not self._counters.unflushed or self._flush_ms is None:
+            return
+        now_ms = self._clock.monotonic_ms()
+        if self._flush_at_ms is None:
+            self._flush_at_ms = now_ms + self._flush_ms
+        if now_ms >= self._flush_at_ms:
+            for partition in self._partitions:
+                partition.flush()
+            self._counters.unflushed, self._flush_at_ms = False, None
+
+    def _tell_metrics_when_due(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._metrics_at_ms:
+            self._metrics_at_ms = now_ms + METRICS_INTERVAL_MS
+            self.tell_metrics()
+
+    def _patience_ms(self, now_ms: float) -> float:
+        """How long there is nothing to do if nobody wakes the mailbox."""
+        limits = [self._metrics_at_ms - now_ms]
+        if self._flush_at_ms is not None:
+            limits.append(self._flush_at_ms - now_ms)
+        if self._life.state is life.LifeState.CLOSING:
+            limits.append(DRAIN_CHECK_MS)
+        if self._life.state is life.LifeState.RUNNING and not self._congested:
+            timer_ms = self._timers.next_ms()
+            if timer_ms is not None:
+                limits.append(timer_ms - self._clock.now_ms())
+            if self._work.retry_ms is not None:
+                limits.append(self._work.retry_ms)
+        return max(0.0, min(limits))
+
+
+def _why(reason: DeclineReason) -> ErrorInfo:
+    text = "the subtask is about to finish" if reason is DeclineReason.TASK_CLOSING else "the subtask is not running yet"
+    return ErrorInfo("declined", "internal", text)

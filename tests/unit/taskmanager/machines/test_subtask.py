@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import pytest
+
+from taskmanager.machines.subtask import (
+    CancelRequested,
+    CheckpointConfirmed,
+    CommitAll,
+    ControlBroken,
+    DataFinished,
+    DeclineTrigger,
+    EndPartitions,
+    InitializationStarted,
+    Initialized,
+    LifeCommand,
+    LifeEvent,
+    LifeState,
+    OutputsDrained,
+    PassTrigger,
+    ReportEndOfData,
+    ReportState,
+    SnapshotsSettled,
+    SnapshotStarted,
+    StopWork,
+    SubtaskFailed,
+    SubtaskLife,
+    TriggerReceived,
+)
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.states import ExecutionState
+
+ERROR = ErrorInfo("internal", "internal", "broken")
+BARRIER = Barrier(1, 0, CheckpointOptions("mem"))
+OVER = (LifeState.FINISHED, LifeState.CANCELED, LifeState.FAILED, LifeState.CUT_OFF)
+PATHS: dict[LifeState, list[LifeEvent]] = {
+    LifeState.CREATED: [],
+    LifeState.INITIALIZING: [InitializationStarted()],
+    LifeState.RUNNING: [InitializationStarted(), Initialized()],
+    LifeState.AT_END: [InitializationStarted(), Initialized(), DataFinished(), SnapshotStarted(3)],
+}
+PATHS[LifeState.SETTLING] = [*PATHS[LifeState.AT_END], CheckpointConfirmed(3, True)]
+PATHS[LifeState.CLOSING] = [*PATHS[LifeState.SETTLING], SnapshotsSettled()]
+PATHS[LifeState.FINISHED] = [*PATHS[LifeState.CLOSING], OutputsDrained()]
+PATHS[LifeState.CANCELED] = [*PATHS[LifeState.RUNNING], CancelRequested()]
+PATHS[LifeState.FAILED] = [*PATHS[LifeState.RUNNING], SubtaskFailed(ERROR)]
+PATHS[LifeState.CUT_OFF] = [*PATHS[LifeState.RUNNING], ControlBroken()]
+
+
+def at(state: LifeState, *, checkpointing: bool = True) -> SubtaskLife:
+    life = SubtaskLife(checkpointing=checkpointing)
+    for event in PATHS[state]:
+        life.on(event, 0)
+    assert life.state is state
+    return life
+
+
+def on(life: SubtaskLife, event: LifeEvent) -> list[LifeCommand]:
+    return list(life.on(event, 0))
+
+
+def test_the_way_to_the_end_with_its_reports() -> None:
+    life = SubtaskLife(checkpointing=True)
+    assert on(life, InitializationStarted()) == [ReportState(ExecutionState.INITIALIZING)]
+    assert on(life, Initialized()) == [ReportState(ExecutionState.RUNNING)]
+    assert on(life, SnapshotStarted(2)) == []
+    assert on(life, DataFinished()) == [ReportEndOfData()]
+    assert on(life, SnapshotStarted(3)) == []
+    assert on(life, CheckpointConfirmed(3, True)) == []
+    assert on(life, SnapshotsSettled()) == [EndPartitions()]
+    assert on(life, OutputsDrained()) == [StopWork()]
+    assert life.state is LifeState.FINISHED
+
+
+def test_a_checkpoint_from_before_the_end_of_data_is_not_the_final_one() -> None:
+    life = at(LifeState.RUNNING)
+    on(life, SnapshotStarted(2))
+    on(life, DataFinished())
+    on(life, CheckpointConfirmed(2, True))
+    assert life.state is LifeState.AT_END
+    on(life, SnapshotStarted(3))
+    on(life, CheckpointConfirmed(2, True))
+    assert life.state is LifeState.AT_END
+
+
+def test_a_checkpoint_that_siblings_were_not_ready_for_is_not_the_final_one() -> None:
+    life = at(LifeState.AT_END)
+    on(life, CheckpointConfirmed(3, False))
+    assert life.state is LifeState.AT_END
+    on(life, SnapshotStarted(4))
+    on(life, CheckpointConfirmed(4, True))
+    assert life.state is LifeState.SETTLING
+
+
+def test_a_confirm_before_any_snapshot_at_the_end_means_nothing() -> None:
+    life = at(LifeState.RUNNING)
+    on(life, DataFinished())
+    on(life, CheckpointConfirmed(9, True))
+    assert life.state is LifeState.AT_END
+
+
+def test_without_checkpointing_everything_is_committed_at_the_end_of_data() -> None:
+    life = at(LifeState.RUNNING, checkpointing=False)
+    assert on(life, DataFinished()) == [ReportEndOfData(), CommitAll()]
+    assert on(life, SnapshotsSettled()) == [EndPartitions()]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (LifeState.CREATED, DeclineReason.TASK_NOT_READY),
+        (LifeState.INITIALIZING, DeclineReason.TASK_NOT_READY),
+        (LifeState.SETTLING, DeclineReason.TASK_CLOSING),
+        (LifeState.CLOSING, DeclineReason.TASK_CLOSING),
+    ],
+)
+def test_triggers_are_declined_outside_running(state: LifeState, reason: DeclineReason) -> None:
+    assert on(at(state), TriggerReceived(BARRIER)) == [DeclineTrigger(1, reason)]
+
+
+@pytest.mark.parametrize("state", [LifeState.RUNNING, LifeState.AT_END])
+def test_triggers_pass_while_running(state: LifeState) -> None:
+    assert on(at(state), TriggerReceived(BARRIER)) == [PassTrigger(BARRIER)]
+
+
+@pytest.mark.parametrize("state", [state for state in LifeState if state not in OVER])
+def test_cancel_failure_and_loss_end_every_state(state: LifeState) -> None:
+    for event, expected in (
+        (CancelRequested(), LifeState.CANCELED),
+        (SubtaskFailed(ERROR), LifeState.FAILED),
+        (ControlBroken(), LifeState.CUT_OFF),
+    ):
+        life = at(state)
+        assert on(life, event) == [StopWork()]
+        assert life.state is expected
+        assert life.is_over
+
+
+@pytest.mark.parametrize("state", OVER)
+def test_after_the_end_nothing_matters(state: LifeState) -> None:
+    life = at(state)
+    for event in (
+        *PATHS[LifeState.FINISHED],
+        TriggerReceived(BARRIER),
+        CancelRequested(),
+        ControlBroken(),
+        SubtaskFailed(ERROR),
+    ):
+        assert on(life, event) == []
+        assert life.state is state
+
+
+@pytest.mark.parametrize("state", [LifeState.CREATED, LifeState.INITIALIZING, LifeState.RUNNING, LifeState.AT_END])
+def test_events_of_later_states_change_nothing(state: LifeState) -> None:
+    life = at(state)
+    for event in (SnapshotsSettled(), OutputsDrained()):
+        assert on(life, event) == []
+    assert life.state is state
