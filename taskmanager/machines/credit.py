@@ -61,7 +61,7 @@ def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
     """Window of each of ``channels`` channels that share one consumer; a quarter of the most before it is measured."""
     per_ms = rate.bytes_per_ms
     worth = bounds.max_bytes / 4 if per_ms is None else per_ms * bounds.max_work_ms / max(channels, 1)
-    return int(min(max(worth, bounds.min_bytes), bounds.max_bytes))
+    return round(min(max(worth, bounds.min_bytes), bounds.max_bytes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,84 @@
+"""Addresses of data servers: ``host:port``, ``[v6]:port`` or ``unix:/path``, and the sockets for them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from hashlib import sha256
+from pathlib import Path
+
+from tidegate.model.errors import ConfigurationError
+
+UNIX = "unix:"
+_UNIX_PATH_LIMIT = 103
+"""``sun_path`` without its end, on the platform that has the least (macOS)."""
+_BACKLOG = 4096
+
+
+def make_listener(listen: str, name: str, advertised_host: str) -> tuple[socket.socket, str]:
+    """A listening socket and the address to announce. ``listen`` is ``unix:/directory`` or a host to bind; the port is
+    chosen by the system. Raises ``ConfigurationError``."""
+    try:
+        if listen.startswith(UNIX):
+            return _listen_unix(listen.removeprefix(UNIX), name)
+        return _listen_tcp(listen, advertised_host)
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen for data connections on {listen!r}: {error}") from error
+
+
+def make_client(address: str) -> tuple[socket.socket, str | tuple[str, int]]:
+    """A non-blocking socket for this address, and what to give to ``connect_ex``."""
+    if address.startswith(UNIX):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        target: str | tuple[str, int] = address.removeprefix(UNIX)
+    else:
+        host, port = address.rsplit(":", 1)
+        host = host.strip("[]")
+        sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        target = (host, int(port))
+    sock.setblocking(False)
+    tune(sock)
+    return sock, target
+
+
+def tune(sock: socket.socket) -> None:
+    """Frames leave at once, and a peer whose machine is gone is noticed."""
+    if sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    else:
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)  # the system's own limit applies
+
+
+def remove(address: str) -> None:
+    """The file of a Unix socket; nothing for TCP."""
+    if address.startswith(UNIX):
+        with contextlib.suppress(OSError):
+            os.unlink(address.removeprefix(UNIX))
+
+
+def _listen_unix(directory: str, name: str) -> tuple[socket.socket, str]:
+    path = str(Path(directory) / f"{sha256(name.encode()).hexdigest()[:16]}.sock")
+    if len(os.fsencode(path)) > _UNIX_PATH_LIMIT:
+        raise ConfigurationError(
+            f"the path of the data socket is too long ({len(path)} characters, the system takes {_UNIX_PATH_LIMIT}): "
+            f"{path}; set io.tmp.dirs to a shorter directory"
+        )
+    remove(UNIX + path)  # left by a process that was killed: an attempt id is never used twice at the same time
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.bind(path)
+    os.chmod(path, 0o600)
+    sock.listen(_BACKLOG)
+    sock.setblocking(False)
+    return sock, UNIX + path
+
+
+def _listen_tcp(host: str, advertised_host: str) -> tuple[socket.socket, str]:
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    sock.bind((host, 0))
+    sock.listen(_BACKLOG)
+    sock.setblocking(False)
+    shown = advertised_host or host
+    return sock, f"[{shown}]:{sock.getsockname()[1]}" if ":" in shown else f"{shown}:{sock.getsockname()[1]}"

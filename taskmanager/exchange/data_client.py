@@ -1,0 +1,174 @@
+"""The consumer's connections: one for each channel. I/O thread only.
+
+connecting ──▶ hello sent ──Accepted──▶ reading ──end of partition──▶ ended (this side closes: all was received)
+    │ ▲             │                      └── connection breaks ──▶ SubtaskLost
+    ▼ │ backoff     └── Refused ──▶ failed
+  waiting ── for too long ──▶ Unreachable
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable
+
+from taskmanager.exchange.addresses import make_client
+from taskmanager.exchange.framed_socket import FramedSocket
+from taskmanager.exchange.input_gate import ChannelInputGate
+from taskmanager.exchange.io_loop import READ, WRITE, IoLoop
+from taskmanager.exchange.settings import ExchangeSettings
+from taskmanager.machines.credit import GrantCredit
+from tidegate.model.deployment import ProducerAddress
+from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError, Unreachable, VersionMismatch
+from tidegate.wire.channel_messages import Credit, Hello, RefusalCode, Refused, decode_message, encode_message
+from tidegate.wire.frames import Frame, FrameDecoder, FrameType, make_frame
+
+_FIRST_BACKOFF_MS = 5.0
+_MAX_BACKOFF_MS = 500.0
+
+
+class DataClient:
+    """One channel of the gate."""
+
+    def __init__(
+        self,
+        loop: IoLoop,
+        settings: ExchangeSettings,
+        gate: ChannelInputGate,
+        channel: int,
+        producer: ProducerAddress,
+        hello: Hello,
+        on_connected: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._settings = settings
+        self._gate = gate
+        self._channel = channel
+        self._producer = producer
+        self._hello = hello
+        self._on_connected = on_connected
+        self._name = f"channel {channel} from producer {producer.attempt} at {producer.address}"
+        self._framed: FramedSocket | None = None
+        self._interest = 0
+        self._is_connecting = False
+        self._accepted = False
+        self._closed = False
+        self._backoff_ms = _FIRST_BACKOFF_MS
+        self._give_up_ms = settings.clock() + settings.connect_timeout_ms
+
+    def open(self) -> None:
+        """Tries to connect; again later when nobody listens yet."""
+        if self._closed:
+            return
+        try:
+            sock, target = make_client(self._producer.address)
+        except (OSError, ValueError) as error:
+            self._fail(Unreachable(f"{self._name}: {error}"))
+            return
+        try:
+            code = sock.connect_ex(target)
+        except OSError as error:  # a host name that cannot be resolved
+            self._try_again(sock, str(error))
+            return
+        if code in (0, errno.EISCONN, errno.EINPROGRESS):
+            self._framed = FramedSocket(sock, FrameDecoder(self._name, self._settings.max_payload_bytes))
+            self._is_connecting = True
+            self._interest = READ | WRITE
+            self._loop.register(sock, self._interest, self._on_ready)
+        else:
+            self._try_again(sock, os.strerror(code))
+
+    def grant(self, credit: GrantCredit) -> None:
+        if self._framed is None or self._closed:
+            return
+        payload = encode_message(Credit(credit.granted_bytes, credit.consumed_bytes))
+        self._framed.put(make_frame(FrameType.CREDIT, payload))
+        try:
+            self._write()
+        except OSError as error:
+            self._lost(str(error))
+
+    def _on_ready(self, readiness: int) -> None:
+        framed = self._framed
+        if framed is None or self._closed:
+            return
+        try:
+            if self._is_connecting:
+                code = framed.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if code:
+                    self._try_again(framed.sock, os.strerror(code))
+                    return
+                self._is_connecting = False
+                framed.put(make_frame(FrameType.HELLO, encode_message(self._hello)))
+            if readiness & READ:
+                self._read(framed)
+            if not self._closed:
+                self._write()
+        except OSError as error:
+            self._lost(str(error))
+        except TidegateError as error:
+            self._fail(error)
+
+    def _read(self, framed: FramedSocket) -> None:
+        frames, peer_closed = framed.read()
+        if frames and not self._accepted:
+            self._on_answer(frames.pop(0))
+        if frames and self._gate.on_frames(self._channel, frames):
+            self._close()
+        elif peer_closed:
+            self._lost("the producer closed it")
+
+    def _on_answer(self, frame: Frame) -> None:
+        if frame.type is FrameType.REFUSED:
+            raise _refusal(self._name, decode_message(memoryview(frame.payload), Refused))
+        if frame.type is not FrameType.ACCEPTED:
+            raise CorruptFrame(f"{self._name}: a {frame.type.name} frame instead of an answer to the handshake")
+        self._accepted = True
+        self.grant(self._gate.open_channel(self._channel))
+        self._on_connected()
+
+    def _write(self) -> None:
+        framed = self._framed
+        if framed is None or self._closed:
+            return
+        interest = READ if framed.write() else READ | WRITE
+        if interest != self._interest:
+            self._interest = interest
+            self._loop.modify(framed.sock, interest, self._on_ready)
+
+    def _try_again(self, sock: socket.socket, reason: str) -> None:
+        self._loop.forget(sock)
+        self._framed = None
+        now_ms = self._settings.clock()
+        if now_ms >= self._give_up_ms:
+            waited_ms = self._settings.connect_timeout_ms
+            self._fail(Unreachable(f"{self._name} cannot be reached for {waited_ms:.0f} ms: {reason}"))
+            return
+        self._loop.call_at(min(now_ms + self._backoff_ms, self._give_up_ms), self.open)
+        self._backoff_ms = min(self._backoff_ms * 2, _MAX_BACKOFF_MS)
+
+    def _lost(self, reason: str) -> None:
+        self._fail(SubtaskLost(f"{self._name} broke before the end of the partition: {reason}"))
+
+    def _fail(self, error: TidegateError) -> None:
+        if not self._closed:
+            self._close()
+            self._gate.on_failure(error)
+
+    def _close(self) -> None:
+        self._closed = True
+        if self._framed is not None:
+            self._loop.forget(self._framed.sock)
+            self._framed = None
+
+
+def _refusal(name: str, refused: Refused) -> TidegateError:
+    message = f"{name} was refused ({refused.code.value}): {refused.message}"
+    match refused.code:
+        case RefusalCode.VERSION:
+            return VersionMismatch(message)
+        case RefusalCode.UNKNOWN_ATTEMPT | RefusalCode.ALREADY_TAKEN:
+            return SubtaskLost(message)
+        case RefusalCode.BAD_TOKEN | RefusalCode.UNKNOWN_EDGE:
+            return Unreachable(message)

@@ -1,0 +1,225 @@
+"""The producer's connections: accepts, checks who asks, then sends one subpartition as credit allows. I/O thread only.
+
+    accepted ──Hello──▶ serving ──end of partition sent, peer closes──▶ done
+        │ no Hello in time, wrong token, attempt, edge, ...   └── peer closes before ──▶ the subpartition is gone
+        └──▶ refused, closed, counted
+
+Before its token is proven a peer gets 4 KiB of memory and a few seconds; afterwards it can only send credit.
+"""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import logging
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from taskmanager.exchange.addresses import tune
+from taskmanager.exchange.framed_socket import FramedSocket
+from taskmanager.exchange.io_loop import READ, WRITE, IoLoop
+from taskmanager.exchange.settings import ExchangeSettings
+from taskmanager.exchange.subpartition import Subpartition
+from tidegate.model.errors import TidegateError
+from tidegate.model.ids import AttemptId, parse_attempt_id
+from tidegate.wire.channel_messages import (
+    PROTOCOL_VERSION,
+    Credit,
+    Hello,
+    RefusalCode,
+    Refused,
+    decode_message,
+    encode_message,
+)
+from tidegate.wire.frames import Frame, FrameDecoder, FrameFlags, FrameType, make_frame
+
+log = logging.getLogger(__name__)
+
+_SMALL_BYTES = 4096
+"""Largest payload that a consumer may send."""
+_SEND_BUDGET = 1024 * 1024
+"""Bytes taken out of a subpartition at a time: what stands in the socket's way cannot be overtaken any more."""
+_ACCEPTS = 64
+_ACCEPT_PAUSE_MS = 100.0
+
+
+@dataclass(slots=True)
+class ServerCounts:
+    accepted: int = 0
+    refused: int = 0
+    """Peers that were turned away, whatever the reason."""
+
+
+@dataclass(slots=True)
+class DataServer:
+    loop: IoLoop
+    settings: ExchangeSettings
+    attempt: AttemptId
+    token: str
+    outputs: Mapping[tuple[int, int], Subpartition]
+    """By edge id and consumer subtask index."""
+    counts: ServerCounts = field(default_factory=ServerCounts)
+    open_handshakes: set[_Peer] = field(default_factory=set)
+
+    def listen_on(self, listener: socket.socket) -> None:
+        self.loop.register(listener, READ, lambda _: self._accept(listener))
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_ACCEPTS):
+            try:
+                sock, _address = listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    raise
+                log.warning("no file descriptor is left for a data connection: %s", error)
+                self.loop.pause(listener)
+                self.loop.call_at(self.settings.clock() + _ACCEPT_PAUSE_MS, lambda: self.listen_on(listener))
+                return
+            if len(self.open_handshakes) >= self.settings.max_handshakes:
+                self.counts.refused += 1
+                sock.close()
+                continue
+            sock.setblocking(False)
+            tune(sock)
+            self.open_handshakes.add(_Peer(self, sock))
+
+    def check(self, hello: Hello) -> Subpartition | Refused:
+        """Who may read what. The token comes first: a stranger learns nothing else."""
+        if not hmac.compare_digest(hello.token.encode(), self.token.encode()):
+            return Refused(RefusalCode.BAD_TOKEN, "the token is not that of this job")
+        if hello.protocol_version != PROTOCOL_VERSION:
+            message = (
+                f"the consumer speaks version {hello.protocol_version} of the exchange, the producer {PROTOCOL_VERSION}"
+            )
+            return Refused(RefusalCode.VERSION, message)
+        if hello.producer != str(self.attempt) or hello.job_id != self.attempt.job_id:
+            return Refused(RefusalCode.UNKNOWN_ATTEMPT, f"this is attempt {self.attempt}, not {hello.producer}")
+        found = self.outputs.get((hello.edge_id, hello.consumer_index))
+        if found is None or not _is_consumer(hello):
+            message = f"attempt {self.attempt} has no subpartition for {hello.consumer} on edge {hello.edge_id}"
+            return Refused(RefusalCode.UNKNOWN_EDGE, message)
+        if found.taken_by:
+            message = f"the subpartition was taken by {found.taken_by} already; it can be read once"
+            return Refused(RefusalCode.ALREADY_TAKEN, message)
+        return found
+
+
+class _Peer:
+    """One accepted connection."""
+
+    def __init__(self, server: DataServer, sock: socket.socket) -> None:
+        self._server = server
+        self._framed = FramedSocket(sock, FrameDecoder("a consumer's connection", _SMALL_BYTES))
+        self._subpartition: Subpartition | None = None
+        self._interest = READ
+        self._end_taken = False
+        self._closed = False
+        server.loop.register(sock, READ, self._on_ready)
+        server.loop.call_at(server.settings.clock() + server.settings.handshake_timeout_ms, self._on_timeout)
+
+    def _on_ready(self, readiness: int) -> None:
+        try:
+            if readiness & READ:
+                self._read()
+            if readiness & WRITE and not self._closed:
+                self._pump()
+        except OSError as error:
+            self._close(str(error))
+        except TidegateError as error:
+            log.warning("closing a consumer's connection: %s", error.message)
+            self._close(error.message)
+
+    def _on_timeout(self) -> None:
+        if self._subpartition is None:
+            self._close("no handshake in time")
+
+    def _read(self) -> None:
+        frames, ended = self._framed.read()
+        for frame in frames:
+            if self._closed:
+                return
+            self._on_frame(frame)
+        if ended and not self._closed:
+            self._close("closed by the consumer")
+        elif self._subpartition is not None:
+            self._pump()
+
+    def _on_frame(self, frame: Frame) -> None:
+        if self._subpartition is None:
+            self._on_hello(frame)
+        elif frame.type is FrameType.CREDIT:
+            credit = decode_message(memoryview(frame.payload), Credit)
+            self._subpartition.credit.on_credit(credit.granted_bytes, credit.consumed_bytes)
+        else:
+            self._close(f"a consumer sent a {frame.type.name} frame")
+
+    def _on_hello(self, frame: Frame) -> None:
+        if frame.type is not FrameType.HELLO:
+            self._close(f"a {frame.type.name} frame instead of a handshake")
+            return
+        hello = decode_message(memoryview(frame.payload), Hello)
+        answer = self._server.check(hello)
+        if isinstance(answer, Refused):
+            log.warning("refused a data connection (%s): %s", answer.code.value, answer.message)
+            self._framed.put(make_frame(FrameType.REFUSED, encode_message(answer)))
+            self._framed.write()
+            self._close(answer.message)
+            return
+        self._server.open_handshakes.discard(self)
+        self._server.counts.accepted += 1
+        self._subpartition = answer
+        self._framed.decoder.where = f"the connection of consumer {hello.consumer}"
+        self._framed.put(make_frame(FrameType.ACCEPTED))
+        answer.attach(hello.consumer, lambda: self._server.loop.call_soon(self._pump_safely))
+
+    def _pump_safely(self) -> None:
+        if not self._closed:
+            self._on_ready(WRITE)
+
+    def _pump(self) -> None:
+        """Sends until the queue or the credit is empty or the socket is full."""
+        subpartition = self._subpartition
+        all_sent = self._framed.write()
+        while all_sent and subpartition is not None:
+            taken = subpartition.take(_SEND_BUDGET)
+            for frame, backlog in taken:
+                self._framed.put(frame, backlog)
+                self._end_taken |= bool(frame.flags & FrameFlags.END)
+            if not taken:
+                waiting = subpartition.waits_for_credit()
+                if not waiting:
+                    break
+                self._framed.put(make_frame(FrameType.BACKLOG), waiting)
+            all_sent = self._framed.write()
+        self._want(READ if all_sent else READ | WRITE)
+
+    def _want(self, interest: int) -> None:
+        if interest != self._interest:
+            self._interest = interest
+            self._server.loop.modify(self._framed.sock, interest, self._on_ready)
+
+    def _close(self, reason: str) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._server.open_handshakes.discard(self)
+        self._server.loop.forget(self._framed.sock)
+        if self._subpartition is None:
+            self._server.counts.refused += 1
+            return
+        end_was_sent = self._end_taken and not self._framed.unsent_bytes
+        if not end_was_sent:
+            log.info("consumer %s went away: %s", self._subpartition.taken_by, reason)
+        self._subpartition.detach(end_was_sent=end_was_sent)
+
+
+def _is_consumer(hello: Hello) -> bool:
+    """The consumer's attempt is of this job, and of the subtask that it asks for."""
+    try:
+        consumer = parse_attempt_id(hello.consumer)
+    except ValueError:
+        return False
+    return consumer.job_id == hello.job_id and consumer.subtask == hello.consumer_index

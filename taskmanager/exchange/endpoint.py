@@ -1,0 +1,135 @@
+"""All data connections of one subtask: the server for its outputs, the clients of its inputs, and their I/O thread.
+
+    endpoint = DataEndpoint(attempt=..., token=..., listen="unix:/dir" | "host", wakeup=fn)
+    partition = endpoint.add_output(...)  ;  gate = endpoint.add_inputs(...)      before start
+    endpoint.start() -> address  ;  endpoint.connect(producer) as they come up  ;  endpoint.close()
+
+``wakeup`` is called from the I/O thread whenever something became readable, available, connected, drained or broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from taskmanager.exchange import addresses
+from taskmanager.exchange.data_client import DataClient
+from taskmanager.exchange.data_server import DataServer, ServerCounts
+from taskmanager.exchange.input_gate import ChannelInputGate
+from taskmanager.exchange.io_loop import IoLoop
+from taskmanager.exchange.result_partition import PipelinedResultPartition
+from taskmanager.exchange.settings import ExchangeSettings
+from taskmanager.exchange.subpartition import Subpartition
+from taskmanager.machines.credit import GrantCredit
+from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress
+from tidegate.model.errors import InternalError, TidegateError, UnknownAttempt
+from tidegate.model.ids import AttemptId
+from tidegate.model.program import OutputSpec
+from tidegate.wire.channel_messages import Hello
+
+
+class DataEndpoint:
+    """Used from the subtask's thread."""
+
+    def __init__(
+        self,
+        *,
+        attempt: AttemptId,
+        token: str,
+        listen: str,
+        wakeup: Callable[[], None],
+        settings: ExchangeSettings | None = None,
+    ) -> None:
+        self._attempt = attempt
+        self._token = token
+        self._listen = listen
+        self._wakeup = wakeup
+        self._settings = settings or ExchangeSettings()
+        self._loop = IoLoop(f"exchange-{attempt.subtask}", self._settings.clock, self._on_crash)
+        self._subpartitions: dict[tuple[int, int], Subpartition] = {}
+        self._server = DataServer(self._loop, self._settings, attempt, token, self._subpartitions)
+        self._gate = ChannelInputGate((), self._settings, wakeup, self._send_credit)
+        self._inputs: list[tuple[int, AttemptId]] = []
+        self._clients: dict[int, DataClient] = {}
+        self._connected = 0
+        self._address = ""
+        self._crash: TidegateError | None = None
+
+    @property
+    def counts(self) -> ServerCounts:
+        return self._server.counts
+
+    def add_output(self, output: OutputDeployment, spec: OutputSpec) -> PipelinedResultPartition:
+        made = []
+        for consumer in output.consumers:
+            subpartition = Subpartition(self._settings.queue, self._settings.clock, self._wakeup)
+            assert (output.edge_id, consumer) not in self._subpartitions, f"edge {output.edge_id} is added once"
+            self._subpartitions[output.edge_id, consumer] = subpartition
+            made.append(subpartition)
+        return PipelinedResultPartition(output, spec, self._attempt.subtask, made, self._settings)
+
+    def add_inputs(self, inputs: tuple[InputDeployment, ...]) -> ChannelInputGate:
+        assert not self._inputs, "the inputs are added once"
+        names: list[tuple[int, str]] = []
+        for index, deployment in enumerate(inputs):
+            for producer in deployment.producers:
+                names.append((index, f"channel {len(names)} from producer {producer} (edge {deployment.edge_id})"))
+                self._inputs.append((deployment.edge_id, producer))
+        self._gate = ChannelInputGate(names, self._settings, self._wakeup, self._send_credit)
+        return self._gate
+
+    def start(self) -> str:
+        """Begins to listen; the address for consumers, empty when there are no outputs. Raises ``ConfigurationError``."""
+        if self._subpartitions:
+            host = self._settings.advertised_host
+            listener, self._address = addresses.make_listener(self._listen, str(self._attempt), host)
+            self._loop.call_soon(lambda: self._server.listen_on(listener))
+        self._loop.start()
+        return self._address
+
+    def connect(self, producer: ProducerAddress) -> None:
+        """Opens all channels to this producer; once for each. Failures come out of the gate's ``poll``."""
+        channels = [i for i, (_, attempt) in enumerate(self._inputs) if attempt == producer.attempt]
+        if not channels:
+            raise UnknownAttempt(f"{producer.attempt} at {producer.address} is no producer of {self._attempt}")
+        for channel in channels:
+            if channel in self._clients:
+                continue
+            edge_id = self._inputs[channel][0]
+            hello = Hello(
+                token=self._token,
+                job_id=self._attempt.job_id,
+                producer=str(producer.attempt),
+                consumer=str(self._attempt),
+                edge_id=edge_id,
+                consumer_index=self._attempt.subtask,
+            )
+            client = DataClient(self._loop, self._settings, self._gate, channel, producer, hello, self._on_connected)
+            self._clients[channel] = client
+            self._loop.call_soon(client.open)
+
+    def all_connected(self) -> bool:
+        """Every channel of the gate was accepted by its producer."""
+        return self._connected == len(self._inputs)
+
+    def check(self) -> None:
+        """Raises when the I/O thread broke; a subtask without inputs has no other way to learn of it."""
+        if self._crash is not None:
+            raise self._crash
+
+    def close(self) -> None:
+        """Ends the I/O thread and all connections; what was not received by a consumer is lost."""
+        self._loop.stop()
+        self._gate.close()
+        addresses.remove(self._address)
+
+    def _send_credit(self, channel: int, credit: GrantCredit) -> None:
+        client = self._clients[channel]
+        self._loop.call_soon(lambda: client.grant(credit))
+
+    def _on_connected(self) -> None:
+        self._connected += 1
+        self._wakeup()
+
+    def _on_crash(self, error: Exception) -> None:
+        self._crash = InternalError(f"the exchange of {self._attempt} broke: {type(error).__name__}: {error}")
+        self._gate.on_failure(self._crash)

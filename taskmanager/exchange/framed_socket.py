@@ -1,0 +1,75 @@
+"""A non-blocking socket that speaks frames. It never waits: what cannot be written now stays until it can.
+
+All calls are made by the I/O thread. Batches leave and arrive without a copy in this process.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+
+from tidegate.wire.frames import Frame, FrameDecoder, OutgoingFrame, make_header
+
+_READ_BUDGET = 4 * 1024 * 1024
+"""Bytes taken from one socket before others get their turn."""
+_MAX_BUFFERS = 64
+"""Buffers in one system call; every platform takes more (IOV_MAX)."""
+
+
+class FramedSocket:
+    def __init__(self, sock: socket.socket, decoder: FrameDecoder) -> None:
+        self.sock = sock
+        self.decoder = decoder
+        self._out: deque[memoryview] = deque()
+        self._out_bytes = 0
+        self._sequence = 0
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._out_bytes
+
+    def put(self, frame: OutgoingFrame, backlog_bytes: int = 0) -> None:
+        """Behind everything put before; ``write`` sends it."""
+        header = make_header(frame, self._sequence, backlog_bytes)
+        self._sequence += 1
+        self._out.append(memoryview(header))
+        self._out_bytes += len(header)
+        if frame.size_bytes:
+            self._out.append(frame.payload)
+            self._out_bytes += frame.size_bytes
+
+    def write(self) -> bool:
+        """Sends what the socket takes; whether all was sent. Raises ``OSError`` when the connection is gone."""
+        while self._out:
+            buffers = [self._out[at] for at in range(min(len(self._out), _MAX_BUFFERS))]
+            try:
+                sent = self.sock.sendmsg(buffers)
+            except (BlockingIOError, InterruptedError):
+                return False
+            self._out_bytes -= sent
+            while sent:
+                head = self._out[0]
+                if sent < len(head):
+                    self._out[0] = head[sent:]
+                    break
+                sent -= len(head)
+                self._out.popleft()
+        return True
+
+    def read(self) -> tuple[list[Frame], bool]:
+        """Frames that are there now, and whether the peer closed. Raises ``OSError``, or ``CorruptFrame``."""
+        frames: list[Frame] = []
+        budget = _READ_BUDGET
+        while budget > 0:
+            buffers = self.decoder.buffers()
+            try:
+                count = self.sock.recvmsg_into(buffers)[0]
+            except (BlockingIOError, InterruptedError):
+                return frames, False
+            if count == 0:
+                return frames, True
+            frames += self.decoder.received(count)
+            budget -= count
+            if count < sum(map(len, buffers)) and len(buffers) == 1:
+                return frames, False  # a short read into the scratch area: nothing more is there
+        return frames, False

@@ -1,0 +1,124 @@
+"""How the rows of a batch are dealt to subpartitions (Flink: ``StreamPartitioner`` and its subclasses).
+
+    FORWARD GLOBAL    everything to subpartition 0
+    BROADCAST         everything to every subpartition (the partition gathers and frames it once)
+    RESCALE REBALANCE contiguous slices of equal size; who gets the odd rows goes round, so counts differ by one at most
+    HASH              key -> hash -> key group -> subtask
+
+Laws: each row goes to exactly one subpartition (BROADCAST: to each); rows for one subpartition keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.common.batch import ArrowBatch, to_wire
+from tidegate.common.key_hashing import hash_columns, hash_keys, key_groups, subtasks_of
+from tidegate.model.deployment import OutputDeployment
+from tidegate.model.errors import SchemaMismatch
+from tidegate.model.graph import Partitioner
+from tidegate.model.program import OutputSpec
+
+Dealt = list[tuple[int, pa.RecordBatch]]
+"""Pieces for subpartitions, none of them empty. The batches are as they travel: with the timestamps."""
+
+_FEW = 2
+"""Up to so many targets it is cheaper to look for each one than to sort."""
+
+
+class Dealer(Protocol):
+    def deal(self, batch: ArrowBatch, keys: Sequence[Any] | None = None) -> Dealt:
+        """``keys[i]`` is the key of row i, where a key selector made it."""
+
+
+def make_dealer(output: OutputDeployment, spec: OutputSpec, producer_index: int) -> Dealer:
+    """The dealer of an outgoing edge. BROADCAST deals to subpartition 0, standing for all."""
+    match output.partitioner:
+        case Partitioner.FORWARD | Partitioner.GLOBAL | Partitioner.BROADCAST:
+            return _ToFirst()
+        case Partitioner.RESCALE | Partitioner.REBALANCE:
+            targets = len(output.consumers)
+            return _ToFirst() if targets == 1 else _InTurn(targets, producer_index % targets)
+        case Partitioner.HASH:
+            assert spec.key is not None, f"HASH edge {spec.edge_id} has a key"
+            return _ByKey(output, spec.key.columns)
+
+
+class _ToFirst:
+    def deal(self, batch: ArrowBatch, keys: Sequence[Any] | None = None) -> Dealt:
+        return [(0, to_wire(batch))]
+
+
+class _InTurn:
+    def __init__(self, targets: int, first: int) -> None:
+        self._targets = targets
+        self._next = first
+
+    def deal(self, batch: ArrowBatch, keys: Sequence[Any] | None = None) -> Dealt:
+        data = to_wire(batch)
+        each, odd = divmod(data.num_rows, self._targets)
+        dealt: Dealt = []
+        start = 0
+        for turn in range(self._targets if each else odd):
+            rows = each + (turn < odd)
+            dealt.append(((self._next + turn) % self._targets, data.slice(start, rows)))
+            start += rows
+        self._next = (self._next + odd) % self._targets
+        return dealt
+
+
+class _ByKey:
+    def __init__(self, output: OutputDeployment, columns: tuple[str, ...]) -> None:
+        assert output.consumers == tuple(range(output.consumer_parallelism)), "a HASH edge reaches every consumer"
+        self._edge_id = output.edge_id
+        self._columns = columns
+        self._targets = output.consumer_parallelism
+        self._max_parallelism = output.consumer_max_parallelism
+
+    def deal(self, batch: ArrowBatch, keys: Sequence[Any] | None = None) -> Dealt:
+        data = to_wire(batch)
+        if self._targets == 1:
+            return [(0, data)]
+        if keys is None:
+            hashes = hash_columns(self._key_columns(batch.data))
+        else:
+            assert len(keys) == data.num_rows, (len(keys), data.num_rows)
+            hashes = hash_keys(keys)
+        owners = subtasks_of(key_groups(hashes, self._max_parallelism), self._max_parallelism, self._targets)
+        return _split(data, owners, self._targets)
+
+    def _key_columns(self, data: pa.RecordBatch) -> list[pa.Array]:
+        names = data.schema.names
+        missing = [name for name in self._columns if name not in names]
+        if missing or not self._columns:
+            raise SchemaMismatch(
+                f"edge {self._edge_id} is keyed by {missing or 'a function of the record'}, "
+                f"but the batch has the columns {names} and came without keys"
+            )
+        return [data.column(name) for name in self._columns]
+
+
+def _split(data: pa.RecordBatch, owners: npt.NDArray[np.int32], targets: int) -> Dealt:
+    if targets <= _FEW:
+        found = [(target, np.flatnonzero(owners == target)) for target in range(targets)]
+        full = next((target for target, rows in found if len(rows) == data.num_rows), None)
+        if full is not None:
+            return [(full, data)]
+        return [(target, data.take(pa.array(rows))) for target, rows in found if len(rows)]
+    small = owners.astype(np.uint8 if targets <= 256 else np.uint16)
+    order = np.argsort(small, kind="stable")  # a radix sort, for one or two bytes
+    counts = np.bincount(small, minlength=targets)
+    if counts.max() == data.num_rows:
+        return [(int(counts.argmax()), data)]
+    ends = np.cumsum(counts)
+    sorted_data = data.take(pa.array(order))
+    return [
+        (target, sorted_data.slice(int(ends[target] - counts[target]), int(counts[target])))
+        for target in range(targets)
+        if counts[target]
+    ]

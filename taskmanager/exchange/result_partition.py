@@ -1,0 +1,133 @@
+"""The producer's end of an exchange: deals rows, gathers small pieces, frames them and queues the frames.
+
+    emit ─▶ dealer ─▶ gatherer of lane i ─▶ frames ─▶ subpartition i ─▶ (I/O thread) ─▶ consumer i
+
+BROADCAST has one lane for all subpartitions: a batch is framed once and the bytes are shared. Events flush all lanes
+first, so they stay behind everything that was emitted before (unless they have priority: those overtake).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from taskmanager.exchange.partitioners import Dealer, make_dealer
+from taskmanager.exchange.settings import ExchangeSettings
+from taskmanager.exchange.subpartition import Subpartition
+from tidegate.common.batch import ArrowBatch
+from tidegate.model.channel_events import ChannelEvent, EndOfPartition
+from tidegate.model.deployment import OutputDeployment
+from tidegate.model.errors import UserError
+from tidegate.model.graph import Partitioner
+from tidegate.model.program import OutputSpec
+from tidegate.wire.frames import BatchEncoder, event_frame
+
+
+class PipelinedResultPartition:
+    """``ResultPartition`` of ``taskmanager.exchange.base``, plus ``emit_with_keys``. Used from the subtask's thread."""
+
+    def __init__(
+        self,
+        output: OutputDeployment,
+        spec: OutputSpec,
+        producer_index: int,
+        subpartitions: Sequence[Subpartition],
+        settings: ExchangeSettings,
+    ) -> None:
+        assert len(subpartitions) == len(output.consumers), (len(subpartitions), output.consumers)
+        self.edge_id = output.edge_id
+        self._dealer: Dealer = make_dealer(output, spec, producer_index)
+        self._subpartitions = tuple(subpartitions)
+        targets = (
+            [self._subpartitions] if output.partitioner is Partitioner.BROADCAST else [(s,) for s in subpartitions]
+        )
+        self._lanes = [_Lane(target, settings) for target in targets]
+        self._ended = False
+
+    def emit(self, batch: ArrowBatch) -> None:
+        """Raises ``SchemaMismatch`` when a key column is missing, ``UserError`` for a record larger than any frame."""
+        self._deal(batch, None)
+
+    def emit_with_keys(self, batch: ArrowBatch, keys: Sequence[Any]) -> None:
+        """As ``emit``, for an edge whose key is a function of the record: ``keys[i]`` is the key of row i."""
+        self._deal(batch, keys)
+
+    def broadcast(self, event: ChannelEvent, priority: bool = False) -> None:
+        """To every subpartition: behind everything emitted before, or with ``priority`` before all that still waits."""
+        assert not self._ended, f"{event} after the end of edge {self.edge_id}"
+        if not priority:
+            self.flush()
+        self._ended = isinstance(event, EndOfPartition)
+        frame = event_frame(event, priority=priority)
+        for subpartition in self._subpartitions:
+            subpartition.push([frame], priority=priority)
+
+    def flush(self) -> None:
+        for lane in self._lanes:
+            lane.flush()
+
+    def is_available(self) -> bool:
+        return all(s.is_available() for s in self._subpartitions)
+
+    def is_drained(self) -> bool:
+        return all(s.is_drained() for s in self._subpartitions)
+
+    def queued_bytes(self) -> int:
+        return sum(s.queued_bytes for s in self._subpartitions) + sum(lane.gathered_bytes for lane in self._lanes)
+
+    def close(self) -> None:
+        """Drops what was gathered; what is queued is the endpoint's to drop."""
+        for lane in self._lanes:
+            lane.drop()
+
+    def _deal(self, batch: ArrowBatch, keys: Sequence[Any] | None) -> None:
+        assert not self._ended, f"a batch after the end of edge {self.edge_id}"
+        if len(batch):
+            for target, piece in self._dealer.deal(batch, keys):
+                self._lanes[target].add(piece)
+
+
+class _Lane:
+    """Gathers the pieces for one subpartition (or all, when broadcasting) and frames them."""
+
+    def __init__(self, targets: Sequence[Subpartition], settings: ExchangeSettings) -> None:
+        self.gathered_bytes = 0
+        self._targets = targets
+        self._settings = settings
+        self._encoder = BatchEncoder(checksum=settings.checksum_batches)
+        self._pieces: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def add(self, piece: pa.RecordBatch) -> None:
+        if self._pieces and not self._pieces[0].schema.equals(piece.schema, check_metadata=True):
+            self.flush()
+        self._pieces.append(piece)
+        self._rows += piece.num_rows
+        self.gathered_bytes += piece.nbytes
+        if self._rows >= self._settings.frame_rows or self.gathered_bytes >= self._settings.frame_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._pieces:
+            return
+        batch = self._pieces[0] if len(self._pieces) == 1 else pa.concat_batches(self._pieces)
+        pieces = min(-(-self.gathered_bytes // self._settings.cut_bytes), batch.num_rows)
+        self.drop()
+        each = -(-batch.num_rows // max(pieces, 1))
+        for start in range(0, batch.num_rows, each):
+            self._send(batch.slice(start, each) if each < batch.num_rows else batch)
+
+    def drop(self) -> None:
+        self._pieces, self._rows, self.gathered_bytes = [], 0, 0
+
+    def _send(self, batch: pa.RecordBatch) -> None:
+        frames = self._encoder.encode(batch)
+        if frames[-1].size_bytes > self._settings.max_payload_bytes:
+            raise UserError(
+                f"{batch.num_rows} records take {frames[-1].size_bytes} bytes; a frame between subtasks may take "
+                f"{self._settings.max_payload_bytes} bytes: make the records smaller"
+            )
+        for target in self._targets:
+            target.push(frames)

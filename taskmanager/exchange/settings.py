@@ -1,0 +1,42 @@
+"""What bounds an exchange: sizes in bytes, times in milliseconds. Values, given by whoever composes a subtask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from taskmanager.machines.credit import WindowBounds
+from tidegate.wire.frames import DEFAULT_MAX_PAYLOAD_BYTES
+
+Clock = Callable[[], float]
+"""Monotonic milliseconds."""
+
+
+def monotonic_ms() -> float:
+    return time.monotonic() * 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeSettings:
+    """``window`` bounds what is on the way to a consumer and in its gate, ``queue`` what waits in one subpartition;
+    their milliseconds add up to the work that a barrier may find in front of it (50 ms)."""
+
+    window: WindowBounds = field(default_factory=WindowBounds)
+    queue: WindowBounds = field(default_factory=WindowBounds)
+    frame_rows: int = 65_536
+    """Small pieces are gathered until they have this many rows, or ``frame_bytes``."""
+    frame_bytes: int = 256 * 1024
+    cut_bytes: int = 2 * 1024 * 1024
+    """A larger batch leaves in pieces of about this size."""
+    max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES
+    """No frame may be larger, not even one with a single record."""
+    connect_timeout_ms: float = 10_000.0
+    """For how long a producer that cannot be reached is tried again."""
+    handshake_timeout_ms: float = 5_000.0
+    max_handshakes: int = 1024
+    """Connections that have not proven their token yet."""
+    checksum_batches: bool = True
+    advertised_host: str = ""
+    """Announced instead of the bind host (TCP only)."""
+    clock: Clock = monotonic_ms

@@ -1,0 +1,462 @@
+"""Two or more endpoints over real sockets: order, bounds, isolation, and every way that a peer can go wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from taskmanager.exchange.settings import ExchangeSettings
+from taskmanager.machines.credit import WindowBounds
+from tests.unit.taskmanager.exchange.harness import (
+    EDGE,
+    JOB,
+    TOKEN,
+    Net,
+    consumer_id,
+    output_of,
+    producer_id,
+    rows,
+    spec_of,
+)
+from tidegate.common.batch import ArrowBatch
+from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition, WatermarkEvent
+from tidegate.model.checkpoint import CheckpointOptions
+from tidegate.model.deployment import OutputDeployment, ProducerAddress
+from tidegate.model.errors import (
+    ConfigurationError,
+    CorruptFrame,
+    SubtaskLost,
+    TidegateError,
+    UnknownAttempt,
+    Unreachable,
+    UserError,
+    VersionMismatch,
+)
+from tidegate.model.graph import Partitioner
+from tidegate.model.program import KeySpec, OutputSpec
+from tidegate.wire.channel_messages import Credit, Hello, encode_message
+from tidegate.wire.frames import FrameType, OutgoingFrame, event_frame, make_frame, make_header
+
+BARRIER = Barrier(1, 2, CheckpointOptions("file:///c"))
+SMALL = WindowBounds(1000, 50_000, 25.0)
+TIGHT = ExchangeSettings(window=SMALL, queue=SMALL, frame_bytes=4_000, cut_bytes=8_000)
+
+
+@pytest.mark.parametrize("listen", ["unix", "127.0.0.1"])
+def test_batches_and_events_keep_their_order_to_the_end(directory: Path, listen: str) -> None:
+    net = Net(directory, listen=None if listen == "unix" else listen)
+    partition, gate = net.pair()
+    partition.emit(rows(1, 2))
+    partition.emit(rows(3))
+    partition.broadcast(WatermarkEvent(7))
+    partition.emit(rows())
+    partition.emit(ArrowBatch(pa.record_batch({"a": [4]}), pa.array([99])))
+    partition.broadcast(BARRIER)
+    partition.broadcast(EndOfData())
+    partition.broadcast(EndOfPartition())
+    assert net.next_values(gate) == [1, 2, 3]
+    assert net.next_event(gate) == WatermarkEvent(7)
+    item = net.next(gate)[1]
+    assert isinstance(item, ArrowBatch)
+    assert (item.data.to_pydict(), item.timestamps.to_pylist()) == ({"a": [4]}, [99])
+    assert [net.next_event(gate) for _ in range(3)] == [BARRIER, EndOfData(), EndOfPartition()]
+    net.wait_for(partition.is_drained, "the end to be received")
+    assert gate.poll() is None
+    net.close()
+
+
+def test_flush_sends_what_was_gathered(net: Net) -> None:
+    partition, gate = net.pair()
+    partition.emit(rows(1))
+    assert partition.queued_bytes() > 0
+    partition.flush()
+    assert net.next_values(gate) == [1]
+    assert partition.queued_bytes() == gate.queued_bytes() == 0
+    assert not partition.is_drained()
+
+
+def test_large_values_and_larger_than_any_window(directory: Path) -> None:
+    net = Net(directory, TIGHT)
+    partition, gate = net.pair()
+    texts = [chr(97 + at) * 1_000_000 for at in range(5)]
+    partition.emit(ArrowBatch(pa.record_batch({"a": texts})))
+    partition.broadcast(EndOfPartition())
+    assert [net.next_values(gate) for _ in texts] == [[text] for text in texts]
+    assert net.next_event(gate) == EndOfPartition()
+    net.close()
+
+
+def test_a_record_larger_than_a_frame_is_the_users_error(directory: Path) -> None:
+    net = Net(directory, ExchangeSettings(max_payload_bytes=10_000))
+    partition, _ = net.pair()
+    with pytest.raises(UserError, match="may take 10000 bytes"):
+        partition.emit(ArrowBatch(pa.record_batch({"a": ["x" * 300_000]})))
+    net.close()
+
+
+def test_what_is_in_flight_is_bounded_and_everything_arrives(directory: Path) -> None:
+    net = Net(directory, TIGHT)
+    partition, gate = net.pair()
+    received: list[int] = []
+    most, pauses = 0, 0
+    for start in range(0, 200_000, 500):
+        while not partition.is_available():
+            pauses += 1
+            received += net.next_values(gate)
+        partition.emit(rows(*range(start, start + 500)))
+        most = max(most, partition.queued_bytes() + gate.queued_bytes())
+    partition.broadcast(EndOfPartition())
+    while len(received) < 200_000:
+        received += net.next_values(gate)
+    assert received == list(range(200_000))
+    assert net.next_event(gate) == EndOfPartition()
+    assert pauses > 0, "backpressure never came"
+    assert most <= 2 * SMALL.max_bytes + 3 * 4_500, "more was kept than the bounds and one batch on each side"
+    assert partition.is_available()
+    net.close()
+
+
+def test_a_blocked_channel_does_not_stop_others(directory: Path) -> None:
+    net = Net(directory, TIGHT)
+    producers = [net.producer(index, 1) for index in range(2)]
+    gate = net.consumer(0, [address for _, address in producers])
+    gate.block(0)
+    (blocked, _), (flowing, _) = producers
+    while blocked.is_available():
+        blocked.emit(rows(*range(500)))
+    for at in range(200):
+        net.wait_for(flowing.is_available, "the channel that is not blocked")
+        flowing.emit(rows(*([at] * 500)))
+        flowing.flush()
+        channel, item = net.next(gate)
+        assert channel == 1
+        assert isinstance(item, ArrowBatch)
+    assert not blocked.is_available()
+    gate.unblock(0)
+    assert net.wait_for(lambda: [c for c in [gate.poll()] if c and c[0] == 0], "the blocked channel's data")
+    net.wait_for(lambda: [gate.poll()] and blocked.is_available(), "room again")
+    net.close()
+
+
+def test_priority_events_overtake(net: Net) -> None:
+    partition, gate = net.pair()
+    gate.block(0)
+    partition.emit(rows(1))
+    partition.flush()
+    net.wait_for(gate.queued_bytes, "the batch")
+    before = gate.queued_bytes()
+    partition.broadcast(BARRIER, priority=True)
+    net.wait_for(lambda: gate.queued_bytes() > before, "the barrier")
+    gate.unblock(0)
+    assert net.next_event(gate) == BARRIER
+    assert net.next_values(gate) == [1]
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "key"),
+    [
+        (Partitioner.REBALANCE, None),
+        (Partitioner.BROADCAST, None),
+        (Partitioner.HASH, KeySpec(("a",))),
+        (Partitioner.GLOBAL, None),
+    ],
+)
+def test_sixteen_by_sixteen(net: Net, partitioner: Partitioner, key: KeySpec | None) -> None:
+    size, rounds = 16, 5
+    producers = [net.producer(index, size, partitioner, key) for index in range(size)]
+    addresses = [address for _, address in producers]
+    gates = [net.consumer(index, addresses) for index in range(size)]
+    for number, (partition, _) in enumerate(producers):
+        for turn in range(rounds):
+            partition.emit(rows(*[number * 10_000 + turn * 100 + at for at in range(100)]))
+        partition.broadcast(EndOfPartition())
+    seen: dict[int, list[int]] = defaultdict(list)
+    for index, gate in enumerate(gates):
+        per_channel: dict[int, list[int]] = defaultdict(list)
+        ends = 0
+        while ends < size:
+            channel, item = net.next(gate)
+            if isinstance(item, ArrowBatch):
+                per_channel[channel] += item.data.column(0).to_pylist()
+            else:
+                ends += 1
+        for channel, values in per_channel.items():
+            assert values == sorted(values), "order within (producer, consumer)"
+            assert {value // 10_000 for value in values} == {channel}
+        seen[index] = sorted(chain.from_iterable(per_channel.values()))
+    everything = sorted(n * 10_000 + t * 100 + at for n in range(size) for t in range(rounds) for at in range(100))
+    if partitioner is Partitioner.BROADCAST:
+        assert all(values == everything for values in seen.values())
+    else:
+        assert sorted(chain.from_iterable(seen.values())) == everything
+    for partition, _ in producers:
+        net.wait_for(partition.is_drained, "all to be received")
+
+
+def test_a_producer_that_dies_is_named(net: Net) -> None:
+    partition, gate = net.pair()
+    partition.emit(rows(1))
+    partition.broadcast(EndOfData())
+    net.wait_for(gate.queued_bytes, "data")
+    net.endpoints[0].close()
+    with pytest.raises(SubtaskLost, match=str(producer_id(0))):
+        net.wait_for(lambda: gate.poll() and False, "the loss")
+
+
+def test_a_consumer_that_dies_leaves_the_producer_waiting(net: Net) -> None:
+    partition, _ = net.pair()
+    net.endpoints[1].close()
+    net.wait_for(lambda: not partition.is_available(), "the loss")
+    partition.emit(rows(1))
+    partition.flush()
+    assert partition.queued_bytes() == 0
+    assert not partition.is_drained()
+    net.endpoints[0].check()
+
+
+def test_a_producer_that_is_not_up_yet_is_tried_again(net: Net) -> None:
+    late = net.endpoint(producer_id(0))
+    partition = late.add_output(*_rebalance())
+    address = late.start()
+    late.close()
+    gate = net.consumer(0, [ProducerAddress(producer_id(0), address)])
+    partition, again = net.producer(0, 1)
+    assert again.address == address
+    partition.broadcast(EndOfPartition())
+    assert net.next_event(gate) == EndOfPartition()
+
+
+@pytest.mark.parametrize("address", ["unix:/nowhere/x.sock", "127.0.0.1:1"])
+def test_a_producer_that_never_comes_up_is_unreachable(directory: Path, address: str) -> None:
+    net = Net(directory, ExchangeSettings(connect_timeout_ms=60))
+    gate = net.consumer(0, [ProducerAddress(producer_id(0), address)])
+    with pytest.raises(Unreachable, match=f"{producer_id(0)} at {address} cannot be reached for 60 ms"):
+        net.wait_for(gate.poll, "the failure")
+    net.close()
+
+
+def test_wrong_token_is_refused_and_counted_and_disturbs_nobody(net: Net) -> None:
+    partition, address = net.producer(0, 1)
+    stranger = net.consumer(0, [address], token="guess")
+    with pytest.raises(Unreachable, match="bad-token"):
+        net.wait_for(stranger.poll, "the refusal")
+    assert net.endpoints[0].counts.refused == 1
+    gate = net.consumer(0, [address])
+    partition.broadcast(EndOfPartition())
+    assert net.next_event(gate) == EndOfPartition()
+
+
+def test_a_subpartition_is_read_once(net: Net) -> None:
+    partition, address = net.producer(0, 1)
+    first = net.consumer(0, [address])
+    net.wait_for(net.endpoints[-1].all_connected, "the first")
+    second = net.consumer(0, [address])
+    with pytest.raises(SubtaskLost, match="already-taken"):
+        net.wait_for(second.poll, "the refusal")
+    partition.broadcast(EndOfPartition())
+    assert net.next_event(first) == EndOfPartition()
+
+
+def test_an_unknown_producer_is_told_at_once(net: Net) -> None:
+    net.consumer(0, [])
+    with pytest.raises(UnknownAttempt, match="no producer of"):
+        net.endpoints[0].connect(ProducerAddress(producer_id(5), "127.0.0.1:1"))
+
+
+HELLO = Hello(TOKEN, JOB, str(producer_id(0)), str(consumer_id(0)), EDGE, 0)
+
+
+@pytest.mark.parametrize(
+    ("hello", "code"),
+    [
+        (replace(HELLO, token="x"), "bad-token"),
+        (replace(HELLO, token=""), "bad-token"),
+        (replace(HELLO, protocol_version=9), "version"),
+        (replace(HELLO, producer=str(producer_id(1))), "unknown-attempt"),
+        (replace(HELLO, job_id="f" * 32), "unknown-attempt"),
+        (replace(HELLO, edge_id=99), "unknown-edge"),
+        (replace(HELLO, consumer_index=1), "unknown-edge"),
+        (replace(HELLO, consumer=str(consumer_id(1))), "unknown-edge"),
+        (replace(HELLO, consumer="me"), "unknown-edge"),
+    ],
+)
+def test_handshakes_that_are_refused(net: Net, hello: Hello, code: str) -> None:
+    _, address = net.producer(0, 1)
+    with raw_connection(address) as sock:
+        send(sock, [make_frame(FrameType.HELLO, encode_message(hello))])
+        answer = read_all(sock)
+    assert code.encode() in answer
+    assert net.endpoints[0].counts.refused == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n" + bytes(60),
+        bytes(100),
+        make_header(make_frame(FrameType.HELLO, bytes(5000)), 0),
+        make_header(make_frame(FrameType.CREDIT), 0),
+        make_header(make_frame(FrameType.HELLO, b"\xc1" * 20), 0) + b"\xc1" * 20,
+    ],
+)
+def test_nonsense_instead_of_a_handshake_closes_that_connection_only(net: Net, data: bytes) -> None:
+    partition, address = net.producer(0, 1)
+    with raw_connection(address) as sock:
+        sock.sendall(data)
+        assert read_all(sock) == b""
+    gate = net.consumer(0, [address])
+    partition.broadcast(EndOfPartition())
+    assert net.next_event(gate) == EndOfPartition()
+
+
+def test_a_silent_client_is_closed_in_time(directory: Path) -> None:
+    net = Net(directory, ExchangeSettings(handshake_timeout_ms=50))
+    _, address = net.producer(0, 1)
+    with raw_connection(address) as sock:
+        sock.sendall(make_header(make_frame(FrameType.HELLO, b"12"), 0)[:20])
+        assert read_all(sock) == b""
+    net.close()
+
+
+def test_too_many_handshakes_are_turned_away(directory: Path) -> None:
+    net = Net(directory, ExchangeSettings(max_handshakes=1))
+    _, address = net.producer(0, 1)
+    with raw_connection(address), raw_connection(address) as second:
+        assert read_all(second) == b""
+    net.close()
+
+
+@pytest.mark.parametrize("credit", [Credit(-5, 0), Credit(100, 10_000)])
+def test_impossible_credit_ends_the_connection(net: Net, credit: Credit) -> None:
+    partition, address = net.producer(0, 1)
+    with raw_connection(address) as sock:
+        frames = [
+            make_frame(FrameType.HELLO, encode_message(HELLO)),
+            make_frame(FrameType.CREDIT, encode_message(credit)),
+        ]
+        send(sock, frames)
+        read_all(sock)
+    net.wait_for(lambda: not partition.is_available(), "the consumer to count as gone")
+
+
+def test_a_client_that_grants_nothing_stops_only_its_own_subpartition(net: Net) -> None:
+    partition, address = net.producer(0, 2)
+    gate = net.consumer(1, [address])
+    with raw_connection(address) as sock:
+        send(sock, [make_frame(FrameType.HELLO, encode_message(HELLO))])
+        for turn in range(50):
+            partition.emit(rows(*([turn] * 10_000)))
+            partition.flush()
+            assert net.next_values(gate)[:1] == [turn]
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+EVENT = event_frame(EndOfData())
+GOOD = make_header(EVENT, 1) + bytes(EVENT.payload)
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "words"),
+    [
+        (flipped(GOOD, -1 % len(GOOD)), CorruptFrame, "fails its checksum"),
+        (flipped(GOOD, 9), CorruptFrame, "header fails its checksum"),
+        (make_header(EVENT, 4), CorruptFrame, "frame 4 came where frame 1"),
+        (make_header(make_frame(FrameType.BATCH), 1), CorruptFrame, "before its schema"),
+        (make_header(make_frame(FrameType.HELLO), 1), CorruptFrame, "HELLO frame among the data"),
+        (GOOD[:-1], SubtaskLost, "broke before the end"),
+        (b"", SubtaskLost, "broke before the end"),
+    ],
+)
+def test_a_producer_that_sends_corrupt_bytes(net: Net, data: bytes, error: type[TidegateError], words: str) -> None:
+    accepted = make_header(make_frame(FrameType.ACCEPTED), 0)
+    with fake_producer(lambda sock: sock.sendall(accepted + data)) as address:
+        gate = net.consumer(0, [address])
+        with pytest.raises(error, match=words) as raised:
+            net.wait_for(gate.poll, "the failure")
+        assert str(producer_id(0)) in str(raised.value)
+
+
+def test_a_producer_of_another_version(net: Net) -> None:
+    refused = make_frame(FrameType.REFUSED, b"\x82\xa4code\xa7version\xa7message\xa3old")
+    with fake_producer(lambda sock: sock.sendall(make_header(refused, 0) + bytes(refused.payload))) as address:
+        gate = net.consumer(0, [address])
+        with pytest.raises(VersionMismatch, match="old"):
+            net.wait_for(gate.poll, "the failure")
+
+
+def test_data_beyond_the_credit_is_corrupt(directory: Path) -> None:
+    net = Net(directory, TIGHT)
+    batches = [make_frame(FrameType.BATCH, bytes(100_000)) for _ in range(3)]
+    data = make_header(make_frame(FrameType.ACCEPTED), 0)
+    data += b"".join(make_header(frame, 1 + at) + bytes(frame.payload) for at, frame in enumerate(batches))
+    with fake_producer(lambda sock: sock.sendall(data)) as address:
+        gate = net.consumer(0, [address])
+        gate.block(0)
+        with pytest.raises(CorruptFrame, match="were granted"):
+            net.wait_for(gate.poll, "the failure")
+    net.close()
+
+
+def test_too_long_a_directory_is_told(directory: Path) -> None:
+    net = Net(directory, listen=f"unix:{directory}/{'x' * 100}")
+    endpoint = net.endpoint(producer_id(0))
+    endpoint.add_output(*_rebalance())
+    with pytest.raises(ConfigurationError, match="too long"):
+        endpoint.start()
+    net.close()
+
+
+def _rebalance() -> tuple[OutputDeployment, OutputSpec]:
+    return output_of(Partitioner.REBALANCE, 1), spec_of(Partitioner.REBALANCE)
+
+
+def raw_connection(address: ProducerAddress) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(20)
+    sock.connect(address.address.removeprefix("unix:"))
+    return sock
+
+
+def send(sock: socket.socket, frames: list[OutgoingFrame]) -> None:
+    sock.sendall(b"".join(make_header(frame, at) + bytes(frame.payload) for at, frame in enumerate(frames)))
+
+
+def read_all(sock: socket.socket) -> bytes:
+    """Until the peer closes."""
+    data = b""
+    try:
+        while part := sock.recv(4096):
+            data += part
+    except ConnectionResetError:
+        pass
+    return data
+
+
+@contextlib.contextmanager
+def fake_producer(answer: Callable[[socket.socket], None]) -> Iterator[ProducerAddress]:
+    """A server that waits for the first bytes of one consumer, answers, and closes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        sock, _ = listener.accept()
+        with sock, contextlib.suppress(OSError):
+            sock.recv(4096)
+            answer(sock)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield ProducerAddress(producer_id(0), f"127.0.0.1:{listener.getsockname()[1]}")
+    thread.join(20)
+    listener.close()
