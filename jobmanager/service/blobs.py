@@ -51,17 +51,20 @@ class BlobUpload:
 class BlobStore:
     """Blobs below one directory, which is made here and removed by ``close`` when it was not given."""
 
-    def __init__(self, directory: str | None) -> None:
+    def __init__(self, directory: str | None, temporary: str | None = None) -> None:
         """Raises ``StorageError`` when the directory cannot be made."""
         self._is_own = directory is None
         try:
             if directory is None:
-                self._directory = Path(tempfile.mkdtemp(prefix="tidegate-blobs-"))
+                self._directory = Path(tempfile.mkdtemp(prefix="tidegate-blobs-", dir=temporary))
             else:
                 self._directory = Path(directory)
                 self._directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"cannot make the blob directory {directory}: {error.strerror}") from None
+            place = directory or temporary or "in the temporary directory"
+            raise StorageError(
+                f"cannot make the blob directory {place}: {error.strerror}; set blob.storage.directory"
+            ) from None
         self._uploaded: set[BlobKey] = set()
         self._jobs_of: dict[BlobKey, set[JobId]] = {}
 

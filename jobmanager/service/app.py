@@ -1,0 +1,100 @@
+"""The JobManager process: what is started, in which order. No decisions here.
+
+blob store -> storage pool -> dispatcher, slot manager, job masters (one machine) -> REST endpoint -> gRPC service
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import grpc.aio
+
+from jobmanager.rest.app import RestEndpoint
+from jobmanager.service.blobs import BlobStore
+from jobmanager.service.client_servicer import ClientServicer
+from jobmanager.service.core import JobManagerCore
+from jobmanager.service.submission import Submission
+from jobmanager.service.task_manager_servicer import TaskManagerServicer
+from tidegate.aio.pool import Pool
+from tidegate.aio.process import Services, Shutdown
+from tidegate.aio.rpc import start_server
+from tidegate.model.configuration import Configuration
+from tidegate.model.ids import Generation
+from tidegate.model.options import FileOptions, JobManagerOptions, RestOptions
+from tidegate.pb.jobmanager_pb2_grpc import (
+    add_JobManagerClientServiceServicer_to_server,
+    add_JobManagerServiceServicer_to_server,
+)
+from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.wire.versions import PYTHON_VERSION, VERSION
+
+STORAGE_THREADS = 4
+
+_log = logging.getLogger("jobmanager")
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a JobManager that is up can be reached."""
+
+    rpc_port: int
+    rest_port: int
+
+
+def run(configuration: Configuration, on_ready: Callable[[Listening], None] = lambda _: None) -> int:
+    """Serve until a signal or a client ends the process. Exit code 0, or 1 after a fatal error.
+
+    Raises ``TidegateError`` when it cannot start: a port is in use, a directory cannot be made.
+    """
+    return asyncio.run(serve(configuration, on_ready))
+
+
+async def serve(configuration: Configuration, on_ready: Callable[[Listening], None]) -> int:
+    """The same on a running loop."""
+    _log.info("JobManager %s on Python %s, pid %d", VERSION, PYTHON_VERSION, os.getpid())
+    for warning in configuration.warnings():
+        _log.warning("configuration: %s", warning)
+    services, shutdown = Services(), Shutdown()
+    shutdown.catch_signals()
+    try:
+        on_ready(await _start(configuration, services, shutdown))
+        await shutdown.wait()
+        _log.info("shutting down: %s", shutdown.reason)
+    finally:
+        await services.stop_all()
+    _log.info("JobManager is stopped")
+    return shutdown.exit_code
+
+
+async def _start(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
+    blobs = BlobStore(configuration.get(FileOptions.BLOB_DIRECTORY), configuration.get(FileOptions.TMP_DIRS)[0])
+    services.started(f"blob store: {blobs.directory}", blobs.close)
+    pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()
+    services.started("checkpoint storage: up", pool.close)
+    generation = Generation(secrets.token_hex(16))
+    core = JobManagerCore(
+        configuration, generation, secrets.randbits(63), blobs, storage, pool, lambda _: shutdown.ask("fatal error", 1)
+    )
+    services.started(f"dispatcher and slot manager: up in generation {generation}", core.close)
+    submission = Submission(configuration, blobs, storage, pool, core.is_known)
+    clients = ClientServicer(core, submission, blobs, shutdown)
+    rest = RestEndpoint(core.machine, core.attempts.metrics_of, configuration)
+    clients.rest_port = await rest.start(
+        configuration.get(RestOptions.BIND_ADDRESS), configuration.get(RestOptions.PORT)
+    )
+    services.started(f"REST endpoint: port {clients.rest_port}", rest.stop)
+
+    def register(server: grpc.aio.Server) -> None:
+        add_JobManagerClientServiceServicer_to_server(clients, server)
+        add_JobManagerServiceServicer_to_server(TaskManagerServicer(core, blobs), server)
+
+    bind_port = configuration.get(JobManagerOptions.RPC_BIND_PORT)
+    port = configuration.get(JobManagerOptions.RPC_PORT) if bind_port is None else bind_port
+    server, bound = await start_server(configuration.get(JobManagerOptions.BIND_HOST), port, register, "JobManager")
+    services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
+    return Listening(bound, clients.rest_port)

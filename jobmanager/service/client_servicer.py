@@ -1,0 +1,129 @@
+"""What clients may ask (``JobManagerClientService``)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+from jobmanager.machines.events import JobCancelRequested
+from jobmanager.service import status
+from jobmanager.service.blobs import BlobStore
+from jobmanager.service.core import JobManagerCore
+from jobmanager.service.submission import Submission
+from tidegate.aio.process import Shutdown
+from tidegate.aio.rpc import abort
+from tidegate.model.errors import ErrorInfo, Misuse, StorageError, TidegateError, UnknownJob
+from tidegate.model.ids import JobId, parse_job_id
+from tidegate.pb import common_pb2
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceServicer
+from tidegate.wire.convert import ack_of, error_to_pb
+from tidegate.wire.versions import PYTHON_VERSION, VERSION
+
+WATCH_INTERVAL_MS = 1_000
+"""Longest time between two statuses: counters change without an event of the machine."""
+WATCH_PAUSE_MS = 50
+"""Shortest time between two."""
+
+_log = logging.getLogger(__name__)
+_Context = Any
+
+
+class ClientServicer(JobManagerClientServiceServicer):
+    """Answers from the machine's views; changes go through events."""
+
+    def __init__(self, core: JobManagerCore, submission: Submission, blobs: BlobStore, shutdown: Shutdown) -> None:
+        self._core = core
+        self._submission = submission
+        self._blobs = blobs
+        self._shutdown = shutdown
+        self._submitting = asyncio.Lock()
+        self.rest_port = 0
+
+    async def SubmitJob(self, request: pb.SubmitJobRequest, context: _Context) -> pb.SubmitJobResponse:
+        try:
+            async with self._submitting:
+                submitted, directories = await self._submission.check(request)
+                self._core.submit(submitted, directories)
+        except TidegateError as error:
+            _log.info("refused job %r: %s", request.graph.name, error.message)
+            return pb.SubmitJobResponse(error=error_to_pb(ErrorInfo.of(error)))
+        return pb.SubmitJobResponse(job_id=submitted.graph.job_id)
+
+    async def CancelJob(self, request: pb.JobRequest, context: _Context) -> common_pb2.Ack:
+        try:
+            job_id = self._known(request.job_id)
+            job = self._core.machine.job(job_id)
+            if job is not None and job.state.is_terminal and job.state.value != "CANCELED":
+                raise Misuse(f"job {job_id} cannot be cancelled: it is {job.state.value} already")
+        except TidegateError as error:
+            return ack_of(error)
+        self._core.post(JobCancelRequested(job_id))
+        return ack_of()
+
+    async def ListJobs(self, request: pb.ListJobsRequest, context: _Context) -> pb.ListJobsResponse:
+        jobs = [job for job in self._core.machine.jobs() if request.include_terminal or not job.state.is_terminal]
+        return pb.ListJobsResponse(jobs=[status.job_status(job, self._core.attempts.metrics_of) for job in jobs])
+
+    async def WatchJob(self, request: pb.JobRequest, context: _Context) -> AsyncIterator[pb.JobStatus]:
+        try:
+            job_id = self._known(request.job_id)
+        except TidegateError as error:
+            yield pb.JobStatus(error=error_to_pb(ErrorInfo.of(error)))
+            return
+        with self._core.watchers.watch(job_id) as changed:
+            while (job := self._core.machine.job(job_id)) is not None:
+                changed.clear()
+                yield status.job_status(job, self._core.attempts.metrics_of)
+                if job.state.is_terminal:
+                    return
+                await asyncio.sleep(WATCH_PAUSE_MS / 1000)
+                await _wait(changed, WATCH_INTERVAL_MS - WATCH_PAUSE_MS)
+
+    async def ListCheckpoints(self, request: pb.JobRequest, context: _Context) -> pb.CheckpointList:
+        try:
+            return status.checkpoint_list(self._core.machine.checkpoints(self._known(request.job_id)))
+        except TidegateError as error:
+            return pb.CheckpointList(error=error_to_pb(ErrorInfo.of(error)))
+
+    async def GetCluster(self, request: pb.GetClusterRequest, context: _Context) -> pb.ClusterStatus:
+        cluster = self._core.machine.cluster()
+        return status.cluster_status(cluster, VERSION, PYTHON_VERSION, os.getpid(), self.rest_port)
+
+    async def Shutdown(self, request: pb.ShutdownRequest, context: _Context) -> common_pb2.Ack:
+        self._shutdown.ask("a client asked for it")
+        return ack_of()
+
+    async def PutBlob(
+        self, request_iterator: AsyncIterator[common_pb2.BlobChunk], context: _Context
+    ) -> common_pb2.BlobRef:
+        try:
+            upload = self._blobs.begin()
+            try:
+                async for chunk in request_iterator:
+                    upload.add(chunk.data)
+                key = self._blobs.finish(upload)
+            finally:
+                upload.close()
+        except OSError as error:
+            await abort(context, StorageError(f"cannot store a job file: {error.strerror or error}"))
+        return common_pb2.BlobRef(key=key, size_bytes=upload.size_bytes)
+
+    def _known(self, text: str) -> JobId:
+        try:
+            job_id = parse_job_id(text)
+        except ValueError as error:
+            raise Misuse(str(error)) from None
+        if not self._core.is_known(job_id):
+            raise UnknownJob(f"no job {job_id} here; `tidegate list -a` shows those that are")
+        return job_id
+
+
+async def _wait(changed: asyncio.Event, timeout_ms: int) -> None:
+    try:
+        await asyncio.wait_for(changed.wait(), timeout_ms / 1000)
+    except TimeoutError:
+        return

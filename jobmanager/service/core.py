@@ -1,0 +1,157 @@
+"""The JobManager's heart as a service: the machine, its driver, and what carries out its commands.
+
+servicers ─ post(event) ─▶ Driver ─▶ JobManagerMachine ─▶ commands ─┬▶ outbox of a TaskManager ─▶ CallAnswered
+                                                                    ├▶ CheckpointFiles ─▶ LocationCreated, ...
+                                                                    ├▶ timers ─▶ TimerFired
+                                                                    └▶ watchers, log
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import assert_never
+
+from jobmanager.machines import commands as cmd
+from jobmanager.machines.events import CallAnswered, Event, GenerationStarted, JobSubmitted, TimerFired
+from jobmanager.machines.jobmanager import JobManagerMachine
+from jobmanager.service.attempts import CurrentAttempts
+from jobmanager.service.blobs import BlobStore
+from jobmanager.service.checkpoint_files import CheckpointFiles, JobDirectories
+from jobmanager.service.heartbeats import HeartbeatStreams
+from jobmanager.service.outbox import Outbox, TaskManagerCall
+from jobmanager.service.watchers import Watchers
+from tidegate.aio.driver import Driver
+from tidegate.aio.logs import with_ids
+from tidegate.aio.pool import Pool
+from tidegate.model.configuration import Configuration
+from tidegate.model.ids import Generation, JobId, TaskManagerId
+from tidegate.model.options import RuntimeOptions
+from tidegate.store.checkpoints import CheckpointStorage
+
+_log = logging.getLogger("jobmanager")
+_journal = logging.getLogger("jobmanager.journal")
+_LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "WARNING": logging.WARNING}
+
+
+class JobManagerCore:
+    """One life of a JobManager. Everything belongs to the loop's thread."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        generation: Generation,
+        seed: int,
+        blobs: BlobStore,
+        storage: CheckpointStorage,
+        pool: Pool,
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self.generation = generation
+        self.configuration = configuration
+        self.machine = JobManagerMachine(configuration.to_strings())
+        self.watchers = Watchers()
+        self.streams = HeartbeatStreams()
+        self.attempts = CurrentAttempts()
+        self._blobs = blobs
+        self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
+        self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal)
+        timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
+        self._files = CheckpointFiles(storage, pool, self.post, timeout_ms)
+        self._sessions: dict[TaskManagerId, str] = {}
+        self._outboxes: dict[tuple[TaskManagerId, str], Outbox] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self.post(GenerationStarted(generation, seed))
+
+    def post(self, event: Event) -> None:
+        """Give an event to the machine; its commands are carried out before this returns, unless it is busy."""
+        _journal.debug("%s", event)
+        self._driver.post(event)
+
+    def submit(self, submitted: JobSubmitted, directories: JobDirectories) -> None:
+        self._files.add_job(submitted.graph.job_id, directories)
+        self.post(submitted)
+
+    def is_known(self, job_id: JobId) -> bool:
+        return self.machine.job(job_id) is not None
+
+    def session_opened(self, task_manager_id: TaskManagerId, session: str, address: str) -> None:
+        """From now on commands for this TaskManager go to this session. Again with the same session: no-op."""
+        self._sessions[task_manager_id] = session
+        if (task_manager_id, session) not in self._outboxes:
+            self._outboxes[task_manager_id, session] = Outbox(
+                task_manager_id, address, self.generation, self._answered, confirm_retry_ms=self._confirm_retry_ms
+            )
+
+    def is_current_session(self, task_manager_id: TaskManagerId, session: str) -> bool:
+        return self._sessions.get(task_manager_id) == session
+
+    async def close(self) -> None:
+        """Handle nothing any more; TaskManagers see their streams end and stop what they run."""
+        self._driver.stop()
+        self.streams.close_all("the JobManager is shutting down")
+        for key in list(self._outboxes):
+            self._close_outbox(*key)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._files.settled()
+
+    def _answered(self, answer: CallAnswered) -> None:
+        self.post(answer)
+
+    def _execute(self, command: cmd.Command) -> None:
+        match command:
+            case cmd.SubmitTask():
+                self.attempts.submitted(command.deployment.attempt)
+                self._send(command)
+            case (
+                cmd.AllocateSlot()
+                | cmd.FreeSlot()
+                | cmd.ConnectTask()
+                | cmd.CancelTask()
+                | cmd.TriggerCheckpoint()
+                | cmd.ConfirmCheckpoint()
+                | cmd.AbortCheckpoint()
+            ):
+                self._send(command)
+            case cmd.CreateLocation() | cmd.WriteManifest() | cmd.ReadBackManifest() | cmd.DiscardCheckpoint():
+                self._files.execute(command)
+            case cmd.StartTimer():
+                self._driver.start_timer(command.timer, command.delay_ms, TimerFired(command.timer))
+            case cmd.CancelTimer():
+                self._driver.cancel_timer(command.timer)
+            case cmd.CloseTaskManager():
+                self._close_session(command)
+            case cmd.JobChanged():
+                self.watchers.changed(command.job_id)
+            case cmd.JobTerminated():
+                self.attempts.forget(command.job_id)
+                self._blobs.release(command.job_id)
+                self.watchers.changed(command.job_id)
+            case cmd.ReportSnapshot():
+                _log.info("%s", with_ids("snapshot request is over", request=command.request_id, path=command.path))
+            case cmd.Log():
+                _log.log(_LEVELS.get(command.level.upper(), logging.ERROR), with_ids(command.message, **command.fields))
+            case _:
+                assert_never(command)
+
+    def _send(self, call: TaskManagerCall) -> None:
+        session = self._sessions.get(call.task_manager_id)
+        outbox = self._outboxes.get((call.task_manager_id, session)) if session is not None else None
+        if outbox is None:
+            _log.debug("dropped for a TaskManager that is gone: %s", call)
+            return
+        outbox.put(call)
+
+    def _close_session(self, command: cmd.CloseTaskManager) -> None:
+        if self._sessions.get(command.task_manager_id) == command.session:
+            del self._sessions[command.task_manager_id]
+        self.streams.close(command.task_manager_id, command.session, command.reason)
+        self._close_outbox(command.task_manager_id, command.session)
+
+    def _close_outbox(self, task_manager_id: TaskManagerId, session: str) -> None:
+        outbox = self._outboxes.pop((task_manager_id, session), None)
+        if outbox is not None:
+            task = asyncio.create_task(outbox.close(), name=f"close-outbox-{task_manager_id}")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)

@@ -1,0 +1,129 @@
+"""Views of the machines as messages for clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jobmanager.machines.views import (
+    CheckpointsView,
+    CheckpointView,
+    ClusterView,
+    JobView,
+    SubtaskView,
+    TaskManagerView,
+    VertexView,
+)
+from tidegate.model.ids import AttemptId
+from tidegate.pb import common_pb2
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.wire.convert import checkpoint_metrics_to_pb, optional_error_to_pb
+
+MetricsOf = Callable[[AttemptId], common_pb2.TaskMetrics | None]
+
+
+def job_status(job: JobView, metrics_of: MetricsOf) -> pb.JobStatus:
+    """The whole status of a job. Absent fields are absent in the view."""
+    last = job.checkpoints.last_completed
+    return pb.JobStatus(
+        job_id=job.job_id,
+        name=job.name,
+        state=job.state.value,
+        start_ms=job.start_ms,
+        end_ms=job.end_ms,
+        restarts=job.restarts,
+        failure=optional_error_to_pb(job.failure),
+        vertices=[_vertex_status(vertex, metrics_of) for vertex in job.vertices],
+        last_completed=None if last is None else checkpoint_status(last),
+        state_timestamps_ms={state.value: at_ms for state, at_ms in job.state_timestamps_ms.items()},
+        checkpoints_completed=job.checkpoints.completed,
+        checkpoints_failed=job.checkpoints.failed,
+        waiting_for=job.waiting_for,
+    )
+
+
+def checkpoint_list(checkpoints: CheckpointsView) -> pb.CheckpointList:
+    return pb.CheckpointList(
+        checkpoints=[checkpoint_status(checkpoint) for checkpoint in checkpoints.history],
+        completed=checkpoints.completed,
+        failed=checkpoints.failed,
+        in_progress=checkpoints.in_progress,
+        restored=checkpoints.restored,
+    )
+
+
+def checkpoint_status(checkpoint: CheckpointView) -> pb.CheckpointStatus:
+    return pb.CheckpointStatus(
+        checkpoint_id=checkpoint.checkpoint_id,
+        status=checkpoint.status,
+        snapshot_type=checkpoint.snapshot_type.value,
+        trigger_ms=checkpoint.trigger_ms,
+        completed_ms=checkpoint.end_ms if checkpoint.status == "COMPLETED" else None,
+        size_bytes=checkpoint.size_bytes,
+        path=checkpoint.location,
+        failure=checkpoint.failure,
+        acknowledged=checkpoint.acknowledged,
+        expected=checkpoint.expected,
+        subtasks=[
+            pb.SubtaskCheckpoint(
+                vertex_id=subtask.attempt.vertex_id,
+                index=subtask.attempt.subtask,
+                ack_ms=subtask.ack_ms,
+                metrics=checkpoint_metrics_to_pb(subtask.metrics),
+                size_bytes=subtask.size_bytes,
+            )
+            for subtask in checkpoint.subtasks
+        ],
+        discarded=checkpoint.discarded,
+        restored=checkpoint.restored,
+    )
+
+
+def cluster_status(
+    cluster: ClusterView, version: str, python_version: str, pid: int, rest_port: int
+) -> pb.ClusterStatus:
+    return pb.ClusterStatus(
+        generation=cluster.generation,
+        version=version,
+        python_version=python_version,
+        start_ms=cluster.start_ms,
+        task_managers=[_task_manager_status(task_manager) for task_manager in cluster.task_managers],
+        pid=pid,
+        rest_port=rest_port,
+    )
+
+
+def _vertex_status(vertex: VertexView, metrics_of: MetricsOf) -> pb.VertexStatus:
+    return pb.VertexStatus(
+        vertex_id=vertex.vertex_id,
+        name=vertex.name,
+        parallelism=vertex.parallelism,
+        subtasks=[_subtask_status(subtask, metrics_of) for subtask in vertex.subtasks],
+    )
+
+
+def _subtask_status(subtask: SubtaskView, metrics_of: MetricsOf) -> pb.SubtaskStatus:
+    current = subtask.current
+    return pb.SubtaskStatus(
+        index=subtask.index,
+        attempt=current.attempt.attempt,
+        state=current.state.value,
+        task_manager_id=current.task_manager_id or "",
+        metrics=metrics_of(current.attempt),
+        host=current.host,
+        start_ms=current.start_ms or 0,
+    )
+
+
+def _task_manager_status(task_manager: TaskManagerView) -> pb.TaskManagerStatus:
+    return pb.TaskManagerStatus(
+        task_manager_id=task_manager.task_manager_id,
+        address=task_manager.address,
+        slots=[
+            pb.SlotStatus(index=slot.index, allocation_id=slot.allocation_id or "", job_id=slot.job_id or "")
+            for slot in task_manager.slots
+        ],
+        last_heartbeat_ms=task_manager.last_heartbeat_ms,
+        pid=task_manager.pid,
+        host=task_manager.host,
+        memory_bytes=task_manager.memory_bytes,
+    )
