@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from tidegate.common.batch import ArrowBatch, Batch
 from tidegate.common.record_codec import decode
+from tidegate.common.record_text import record_text
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 
@@ -42,7 +43,7 @@ class PrintWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         values = decode(self._input_type, batch.data) if isinstance(batch, ArrowBatch) else batch.values
         # One write for each batch, so that the lines of several subtasks do not mix.
-        self._stream.write("".join([f"{self._prefix}{value}\n" for value in values]))
+        self._stream.write("".join([f"{self._prefix}{record_text(value, self._input_type)}\n" for value in values]))
         self._stream.flush()
 
     def flush(self, end_of_input: bool) -> None:

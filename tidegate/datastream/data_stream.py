@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from tidegate.common.execution_config import ExecutionConfig, check_max_parallelism, check_parallelism
+from tidegate.common.record_text import RecordText
 from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.common.watermark_strategy import WatermarkStrategy, check_timestamp_type
 from tidegate.connectors.base import Sink
 from tidegate.connectors.print_sink import PrintSink
 from tidegate.datastream import record_functions as adapters
+from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.datastream.expressions import Expression, col, lit
 from tidegate.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
 from tidegate.datastream.output_tag import OutputTag
@@ -273,6 +275,8 @@ class DataStream(OperatorHandle):
     def sink_to(self, sink: Sink) -> DataStreamSink:
         if not isinstance(sink, Sink):
             raise InvalidJob(f"sink_to needs one of tidegate's sinks (tidegate.connectors), not {sink!r}")
+        if isinstance(sink, RecordsAsText) and self.get_type() != Types.STRING():
+            return self.map(RecordText(self.get_type()), Types.STRING()).sink_to(sink)
         made = self._env.add_operator("sink", "Sink", {"sink": sink}, None, (self._values_transformation(),))
         return DataStreamSink(self._env, made)
 
