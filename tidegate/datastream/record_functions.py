@@ -39,7 +39,8 @@ def check_function(func: Any, kind: type[Function], method: str) -> None:
     """Raises ``InvalidJob`` unless ``func`` is a function of this kind or callable."""
     if isinstance(func, kind):
         return
-    if isinstance(func, (Function, type)) or not callable(func):
+    is_class = isinstance(func, type) and issubclass(func, Function)
+    if is_class or isinstance(func, Function) or not callable(func):
         raise InvalidJob(f"{method} needs a {kind.__name__} or a function, not {func!r}")
 
 
