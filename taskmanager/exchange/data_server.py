@@ -206,9 +206,10 @@ class _Peer:
             return
         self._closed = True
         self._server.open_handshakes.discard(self)
-        self._server.loop.forget(self._framed.sock)
         if self._subpartition is None:
             self._server.counts.refused += 1
+        self._server.loop.forget(self._framed.sock)
+        if self._subpartition is None:
             return
         end_was_sent = self._end_taken and not self._framed.unsent_bytes
         if not end_was_sent:

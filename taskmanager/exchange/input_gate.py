@@ -20,6 +20,7 @@ from tidegate.model.channel_events import ChannelEvent
 from tidegate.model.errors import CorruptFrame, TidegateError
 from tidegate.wire.frames import BatchDecoder, Frame, FrameFlags, FrameType
 
+_DATA = (FrameType.SCHEMA, FrameType.BATCH, FrameType.EVENT)
 _CreditSink = Callable[[int, GrantCredit], None]
 
 
@@ -146,6 +147,8 @@ class ChannelInputGate:
         self._wakeup()
 
     def _enqueue(self, channel: _Channel, frame: Frame) -> None:
+        if frame.type not in _DATA:
+            raise CorruptFrame(f"{channel.name}: a {frame.type.name} frame among the data")
         if channel.ended:
             raise CorruptFrame(f"{channel.name}: a {frame.type.name} frame after the end of the partition")
         if frame.type is FrameType.BATCH:

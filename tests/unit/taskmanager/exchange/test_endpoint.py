@@ -67,6 +67,7 @@ def test_batches_and_events_keep_their_order_to_the_end(directory: Path, listen:
     assert net.next_event(gate) == WatermarkEvent(7)
     item = net.next(gate)[1]
     assert isinstance(item, ArrowBatch)
+    assert item.timestamps is not None
     assert (item.data.to_pydict(), item.timestamps.to_pylist()) == ({"a": [4]}, [99])
     assert [net.next_event(gate) for _ in range(3)] == [BARRIER, EndOfData(), EndOfPartition()]
     net.wait_for(partition.is_drained, "the end to be received")
@@ -131,9 +132,9 @@ def test_a_blocked_channel_does_not_stop_others(directory: Path) -> None:
     gate = net.consumer(0, [address for _, address in producers])
     gate.block(0)
     (blocked, _), (flowing, _) = producers
-    while blocked.is_available():
-        blocked.emit(rows(*range(500)))
     for at in range(200):
+        if blocked.is_available():
+            blocked.emit(rows(*range(500)))
         net.wait_for(flowing.is_available, "the channel that is not blocked")
         flowing.emit(rows(*([at] * 500)))
         flowing.flush()
@@ -141,6 +142,7 @@ def test_a_blocked_channel_does_not_stop_others(directory: Path) -> None:
         assert channel == 1
         assert isinstance(item, ArrowBatch)
     assert not blocked.is_available()
+    assert blocked.queued_bytes() + gate.queued_bytes() <= 2 * SMALL.max_bytes + 3 * 4_500
     gate.unblock(0)
     assert net.wait_for(lambda: [c for c in [gate.poll()] if c and c[0] == 0], "the blocked channel's data")
     net.wait_for(lambda: [gate.poll()] and blocked.is_available(), "room again")
@@ -381,7 +383,7 @@ GOOD = make_header(EVENT, 1) + bytes(EVENT.payload)
 )
 def test_a_producer_that_sends_corrupt_bytes(net: Net, data: bytes, error: type[TidegateError], words: str) -> None:
     accepted = make_header(make_frame(FrameType.ACCEPTED), 0)
-    with fake_producer(lambda sock: sock.sendall(accepted + data)) as address:
+    with fake_producer(lambda sock: sock.sendall(accepted + data), stay=error is not SubtaskLost) as address:
         gate = net.consumer(0, [address])
         with pytest.raises(error, match=words) as raised:
             net.wait_for(gate.poll, "the failure")
@@ -445,18 +447,24 @@ def read_all(sock: socket.socket) -> bytes:
 
 
 @contextlib.contextmanager
-def fake_producer(answer: Callable[[socket.socket], None]) -> Iterator[ProducerAddress]:
-    """A server that waits for the first bytes of one consumer, answers, and closes."""
+def fake_producer(answer: Callable[[socket.socket], None], *, stay: bool = True) -> Iterator[ProducerAddress]:
+    """A server that waits for the first bytes of one consumer, answers, and closes (at the end, if it is to stay)."""
     listener = socket.create_server(("127.0.0.1", 0))
+    finished = threading.Event()
 
     def serve() -> None:
         sock, _ = listener.accept()
         with sock, contextlib.suppress(OSError):
             sock.recv(4096)
             answer(sock)
+            if stay:
+                finished.wait(20)
 
     thread = threading.Thread(target=serve)
     thread.start()
-    yield ProducerAddress(producer_id(0), f"127.0.0.1:{listener.getsockname()[1]}")
-    thread.join(20)
-    listener.close()
+    try:
+        yield ProducerAddress(producer_id(0), f"127.0.0.1:{listener.getsockname()[1]}")
+    finally:
+        finished.set()
+        thread.join(20)
+        listener.close()
