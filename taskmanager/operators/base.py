@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.common.batch import Batch
@@ -78,6 +78,9 @@ class OperatorContext:
     """Set whenever ``restored`` is."""
     run_async: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None] | None = None
     """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
+
+    spark_rows: Any = None
+    """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
 
     @property
     def subtask_index(self) -> int:

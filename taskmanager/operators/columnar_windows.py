@@ -118,7 +118,7 @@ class ColumnarWindowLocal(Operator):
         self._flush(None)
 
     def _plan_for(self, schema: pa.Schema) -> AggregatePlan:
-        if self._plan is None or self._schema is not schema and self._schema != schema:
+        if self._plan is None or (self._schema is not schema and self._schema != schema):
             if self._plan is not None:
                 self._flush(None)
             self._plan = plan_of_rows(self._name, self._keys, self._aggregates, schema, count_rows=True)

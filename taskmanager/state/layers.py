@@ -39,10 +39,18 @@ MISSING: Final = _Mark("MISSING")
 
 _IMMUTABLE = frozenset(
     {
-        int, float, str, bytes, bool, type(None), complex, frozenset, decimal.Decimal,
+        int, float, str, bytes, bool, type(None), complex, decimal.Decimal,
         datetime.date, datetime.datetime, datetime.time, datetime.timedelta,
     }
 )  # fmt: skip
+
+
+def detached(value: Any) -> Any:
+    """The value itself when nothing can change it, else a deep copy."""
+    kind = type(value)
+    if kind in _IMMUTABLE or (kind is tuple and all(type(part) in _IMMUTABLE for part in value)):
+        return value
+    return copy.deepcopy(value)
 
 
 class StateTable:
@@ -58,9 +66,11 @@ class StateTable:
         found = self._layers[-1].get(group, _EMPTY).get(entry, MISSING)
         if found is MISSING and len(self._layers) > 1:
             found = self._peek_below(group, entry)
-            if found is not MISSING and found is not DELETED and type(found) not in _IMMUTABLE:
-                found = copy.deepcopy(found)
-                self.write(group, entry, found)
+            if found is not MISSING and found is not DELETED:
+                mine = detached(found)
+                if mine is not found:
+                    found = mine
+                    self.write(group, entry, mine)
         return None if found is MISSING or found is DELETED else found
 
     def peek(self, group: int, entry: Entry) -> Any:

@@ -1,0 +1,210 @@
+"""Operators on keyed streams: keys, state and timers; ``keyed_process``, ``keyed_co_process`` and ``keyed_reduce``.
+
+    batch ─▶ keys of all records, their groups at once ─▶ for each record: current key ─▶ function ─▶ collector ─▶ emit
+    watermark, clock ─▶ timers that are due, in order ─▶ current key ─▶ on_timer ─▶ collector ─▶ emit ─▶ forward
+
+What an event-time timer emits has the timer's timestamp; what a processing-time timer emits has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from taskmanager.operators.base import Operator, OperatorContext
+from taskmanager.operators.times import KeyContext, KeyedTimers
+from taskmanager.operators.user_code import (
+    Collector,
+    FunctionContext,
+    close_function,
+    method_of,
+    open_function,
+    user_error,
+)
+from taskmanager.state.base import FrozenState
+from taskmanager.state.handles import StateStore
+from taskmanager.state.keyed_backend import KeyedStateBackend, canonical_key
+from taskmanager.state.layers import detached
+from taskmanager.state.timers import Timer
+from tidegate.common.batch import Batch, RecordsBatch
+from tidegate.common.key_hashing import hash_keys, key_groups
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.datastream.time_domain import TimeDomain
+from tidegate.model.errors import InternalError, InvalidJob
+from tidegate.model.keygroups import range_of
+from tidegate.model.program import KeySpec
+
+
+class KeyedOperator(Operator):
+    """Base of all operators with keys: one KeySpec for each input."""
+
+    works_on = "records"
+
+    def __init__(self, name: str, keys: Sequence[KeySpec]) -> None:
+        self._name = name
+        self._keys = keys
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
+        self._backend = KeyedStateBackend(self._name, owned, self._keys[0].key_type)
+        if context.restored is not None:
+            assert context.segments is not None
+            self._backend.restore(context.restored, context.segments)
+        self._timers = KeyedTimers(context, self._backend)
+        self._scheduled: tuple[int, object] | None = None
+        self._collector = Collector(context.output)
+
+    def open(self) -> None:
+        self._schedule()
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        return self._backend.freeze()
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._timers.watermark = timestamp_ms
+        for timer in self._timers.event.pop_due(timestamp_ms):
+            self._fire(timer, TimeDomain.EVENT_TIME)
+        self._collector.flush()
+        self._schedule()
+        super().on_watermark(timestamp_ms)
+
+    def close(self) -> None:
+        if self._scheduled is not None:
+            self.context.timers.cancel(self._scheduled[1])
+            self._scheduled = None
+
+    def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
+        """A timer fires; its key is the current one. Emits through ``_collector``."""
+
+    def _fire(self, timer: Timer, domain: TimeDomain) -> None:
+        self.on_timer(timer, domain)
+        if self._collector.is_full():
+            self._collector.flush()
+
+    def _on_processing_time(self, time_ms: int) -> None:
+        self._scheduled = None
+        for timer in self._timers.processing.pop_due(self.context.clock.now_ms()):
+            self._fire(timer, TimeDomain.PROCESSING_TIME)
+        self._collector.flush()
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Have the runtime call back when the earliest processing-time timer is due."""
+        at_ms = self._timers.processing.next_timestamp()
+        if self._scheduled is not None and (at_ms is None or at_ms != self._scheduled[0]):
+            self.context.timers.cancel(self._scheduled[1])
+            self._scheduled = None
+        if at_ms is not None and self._scheduled is None:
+            self._scheduled = (at_ms, self.context.timers.schedule(at_ms, self._on_processing_time))
+
+    def _keyed_records(self, batch: RecordsBatch, input_index: int) -> Iterator[tuple[Any, int | None]]:
+        """Each record and its timestamp, with its key made the current one."""
+        select = self._keys[input_index].selector
+        try:
+            keys = [canonical_key(select(value)) for value in batch.values]
+        except Exception as error:
+            raise user_error(f"key selector of {self._name}", error) from error
+        groups = key_groups(hash_keys(keys), self.context.max_parallelism)
+        self._check(keys, groups)
+        backend = self._backend
+        stamps = batch.timestamps or [None] * len(batch.values)
+        for value, stamp, key, group in zip(batch.values, stamps, keys, groups.tolist(), strict=True):
+            backend.key = key
+            backend.group = group
+            yield value, stamp
+
+    def _check(self, keys: list[Any], groups: Any) -> None:
+        if not keys:
+            return
+        try:
+            hash(keys[0])
+        except TypeError as error:
+            raise InvalidJob(
+                f"operator '{self._name}': {keys[0]!r} cannot be a key ({error}): make the selector return a tuple, a "
+                "number or a string"
+            ) from error
+        owned = self._backend.owned
+        strange = (groups < owned.start) | (groups > owned.end)
+        if strange.any():
+            at = int(strange.argmax())
+            raise InternalError(
+                f"operator '{self._name}': a record with key {keys[at]!r} of key group {int(groups[at])} came to the subtask "
+                f"of key groups {owned.start} to {owned.end}: the key selector gives different keys for the same record"
+            )
+
+
+class KeyedProcessOperator(KeyedOperator):
+    """``KeyedProcessFunction`` (one input) and ``KeyedCoProcessFunction`` (two)."""
+
+    def __init__(self, name: str, keys: Sequence[KeySpec], func: Any, methods: tuple[str, ...]) -> None:
+        super().__init__(name, keys)
+        self._func = func
+        self._calls = [method_of(func, method) for method in methods]
+
+    def open(self) -> None:
+        self._record = KeyContext(self._timers, self._backend)
+        open_function(self._func, self.context, FunctionContext(self.context, StateStore(self._backend)))
+        super().open()
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        call, record, collector = self._calls[input_index], self._record, self._collector
+        for value, stamp in self._keyed_records(batch, input_index):
+            record.stamp = stamp
+            try:
+                collector.add_all(call(value, record), stamp)
+            except Exception as error:
+                raise user_error(self._name, error) from error
+            if collector.is_full():
+                collector.flush()
+        collector.flush()
+        self._schedule()
+
+    def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
+        stamp = timer.timestamp if domain is TimeDomain.EVENT_TIME else None
+        self._record.domain = domain
+        self._record.stamp = timer.timestamp
+        try:
+            self._collector.add_all(self._func.on_timer(timer.timestamp, self._record), stamp)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def close(self) -> None:
+        super().close()
+        close_function(self._func, self._name)
+
+
+class KeyedReduceOperator(KeyedOperator):
+    """Combines each record with the result so far of its key, and emits every new result. What is emitted is never the
+    object in state, which the next call may change in place."""
+
+    def __init__(self, name: str, keys: Sequence[KeySpec], func: Any, value_type: TypeInformation) -> None:
+        super().__init__(name, keys)
+        self._func = func
+        self._reduce = method_of(func, "reduce")
+        self._value_type = value_type
+
+    def open(self) -> None:
+        self._table = self._backend.table("_reduced", "reducing", self._value_type)
+        open_function(self._func, self.context, FunctionContext(self.context, StateStore(self._backend)))
+        super().open()
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        table, reduce, backend = self._table, self._reduce, self._backend
+        reduced: list[Any] = []
+        for value, _ in self._keyed_records(batch, input_index):
+            entry = (backend.key, None)
+            found = table.read(backend.group, entry)
+            try:
+                result = value if found is None else reduce(found, value)
+            except Exception as error:
+                raise user_error(self._name, error) from error
+            table.write(backend.group, entry, result)
+            reduced.append(detached(result))
+        self.context.output.emit(RecordsBatch(reduced, batch.timestamps))
+
+    def close(self) -> None:
+        super().close()
+        close_function(self._func, self._name)

@@ -1,0 +1,210 @@
+"""Windows of record functions (Flink: ``WindowOperator.java``), for assigners that do not merge windows.
+
+    record ─▶ assigner ─▶ windows ─▶ state of (key, window) ─▶ trigger ─┬─ CONTINUE
+                             └ all late: side output, or counted        ├─ FIRE   ─▶ function ─▶ emitted at max_timestamp()
+    timer  ─▶ trigger ──────────────────────────────────────────────────┴─ PURGE  ─▶ contents are gone
+    cleanup timer (end + allowed lateness) ─▶ contents, window state and the trigger's timers are gone
+
+``reduce`` and ``aggregate`` keep one value for each key and window; ``process`` keeps all records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from taskmanager.operators.base import OperatorContext
+from taskmanager.operators.keyed import KeyedOperator
+from taskmanager.operators.user_code import FunctionContext, close_function, method_of, open_function, user_error
+from taskmanager.operators.window_contexts import FiringContext, TriggerCall
+from taskmanager.state.handles import StateStore
+from taskmanager.state.layers import detached
+from taskmanager.state.timers import Timer
+from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
+from tidegate.common.typeinfo import ListTypeInfo, TypeInformation, Types
+from tidegate.datastream.time_domain import TimeDomain
+from tidegate.datastream.window import Trigger, TriggerResult, WindowAssigner
+from tidegate.model.errors import InvalidJob
+from tidegate.model.program import KeySpec
+
+LATE_RECORDS = "numLateRecordsDropped"
+
+Add = Callable[[Any, Any], Any]
+"""(contents or ``None``, record) -> contents"""
+
+
+class WindowOperator(KeyedOperator):
+    def __init__(
+        self,
+        name: str,
+        key: KeySpec,
+        input_type: TypeInformation,
+        *,
+        assigner: WindowAssigner,
+        trigger: Trigger | None,
+        function: Sequence[Any],
+        allowed_lateness_ms: int = 0,
+        late_tag: str | None = None,
+        accumulator_type: TypeInformation | None = None,
+    ) -> None:
+        """``function``: (``reduce`` | ``aggregate`` | ``process``, function[, process function])."""
+        super().__init__(name, [key])
+        self._assigner = assigner
+        self._trigger = trigger if trigger is not None else assigner.get_default_trigger()
+        self._lateness_ms = allowed_lateness_ms
+        self._late_tag = late_tag
+        kind, self._function = function[0], function[1]
+        self._process: Any = function[2] if len(function) > 2 else self._function if kind == "process" else None
+        self._kind = kind
+        self._add, self._result = _contents(kind, self._function)
+        self._type: TypeInformation = {
+            "reduce": input_type,
+            "aggregate": accumulator_type or Types.PICKLED_BYTE_ARRAY(),
+            "process": ListTypeInfo(input_type),
+        }[kind]
+        self._is_event_time = assigner.is_event_time()
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        self._table = self._backend.table("_window_contents", self._kind, self._type)
+        store = StateStore(self._backend)
+        self._firing = FiringContext(
+            self._timers, self._backend, StateStore(self._backend, windowed=True, prefix="window."), store
+        )
+        trigger_store = StateStore(self._backend, windowed=True, prefix="trigger.")
+        self._calls = TriggerCall(self._timers, trigger_store, context.clock)
+
+    def open(self) -> None:
+        runtime_context = FunctionContext(self.context, StateStore(self._backend))
+        for function in self._functions():
+            open_function(function, self.context, runtime_context)
+        super().open()
+
+    def close(self) -> None:
+        super().close()
+        for function in self._functions():
+            close_function(function, self._name)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        for value, stamp in self._keyed_records(batch, input_index):
+            try:
+                self._take(value, stamp)
+            except Exception as error:
+                raise user_error(self._name, error) from error
+            if self._collector.is_full():
+                self._collector.flush()
+        self._collector.flush()
+        self._schedule()
+
+    def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
+        window = timer.namespace
+        self._enter(window)
+        is_event = domain is TimeDomain.EVENT_TIME
+        try:
+            contents = self._table.read(timer.group, (timer.key, window))
+            if contents is not None:
+                call = self._trigger.on_event_time if is_event else self._trigger.on_processing_time
+                self._obey(call(timer.timestamp, window, self._calls), window)
+            if is_event is self._is_event_time and timer.timestamp == self._cleanup_time(window):
+                self._forget(window)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def _take(self, value: Any, stamp: int | None) -> None:
+        windows = self._assigner.assign_windows(value, MIN_TIMESTAMP if stamp is None else stamp, self._calls)
+        backend, is_late = self._backend, True
+        for window in windows:
+            if self._is_over(window):
+                continue
+            is_late = False
+            self._enter(window)
+            entry = (backend.key, window)
+            contents = self._table.read(backend.group, entry)
+            self._table.write(backend.group, entry, self._add(contents, value))
+            self._obey(self._trigger.on_element(value, stamp or 0, window, self._calls), window)
+            self._register_cleanup(window)
+        if is_late and windows:
+            if self._late_tag is not None:
+                self._collector.add_late(self._late_tag, value, stamp)
+            else:
+                self.context.metrics.add(LATE_RECORDS)
+
+    def _obey(self, decision: TriggerResult, window: Any) -> None:
+        backend = self._backend
+        entry = (backend.key, window)
+        if decision.is_fire():
+            contents = self._table.read(backend.group, entry)
+            if contents is not None:
+                self._emit(contents, window)
+        if decision.is_purge():
+            self._table.delete(backend.group, entry)
+
+    def _emit(self, contents: Any, window: Any) -> None:
+        stamp = window.max_timestamp()
+        result = detached(self._result(contents))
+        if self._process is None:
+            self._collector.add_all((result,), stamp)
+        else:
+            elements = result if self._kind == "process" else [result]
+            self._firing.current = window
+            self._collector.add_all(self._process.process(self._backend.key, self._firing, elements), stamp)
+
+    def _forget(self, window: Any) -> None:
+        self._table.delete(self._backend.group, (self._backend.key, window))
+        self._trigger.clear(window, self._calls)
+        if self._process is not None:
+            self._firing.current = window
+            self._process.clear(self._firing)
+
+    def _enter(self, window: Any) -> None:
+        self._backend.namespace = window
+        self._timers.namespace = window
+
+    def _is_over(self, window: Any) -> bool:
+        return self._is_event_time and self._cleanup_time(window) <= self._timers.watermark
+
+    def _cleanup_time(self, window: Any) -> int:
+        end: int = window.max_timestamp()
+        return min(end + self._lateness_ms, MAX_TIMESTAMP) if self._is_event_time else end
+
+    def _register_cleanup(self, window: Any) -> None:
+        at_ms = self._cleanup_time(window)
+        if at_ms == MAX_TIMESTAMP:
+            return
+        if self._is_event_time:
+            self._timers.register_event_time_timer(at_ms)
+        else:
+            self._timers.register_processing_time_timer(at_ms)
+
+    def _functions(self) -> list[Any]:
+        if self._process is None or self._process is self._function:
+            return [self._function]
+        return [self._function, self._process]
+
+
+def _contents(kind: str, function: Any) -> tuple[Add, Callable[[Any], Any]]:
+    """How a record goes into the contents of a window, and what the function sees of them."""
+    match kind:
+        case "reduce":
+            reduce = method_of(function, "reduce")
+            return (
+                lambda contents, value: value if contents is None else reduce(contents, value),
+                lambda contents: contents,
+            )
+        case "aggregate":
+
+            def add(contents: Any, value: Any) -> Any:
+                return function.add(value, function.create_accumulator() if contents is None else contents)
+
+            return add, function.get_result
+        case "process":
+            return _append, lambda contents: contents
+    raise InvalidJob(f"a window knows reduce, aggregate and process, not {kind!r}")
+
+
+def _append(contents: list[Any] | None, value: Any) -> list[Any]:
+    if contents is None:
+        return [value]
+    contents.append(value)
+    return contents
