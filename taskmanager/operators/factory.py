@@ -1,0 +1,144 @@
+"""From the spec of an operator to the operator. The options of each kind:
+
+| kind                   | options                                                                                           |
+|------------------------|---------------------------------------------------------------------------------------------------|
+| source                 | ``source``; ``splits``: all of them, for all subtasks; ``watermark_strategy`` or ``None``         |
+| map, flat_map, filter  | ``func``: a callable, or an object with the method of that name                                   |
+| process, co_process    | ``func``: ProcessFunction, CoProcessFunction                                                      |
+| keyed_process          | ``func``: KeyedProcessFunction; the key is ``spec.key``                                           |
+| keyed_co_process       | ``func``: KeyedCoProcessFunction; keys are ``spec.key`` and ``spec.second_key``                   |
+| keyed_reduce           | ``func``: ReduceFunction or callable                                                              |
+| timestamps_watermarks  | ``strategy``: WatermarkStrategy                                                                   |
+| window                 | ``assigner``; ``trigger`` or ``None``; ``function``: (``reduce`` / ``aggregate`` / ``process``,   |
+|                        | function[, process function]); ``allowed_lateness_ms``; ``late_tag``: id or ``None``;             |
+|                        | ``accumulator_type`` (aggregate)                                                                  |
+| sink                   | ``sink``                                                                                          |
+| select                 | ``columns``: [(name, Expression)]                                                                 |
+| filter_columns         | ``predicate``: Expression                                                                         |
+| map_batches            | ``func``: RecordBatch -> RecordBatch of the output type's columns                                 |
+| columnar_window_local  | ``size_ms``, ``offset_ms``, ``keys``: [column], ``aggregates``: [(name, function, column or None)] |
+| columnar_window        | the same, and ``input``: ``partial`` (behind columnar_window_local) or ``raw``                    |
+
+Keys of operators on single records are taken by ``KeySpec.selector``, or from fields of these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from taskmanager.operators.base import Operator
+from taskmanager.operators.columnar import FilterColumnsOperator, MapBatchesOperator, SelectOperator
+from taskmanager.operators.columnar_windows import ColumnarWindow, ColumnarWindowLocal
+from taskmanager.operators.keyed import KeyedProcessOperator, KeyedReduceOperator
+from taskmanager.operators.sink import SinkOperator
+from taskmanager.operators.source import SourceOperator
+from taskmanager.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator
+from taskmanager.operators.watermarks import TimestampsWatermarksOperator
+from taskmanager.operators.window import WindowOperator
+from tidegate.model.errors import InvalidJob
+from tidegate.model.program import KeySpec, OperatorSpec
+
+_TWO = ("process_element1", "process_element2")
+
+
+def make_operator(spec: OperatorSpec) -> Operator:
+    """A new operator, not yet set up. Raises ``InvalidJob`` for a spec that lacks what its kind needs."""
+    make = _MAKERS.get(spec.kind)
+    if make is None:
+        raise InvalidJob(f"operator '{spec.name}': there is no operator of kind '{spec.kind}'")
+    try:
+        return make(spec)
+    except (KeyError, IndexError) as error:
+        raise InvalidJob(f"operator '{spec.name}' of kind '{spec.kind}': {error} is missing in its options") from error
+
+
+def _source(spec: OperatorSpec) -> Operator:
+    options = spec.options
+    return SourceOperator(
+        spec.name, options["source"], options["splits"], options.get("watermark_strategy"), spec.output_type
+    )
+
+
+def _keyed_process(spec: OperatorSpec) -> Operator:
+    return KeyedProcessOperator(spec.name, [_key(spec, spec.key)], spec.options["func"], ("process_element",))
+
+
+def _keyed_co_process(spec: OperatorSpec) -> Operator:
+    keys = [_key(spec, spec.key), _key(spec, spec.second_key, 1)]
+    return KeyedProcessOperator(spec.name, keys, spec.options["func"], _TWO)
+
+
+def _keyed_reduce(spec: OperatorSpec) -> Operator:
+    return KeyedReduceOperator(spec.name, [_key(spec, spec.key)], spec.options["func"], spec.input_types[0])
+
+
+def _window(spec: OperatorSpec) -> Operator:
+    options = spec.options
+    return WindowOperator(
+        spec.name,
+        _key(spec, spec.key),
+        spec.input_types[0],
+        assigner=options["assigner"],
+        trigger=options.get("trigger"),
+        function=options["function"],
+        allowed_lateness_ms=options.get("allowed_lateness_ms", 0),
+        late_tag=options.get("late_tag"),
+        accumulator_type=options.get("accumulator_type"),
+    )
+
+
+def _select(spec: OperatorSpec) -> Operator:
+    return SelectOperator(spec.name, spec.options["columns"], spec.output_type.arrow_schema())
+
+
+def _map_batches(spec: OperatorSpec) -> Operator:
+    return MapBatchesOperator(spec.name, spec.options["func"], spec.output_type.arrow_schema())
+
+
+def _window_local(spec: OperatorSpec) -> Operator:
+    o = spec.options
+    return ColumnarWindowLocal(spec.name, o["size_ms"], o["offset_ms"], o["keys"], o["aggregates"])
+
+
+def _columnar_window(spec: OperatorSpec) -> Operator:
+    o = spec.options
+    takes_partials = o["input"] == "partial"
+    return ColumnarWindow(spec.name, o["size_ms"], o["offset_ms"], o["keys"], o["aggregates"], takes_partials)
+
+
+def _key(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> KeySpec:
+    """A key with a selector."""
+    if key is None:
+        raise InvalidJob(f"operator '{spec.name}' of kind '{spec.kind}' has no key for input {input_index}")
+    if key.selector is not None:
+        return key
+    names = spec.input_types[input_index].arrow_schema().names
+    positions = [names.index(column) for column in key.columns]
+    if len(positions) == 1:
+        first = positions[0]
+        return KeySpec(selector=lambda record: record[first], key_type=key.key_type)
+    return KeySpec(selector=lambda record: tuple(record[i] for i in positions))
+
+
+_MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
+    "source": _source,
+    "map": lambda spec: MapOperator(spec.name, spec.options["func"], "map"),
+    "flat_map": lambda spec: FlatMapOperator(spec.name, spec.options["func"], "flat_map"),
+    "filter": lambda spec: FilterOperator(spec.name, spec.options["func"], "filter"),
+    "process": lambda spec: ProcessOperator(spec.name, spec.options["func"], ("process_element",)),
+    "keyed_process": _keyed_process,
+    "keyed_reduce": _keyed_reduce,
+    "co_process": lambda spec: ProcessOperator(spec.name, spec.options["func"], _TWO),
+    "keyed_co_process": _keyed_co_process,
+    "window": _window,
+    "timestamps_watermarks": lambda spec: TimestampsWatermarksOperator(spec.options["strategy"], spec.input_types[0]),
+    "sink": lambda spec: SinkOperator(spec.name, spec.options["sink"], spec.input_types[0]),
+    "select": _select,
+    "filter_columns": lambda spec: FilterColumnsOperator(spec.name, spec.options["predicate"]),
+    "map_batches": _map_batches,
+    "columnar_window": _columnar_window,
+    "columnar_window_local": _window_local,
+}
+
+
+__all__ = ["make_operator"]
