@@ -1,0 +1,42 @@
+"""Removal of checkpoints: what is being removed now, and where the last aborted ones were, since a subtask that was late may
+write into their directory after it was removed. Follows Flink's ``CheckpointsCleaner.java``."""
+
+from __future__ import annotations
+
+from jobmanager.machines.commands import DiscardCheckpoint
+from jobmanager.machines.effects import Effects
+from tidegate.model.ids import CheckpointId, JobId
+
+ABORTED_REMEMBERED = 16
+
+
+class CheckpointCleaner:
+    def __init__(self, job_id: JobId, effects: Effects) -> None:
+        self._job_id = job_id
+        self._fx = effects
+        self._cleaning: set[CheckpointId] = set()
+        self._aborted: dict[CheckpointId, str] = {}
+
+    @property
+    def cleaning(self) -> int:
+        """Checkpoints whose files are being removed."""
+        return len(self._cleaning)
+
+    def discard(self, checkpoint_id: CheckpointId, location: str) -> None:
+        self._cleaning.add(checkpoint_id)
+        self._fx.emit(DiscardCheckpoint(self._job_id, checkpoint_id, location))
+
+    def discard_aborted(self, checkpoint_id: CheckpointId, location: str) -> None:
+        self._aborted[checkpoint_id] = location
+        if len(self._aborted) > ABORTED_REMEMBERED:
+            del self._aborted[next(iter(self._aborted))]
+        self.discard(checkpoint_id, location)
+
+    def on_late_files(self, checkpoint_id: CheckpointId) -> None:
+        """A subtask has acknowledged a checkpoint that is decided: what it wrote goes too, if that was an aborted one."""
+        location = self._aborted.get(checkpoint_id)
+        if location is not None and checkpoint_id not in self._cleaning:
+            self.discard(checkpoint_id, location)
+
+    def on_discarded(self, checkpoint_id: CheckpointId) -> None:
+        self._cleaning.discard(checkpoint_id)

@@ -1,0 +1,112 @@
+"""The commands of a checkpoint: one message per TaskManager and phase, whatever the number of its subtasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
+from jobmanager.machines.checkpoint_pending import CommitPermit, PendingCheckpoint
+from jobmanager.machines.commands import (
+    AbortCheckpoint,
+    ConfirmCheckpoint,
+    CreateLocation,
+    ReadBackManifest,
+    ReportSnapshot,
+    TriggerCheckpoint,
+    WriteManifest,
+)
+from jobmanager.machines.effects import Call, CallKind, Effects
+from jobmanager.machines.execution_graph import ExecutionGraph
+from jobmanager.machines.settings import CheckpointSettings
+from tidegate.model.checkpoint import Alignment, CheckpointManifest, CheckpointOptions
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.graph import CheckpointingMode
+from tidegate.model.ids import AttemptId, CheckpointId, TaskManagerId
+
+
+class CheckpointCommands:
+    def __init__(self, graph: ExecutionGraph, settings: CheckpointSettings, effects: Effects) -> None:
+        self._graph = graph
+        self._job_id = graph.graph.job_id
+        self._settings = settings
+        self._fx = effects
+
+    def create_location(self, pending: PendingCheckpoint) -> None:
+        request = pending.request
+        self._fx.emit(
+            CreateLocation(self._job_id, pending.checkpoint_id, request.snapshot_type, request.target_directory)
+        )
+
+    def trigger(self, pending: PendingCheckpoint) -> None:
+        pending.is_triggered = True
+        exactly_once = self._settings.mode is CheckpointingMode.EXACTLY_ONCE
+        options = CheckpointOptions(
+            location=pending.location,
+            snapshot_type=pending.request.snapshot_type,
+            alignment=Alignment.ALIGNED if exactly_once else Alignment.AT_LEAST_ONCE,
+            is_full=pending.request.is_full,
+        )
+        for task_manager_id, attempts in self._placed(pending.plan.trigger):
+            call_id = self._call(CallKind.TRIGGER, task_manager_id, pending.checkpoint_id)
+            self._fx.emit(
+                TriggerCheckpoint(
+                    call_id,
+                    task_manager_id,
+                    self._job_id,
+                    attempts,
+                    pending.checkpoint_id,
+                    pending.timestamp_ms,
+                    options,
+                )
+            )
+
+    def write_manifest(self, pending: PendingCheckpoint, manifest: CheckpointManifest) -> None:
+        self._fx.emit(WriteManifest(self._job_id, pending.checkpoint_id, pending.location, manifest))
+
+    def read_back(self, pending: PendingCheckpoint) -> None:
+        self._fx.emit(ReadBackManifest(self._job_id, pending.checkpoint_id, pending.location))
+
+    def confirm(self, permit: CommitPermit) -> None:
+        checkpoint_id = permit.manifest.checkpoint_id
+        for task_manager_id, attempts in self._placed(permit.confirm):
+            self._fx.emit(
+                ConfirmCheckpoint(
+                    self._call(CallKind.CONFIRM, task_manager_id, checkpoint_id),
+                    task_manager_id,
+                    self._job_id,
+                    attempts,
+                    checkpoint_id,
+                    permit.manifest.timestamp_ms,
+                    tuple(a for a in attempts if a in permit.may_finish),
+                )
+            )
+
+    def abort(self, pending: PendingCheckpoint, latest: CompletedCheckpoint | None) -> None:
+        for task_manager_id, attempts in self._placed(pending.plan.wait_for):
+            self._fx.emit(
+                AbortCheckpoint(
+                    self._call(CallKind.ABORT, task_manager_id, pending.checkpoint_id),
+                    task_manager_id,
+                    self._job_id,
+                    attempts,
+                    pending.checkpoint_id,
+                    latest.checkpoint_id if latest else None,
+                )
+            )
+
+    def report(self, request_id: str, checkpoint_id: CheckpointId | None, failure: str, path: str) -> None:
+        error = ErrorInfo("checkpoint-failed", "external", failure) if failure else None
+        self._fx.emit(ReportSnapshot(request_id, checkpoint_id, path, error))
+
+    def _placed(self, attempts: Iterable[AttemptId]) -> Iterator[tuple[TaskManagerId, tuple[AttemptId, ...]]]:
+        """By TaskManager; attempts that are over are left out, nothing of them counts any more."""
+        placed: dict[TaskManagerId, list[AttemptId]] = {}
+        for attempt in attempts:
+            execution = self._graph.current(attempt)
+            if execution is not None and execution.is_deployed and execution.task_manager_id is not None:
+                placed.setdefault(execution.task_manager_id, []).append(attempt)
+        for task_manager_id, on_it in placed.items():
+            yield task_manager_id, tuple(on_it)
+
+    def _call(self, kind: CallKind, task_manager_id: TaskManagerId, checkpoint_id: CheckpointId) -> int:
+        return self._fx.open_call(Call(kind, task_manager_id, job_id=self._job_id, checkpoint_id=checkpoint_id))

@@ -1,0 +1,75 @@
+"""The completed checkpoints of a job: what is kept, what is subsumed, what remains when the job ends.
+
+Follows Flink's ``DefaultCompletedCheckpointStore.java``, ``CheckpointSubsumeHelper.java`` and the table of
+``CheckpointProperties.java``:
+
+    policy                    FINISHED   CANCELED   FAILED    SUSPENDED
+    NO_EXTERNALIZED           delete     delete     delete    delete
+    DELETE_ON_CANCELLATION    delete     delete     keep      delete
+    RETAIN_ON_CANCELLATION    delete     keep       keep      keep
+    not ours (started from)   keep       keep       keep      keep
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobmanager.machines.checkpoint_pending import CommitPermit
+from tidegate.model.checkpoint import CheckpointManifest
+from tidegate.model.ids import CheckpointId
+from tidegate.model.options import CheckpointRetention
+from tidegate.model.states import JobState
+
+_KEPT_AT_END: dict[CheckpointRetention, frozenset[JobState]] = {
+    CheckpointRetention.NONE: frozenset(),
+    CheckpointRetention.DELETE_ON_CANCELLATION: frozenset({JobState.FAILED}),
+    CheckpointRetention.RETAIN_ON_CANCELLATION: frozenset({JobState.CANCELED, JobState.FAILED, JobState.SUSPENDED}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedCheckpoint:
+    """``is_ours``: made by this job and so deleted by it; not the one that it was started from."""
+
+    checkpoint_id: CheckpointId
+    location: str
+    manifest: CheckpointManifest
+    size_bytes: int
+    is_ours: bool = True
+
+
+def complete(permit: CommitPermit) -> CompletedCheckpoint:
+    return CompletedCheckpoint(
+        permit.manifest.checkpoint_id, permit.location, permit.manifest, permit.written.size_bytes
+    )
+
+
+class CompletedCheckpointStore:
+    def __init__(self, num_retained: int, retention: CheckpointRetention) -> None:
+        self._num_retained = num_retained
+        self._retention = retention
+        self._checkpoints: list[CompletedCheckpoint] = []
+
+    @property
+    def latest(self) -> CompletedCheckpoint | None:
+        return self._checkpoints[-1] if self._checkpoints else None
+
+    @property
+    def all(self) -> tuple[CompletedCheckpoint, ...]:
+        """Oldest first."""
+        return tuple(self._checkpoints)
+
+    def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
+        """Add first, then subsume. Returns those of ours whose files can go."""
+        self._checkpoints.append(checkpoint)
+        self._checkpoints.sort(key=lambda c: c.checkpoint_id)
+        subsumed = self._checkpoints[: -self._num_retained]
+        self._checkpoints = self._checkpoints[-self._num_retained :]
+        return [c for c in subsumed if c.is_ours]
+
+    def close(self, state: JobState) -> list[CompletedCheckpoint]:
+        """The job has ended in ``state``. Returns those whose files go."""
+        checkpoints, self._checkpoints = self._checkpoints, []
+        if state in _KEPT_AT_END[self._retention]:
+            return []
+        return [c for c in checkpoints if c.is_ours]

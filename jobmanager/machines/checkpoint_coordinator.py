@@ -1,0 +1,385 @@
+"""The CheckpointCoordinator of one job: from a request to the confirmation, or to the abort.
+
+Laws (docs/architecture, "The laws of a checkpoint"): only ``_start`` triggers, and only the tasks of the plan without a
+running predecessor; ``_confirm`` needs a ``CommitPermit``; an abort is possible until the last acknowledgement, later only
+the storage decides; acknowledgements of attempts outside the plan change nothing.
+
+Methods that can make the job fail return the failure, otherwise ``None``. Follows Flink's ``CheckpointCoordinator.java``.
+"""
+
+from __future__ import annotations
+
+from jobmanager.machines.checkpoint_cleaner import CheckpointCleaner
+from jobmanager.machines.checkpoint_commands import CheckpointCommands
+from jobmanager.machines.checkpoint_completed import CompletedCheckpoint, CompletedCheckpointStore, complete
+from jobmanager.machines.checkpoint_failure import FailureCounter, FailureReason, failure_text, reason_of_decline
+from jobmanager.machines.checkpoint_pending import AckResult, CommitPermit, PendingCheckpoint
+from jobmanager.machines.checkpoint_plan import PlanRefused, decide_plan
+from jobmanager.machines.checkpoint_stats import CheckpointStats
+from jobmanager.machines.checkpoint_trigger import (
+    CheckpointRequest,
+    CoordinatorLoad,
+    DropWithinPause,
+    PeriodicSchedule,
+    RequestQueue,
+)
+from jobmanager.machines.effects import Effects
+from jobmanager.machines.events import (
+    CheckpointDiscarded,
+    LocationCreated,
+    ManifestWriteFailed,
+    ManifestWritten,
+    RestoreFrom,
+    SnapshotRequested,
+    SubtaskAcknowledged,
+    SubtaskDeclined,
+)
+from jobmanager.machines.execution_graph import ExecutionGraph
+from jobmanager.machines.settings import CheckpointSettings
+from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.errors import ErrorInfo, InternalError
+from tidegate.model.ids import CheckpointId
+from tidegate.model.states import JobState
+
+TRIGGER_TIMER, TIMEOUT_TIMER = "checkpoint-trigger", "checkpoint-timeout"
+
+
+class CheckpointCoordinator:
+    def __init__(self, graph: ExecutionGraph, settings: CheckpointSettings, effects: Effects) -> None:
+        self._graph = graph
+        self._settings = settings
+        self._fx = effects
+        self._commands = CheckpointCommands(graph, settings, effects)
+        self._queue = RequestQueue(settings)
+        interval_ms = settings.interval_ms
+        self._schedule = PeriodicSchedule(interval_ms, settings.min_pause_ms) if interval_ms else None
+        self._pending: dict[CheckpointId, PendingCheckpoint] = {}
+        self._cleaner = CheckpointCleaner(graph.graph.job_id, effects)
+        self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)
+        self._failures = FailureCounter(settings.tolerable_failures)
+        self._stats = CheckpointStats(settings.history)
+        self._next_id = CheckpointId(1)
+        self._requests = 0
+        self._locating = 0
+        self._last_end_ms: int | None = None
+        self._is_active = False
+        self._ended: JobState | None = None
+
+    # ---- what others ask ---------------------------------------------------------------------------------------------
+
+    @property
+    def latest(self) -> CompletedCheckpoint | None:
+        return self._store.latest
+
+    @property
+    def stats(self) -> CheckpointStats:
+        return self._stats
+
+    @property
+    def is_settling(self) -> bool:
+        """A write of ``_metadata`` is on its way: which checkpoint is the latest is not known yet."""
+        return any(p.state.is_settling for p in self._pending.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is asked of the storage any more."""
+        return not (self._locating or self._cleaner.cleaning or self._pending)
+
+    # ---- life of the job ---------------------------------------------------------------------------------------------
+
+    def start_from(self, restore: RestoreFrom) -> None:
+        """``run -s``: the first entry of the store, and never deleted by this job."""
+        manifest = restore.manifest
+        self._store.add(CompletedCheckpoint(manifest.checkpoint_id, restore.location, manifest, 0, is_ours=False))
+        self._next_id = CheckpointId(manifest.checkpoint_id + 1)
+
+    def on_restored(self, checkpoint: CompletedCheckpoint) -> None:
+        manifest = checkpoint.manifest
+        self._stats.on_restored(
+            checkpoint.checkpoint_id,
+            manifest.snapshot_type,
+            checkpoint.location,
+            manifest.timestamp_ms,
+            self._fx.now_ms,
+        )
+
+    def activate(self) -> None:
+        """Every task is RUNNING or FINISHED, and so is the job."""
+        if self._is_active or self._ended is not None:
+            return
+        self._is_active = True
+        if self._schedule is not None:
+            self._arm(self._schedule.start(self._fx.now_ms, self._fx.draws))
+
+    def deactivate(self, reason: FailureReason, cause: ErrorInfo | None = None) -> None:
+        """Some task or the job left that state: queued requests and pending checkpoints are over."""
+        self._is_active = False
+        self._fx.cancel_timer(self._timer(TRIGGER_TIMER))
+        for request in self._queue.clear():
+            self._report(request, None, failure_text(reason, cause))
+        for pending in list(self._pending.values()):
+            self._abort(pending, reason, cause)
+
+    def on_restart(self) -> None:
+        self._failures.reset()
+
+    def close(self, state: JobState) -> None:
+        """The job has ended. What it leaves behind is decided when the storage has answered everything."""
+        self.deactivate(FailureReason.COORDINATOR_SHUTDOWN)
+        self._ended = state
+        self._sweep()
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    def on_trigger_timer(self) -> ErrorInfo | None:
+        if not self._is_active or self._schedule is None:
+            return None
+        self._arm(self._schedule.next(self._fx.now_ms))
+        return self._request(self._new_request(is_periodic=True))
+
+    def on_end_of_data(self) -> ErrorInfo | None:
+        """Everybody is at the end: the final checkpoint, now or after the one that is running."""
+        if self._schedule is None:
+            return None
+        return self._request(self._new_request(is_periodic=False))
+
+    def on_snapshot_requested(self, event: SnapshotRequested) -> ErrorInfo | None:
+        request = self._new_request(is_periodic=False, event=event)
+        if self._ended is not None or event.snapshot_type.is_synchronous:
+            why = f"the job is {self._ended.value}" if self._ended else f"{event.snapshot_type.value} is not available"
+            self._report(request, None, f"{FailureReason.COORDINATOR_SHUTDOWN.text} Cause: {why}")
+            return None
+        return self._request(request)
+
+    def on_timeout(self, checkpoint_id: CheckpointId) -> ErrorInfo | None:
+        pending = self._pending.get(checkpoint_id)
+        return self._abort(pending, FailureReason.EXPIRED) if pending else None
+
+    def on_trigger_failed(self, checkpoint_id: CheckpointId, error: ErrorInfo) -> ErrorInfo | None:
+        pending = self._pending.get(checkpoint_id)
+        return self._abort(pending, FailureReason.TRIGGER_CHECKPOINT_FAILURE, error) if pending else None
+
+    # ---- tasks -------------------------------------------------------------------------------------------------------
+
+    def on_acknowledged(self, event: SubtaskAcknowledged) -> ErrorInfo | None:
+        size = event.snapshot.size_bytes
+        pending = self._pending.get(event.checkpoint_id)
+        result = pending.acknowledge(event.attempt, event.snapshot) if pending else AckResult.DISCARDED
+        if result in (AckResult.SUCCESS, AckResult.DISCARDED):
+            self._stats.on_acknowledged(event.attempt, event.checkpoint_id, self._fx.now_ms, event.metrics, size)
+        if pending is not None and result is AckResult.SUCCESS:
+            return self._seal(pending) if pending.is_fully_acknowledged else None
+        self._cleaner.on_late_files(event.checkpoint_id)
+        return None
+
+    def on_declined(self, event: SubtaskDeclined) -> ErrorInfo | None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None or event.attempt not in pending.plan.wait_for:
+            return None
+        return self._abort(pending, reason_of_decline(event.reason), event.error, on_task_side=True)
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def on_located(self, event: LocationCreated) -> ErrorInfo | None:
+        self._locating -= 1
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None:
+            if event.error is None:
+                self._cleaner.discard_aborted(event.checkpoint_id, event.location)
+            self._sweep()
+            return self._try_next()
+        if event.error is not None:
+            return self._abort(pending, FailureReason.IO_EXCEPTION, event.error)
+        pending.on_located(event.location)
+        self._stats.on_located(event.checkpoint_id, event.location)
+        self._commands.trigger(pending)
+        return self._try_next()
+
+    def on_manifest_written(self, event: ManifestWritten) -> ErrorInfo | None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None or not pending.state.is_settling:
+            return None
+        return self._complete(pending, pending.on_manifest_written(event))
+
+    def on_manifest_failed(self, event: ManifestWriteFailed) -> ErrorInfo | None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None or not pending.state.is_settling:
+            return None
+        if event.outcome_unknown:
+            pending.on_manifest_unknown()
+            self._commands.read_back(pending)
+            return None
+        pending.on_manifest_missing()
+        return self._failed(pending, FailureReason.FINALIZE_CHECKPOINT_FAILURE, event.error)
+
+    def on_discarded(self, event: CheckpointDiscarded) -> ErrorInfo | None:
+        self._cleaner.on_discarded(event.checkpoint_id)
+        self._stats.on_discarded(event.checkpoint_id)
+        return self._try_next()
+
+    # ---- steps -------------------------------------------------------------------------------------------------------
+
+    def _new_request(self, *, is_periodic: bool, event: SnapshotRequested | None = None) -> CheckpointRequest:
+        self._requests += 1
+        if event is None:
+            return CheckpointRequest(SnapshotType.CHECKPOINT, self._fx.now_ms, self._requests, is_periodic)
+        return CheckpointRequest(
+            event.snapshot_type,
+            self._fx.now_ms,
+            self._requests,
+            request_id=event.request_id,
+            target_directory=event.target_directory,
+            is_full=event.is_full,
+        )
+
+    def _request(self, request: CheckpointRequest) -> ErrorInfo | None:
+        evicted = self._queue.add(request)
+        if evicted is not None:
+            self._report(evicted, None, FailureReason.TOO_MANY_CHECKPOINT_REQUESTS.text)
+        return self._try_next()
+
+    def _try_next(self) -> ErrorInfo | None:
+        """Start what may start now. A request that is refused makes room for the next at once."""
+        while self._ended is None:
+            load = CoordinatorLoad(self._locating > 0, len(self._pending), self._cleaner.cleaning, self._last_end_ms)
+            match self._queue.decide_next(load, self._fx.now_ms):
+                case None:
+                    return None
+                case DropWithinPause(_, resume_at_ms):
+                    assert self._schedule is not None
+                    self._arm(self._schedule.move_to(resume_at_ms))
+                case start:
+                    failure = self._start(start.request)
+                    if failure is not None:
+                        return failure
+        return None
+
+    def _start(self, request: CheckpointRequest) -> ErrorInfo | None:
+        if request.is_periodic and not self._is_active:
+            return self._refused(request, FailureReason.PERIODIC_SCHEDULER_SHUTDOWN, None)
+        plan = decide_plan(self._graph, after_tasks_finish=self._settings.after_tasks_finish)
+        if isinstance(plan, PlanRefused):
+            cause = ErrorInfo.of(InternalError(plan.message))
+            return self._refused(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, cause)
+        checkpoint_id, self._next_id = self._next_id, CheckpointId(self._next_id + 1)
+        pending = PendingCheckpoint(checkpoint_id, self._fx.now_ms, request, plan)
+        self._pending[checkpoint_id] = pending
+        self._locating += 1
+        self._stats.on_started(
+            checkpoint_id,
+            request.snapshot_type,
+            self._fx.now_ms,
+            len(plan.wait_for),
+            is_periodic=request.is_periodic,
+        )
+        self._fx.changed(self._graph.graph.job_id)
+        self._fx.start_timer(self._timer(TIMEOUT_TIMER, checkpoint_id), self._settings.timeout_ms)
+        self._commands.create_location(pending)
+        return None
+
+    def _refused(self, request: CheckpointRequest, reason: FailureReason, cause: ErrorInfo | None) -> ErrorInfo | None:
+        text = failure_text(reason, cause)
+        self._stats.on_failed(None, self._fx.now_ms, text)
+        self._report(request, None, text)
+        return self._count_failure(reason, None, request.snapshot_type, text, on_task_side=False)
+
+    def _seal(self, pending: PendingCheckpoint) -> ErrorInfo | None:
+        closing = pending.union_state_closing(self._graph.graph)
+        if closing is not None:
+            cause = ErrorInfo.of(InternalError(f"only some subtasks of {closing.name} have finished"))
+            return self._abort(pending, FailureReason.DECLINED_TASK_CLOSING, cause)
+        self._commands.write_manifest(pending, pending.seal(self._graph.graph, self._fx.generation))
+        return None
+
+    def _complete(self, pending: PendingCheckpoint, permit: CommitPermit) -> ErrorInfo | None:
+        checkpoint_id, now_ms = pending.checkpoint_id, self._fx.now_ms
+        newest = self._store.latest
+        is_newest = newest is None or newest.checkpoint_id < checkpoint_id
+        self._forget(pending)
+        self._last_end_ms = now_ms
+        self._failures.on_success(checkpoint_id)
+        self._stats.on_completed(checkpoint_id, now_ms, permit.written.size_bytes)
+        self._report(pending.request, checkpoint_id, "", pending.location)
+        if not pending.request.snapshot_type.is_savepoint:
+            for subsumed in self._store.add(complete(permit)):
+                self._cleaner.discard(subsumed.checkpoint_id, subsumed.location)
+            if is_newest and self._ended is None:
+                self._commands.confirm(permit)
+            for older in [p for p in self._pending.values() if p.checkpoint_id < checkpoint_id]:
+                if not older.request.snapshot_type.is_savepoint:
+                    self._abort(older, FailureReason.SUBSUMED)
+        self._sweep()
+        return self._try_next()
+
+    def _abort(
+        self,
+        pending: PendingCheckpoint,
+        reason: FailureReason,
+        cause: ErrorInfo | None = None,
+        *,
+        on_task_side: bool = False,
+    ) -> ErrorInfo | None:
+        if not pending.abort():
+            return None
+        return self._failed(pending, reason, cause, on_task_side=on_task_side)
+
+    def _failed(
+        self,
+        pending: PendingCheckpoint,
+        reason: FailureReason,
+        cause: ErrorInfo | None,
+        *,
+        on_task_side: bool = False,
+    ) -> ErrorInfo | None:
+        text = failure_text(reason, cause)
+        checkpoint_id = pending.checkpoint_id
+        self._forget(pending)
+        self._stats.on_failed(checkpoint_id, self._fx.now_ms, text)
+        self._fx.log("INFO", f"checkpoint {checkpoint_id} failed: {text}", job=self._graph.graph.job_id)
+        self._report(pending.request, checkpoint_id, text)
+        if pending.is_triggered:
+            self._commands.abort(pending, self._store.latest)
+        if pending.location:
+            self._cleaner.discard_aborted(checkpoint_id, pending.location)
+        self._sweep()
+        kind = pending.request.snapshot_type
+        failure = self._count_failure(reason, checkpoint_id, kind, text, on_task_side=on_task_side)
+        return failure or self._try_next()
+
+    def _count_failure(
+        self,
+        reason: FailureReason,
+        checkpoint_id: CheckpointId | None,
+        snapshot_type: SnapshotType,
+        text: str,
+        *,
+        on_task_side: bool,
+    ) -> ErrorInfo | None:
+        if not self._failures.on_failure(reason, checkpoint_id, snapshot_type, on_task_side=on_task_side):
+            return None
+        message = "Exceeded checkpoint tolerable failure threshold. The latest checkpoint failed due to " + text
+        return ErrorInfo("checkpoint-failures", "external", message)
+
+    def _forget(self, pending: PendingCheckpoint) -> None:
+        self._fx.changed(self._graph.graph.job_id)
+        del self._pending[pending.checkpoint_id]
+        self._fx.cancel_timer(self._timer(TIMEOUT_TIMER, pending.checkpoint_id))
+
+    def _sweep(self) -> None:
+        """After the end, and once the storage has answered every write: what goes by the retention rule."""
+        if self._ended is not None and not self._pending:
+            for checkpoint in self._store.close(self._ended):
+                self._cleaner.discard(checkpoint.checkpoint_id, checkpoint.location)
+
+    def _report(
+        self, request: CheckpointRequest, checkpoint_id: CheckpointId | None, failure: str, path: str = ""
+    ) -> None:
+        if request.request_id is not None:
+            self._commands.report(request.request_id, checkpoint_id, failure, path)
+
+    def _arm(self, at_ms: int) -> None:
+        self._fx.start_timer(self._timer(TRIGGER_TIMER), at_ms - self._fx.now_ms)
+
+    def _timer(self, kind: str, checkpoint_id: CheckpointId | None = None) -> str:
+        suffix = "" if checkpoint_id is None else f"/{checkpoint_id}"
+        return f"job/{self._graph.graph.job_id}/{kind}{suffix}"

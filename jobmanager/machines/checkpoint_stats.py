@@ -1,0 +1,140 @@
+"""What is told about checkpoints: counts since the job was submitted, and the last ones in detail.
+
+Follows Flink's ``DefaultCheckpointStatsTracker.java``: acknowledgements that come late still add their figures.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from jobmanager.machines.views import CheckpointsView, CheckpointView, SubtaskCheckpointView
+from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
+from tidegate.model.ids import AttemptId, CheckpointId, SubtaskId
+
+IN_PROGRESS, COMPLETED, FAILED = "IN_PROGRESS", "COMPLETED", "FAILED"
+
+
+@dataclass(slots=True)
+class _Record:
+    checkpoint_id: CheckpointId
+    snapshot_type: SnapshotType
+    trigger_ms: int
+    expected: int
+    is_periodic: bool
+    status: str = IN_PROGRESS
+    end_ms: int | None = None
+    size_bytes: int = 0
+    location: str = ""
+    failure: str = ""
+    restored: bool = False
+    discarded: bool = False
+    subtasks: dict[SubtaskId, SubtaskCheckpointView] = field(default_factory=dict)
+
+    def view(self) -> CheckpointView:
+        return CheckpointView(
+            checkpoint_id=self.checkpoint_id,
+            status=self.status,
+            snapshot_type=self.snapshot_type,
+            is_periodic=self.is_periodic,
+            trigger_ms=self.trigger_ms,
+            end_ms=self.end_ms,
+            size_bytes=self.size_bytes,
+            location=self.location,
+            failure=self.failure,
+            acknowledged=len(self.subtasks),
+            expected=self.expected,
+            subtasks=tuple(self.subtasks.values()),
+            discarded=self.discarded,
+            restored=self.restored,
+        )
+
+
+class CheckpointStats:
+    def __init__(self, history: int) -> None:
+        self._history: deque[_Record] = deque(maxlen=max(1, history))
+        self._by_id: dict[CheckpointId, _Record] = {}
+        self._completed = self._failed = self._in_progress = self._restored = 0
+        self._last_completed: _Record | None = None
+        self._last_failed: _Record | None = None
+        self._last_savepoint: _Record | None = None
+        self._last_restored: _Record | None = None
+
+    def on_started(
+        self, checkpoint_id: CheckpointId, snapshot_type: SnapshotType, now_ms: int, expected: int, *, is_periodic: bool
+    ) -> None:
+        if len(self._history) == self._history.maxlen:
+            self._by_id.pop(self._history[0].checkpoint_id, None)
+        record = _Record(checkpoint_id, snapshot_type, now_ms, expected, is_periodic)
+        self._history.append(record)
+        self._by_id[checkpoint_id] = record
+        self._in_progress += 1
+
+    def on_located(self, checkpoint_id: CheckpointId, location: str) -> None:
+        if record := self._by_id.get(checkpoint_id):
+            record.location = location
+
+    def on_acknowledged(
+        self,
+        attempt: AttemptId,
+        checkpoint_id: CheckpointId,
+        now_ms: int,
+        metrics: CheckpointMetrics,
+        size_bytes: int,
+    ) -> None:
+        record = self._by_id.get(checkpoint_id)
+        if record is not None and attempt.subtask_id not in record.subtasks:
+            record.subtasks[attempt.subtask_id] = SubtaskCheckpointView(attempt, now_ms, metrics, size_bytes)
+            record.size_bytes += size_bytes
+
+    def on_completed(self, checkpoint_id: CheckpointId, now_ms: int, manifest_bytes: int) -> None:
+        self._completed += 1
+        self._in_progress -= 1
+        if record := self._by_id.get(checkpoint_id):
+            record.status, record.end_ms = COMPLETED, now_ms
+            record.size_bytes = max(record.size_bytes, manifest_bytes)
+            if record.snapshot_type.is_savepoint:
+                self._last_savepoint = record
+            else:
+                self._last_completed = record
+
+    def on_failed(self, checkpoint_id: CheckpointId | None, now_ms: int, failure: str) -> None:
+        """``None``: it failed before it had an id, which only the count shows."""
+        self._failed += 1
+        if checkpoint_id is None:
+            return
+        self._in_progress -= 1
+        if record := self._by_id.get(checkpoint_id):
+            record.status, record.end_ms, record.failure = FAILED, now_ms, failure
+            self._last_failed = record
+
+    def on_discarded(self, checkpoint_id: CheckpointId) -> None:
+        if record := self._by_id.get(checkpoint_id):
+            record.discarded = True
+
+    def on_restored(
+        self, checkpoint_id: CheckpointId, snapshot_type: SnapshotType, location: str, trigger_ms: int, now_ms: int
+    ) -> None:
+        self._restored += 1
+        record = self._by_id.get(checkpoint_id)
+        if record is None:
+            record = _Record(checkpoint_id, snapshot_type, trigger_ms, 0, False, COMPLETED, now_ms, location=location)
+        record.restored = True
+        self._last_restored = record
+
+    def view(self, latest_completed_id: CheckpointId | None) -> CheckpointsView:
+        def shown(record: _Record | None) -> CheckpointView | None:
+            return record.view() if record else None
+
+        return CheckpointsView(
+            history=tuple(record.view() for record in reversed(self._history)),
+            completed=self._completed,
+            failed=self._failed,
+            in_progress=self._in_progress,
+            restored=self._restored,
+            latest_completed_id=latest_completed_id,
+            last_completed=shown(self._last_completed),
+            last_failed=shown(self._last_failed),
+            last_savepoint=shown(self._last_savepoint),
+            last_restored=shown(self._last_restored),
+        )

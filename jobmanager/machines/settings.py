@@ -1,0 +1,130 @@
+"""The options that the machines obey, read once: those of the cluster when the process starts, those of a job when it is
+submitted. The only file of this room that knows option keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.model.configuration import Configuration
+from tidegate.model.graph import CheckpointingMode
+from tidegate.model.options import (
+    CheckpointingOptions,
+    CheckpointRetention,
+    FailoverStrategy,
+    HeartbeatOptions,
+    JobManagerOptions,
+    RestartStrategyOptions,
+    RestartStrategyType,
+    SlotOptions,
+)
+
+_LOAD_BALANCE_KEY = "taskmanager.load-balance.mode"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    heartbeat_timeout_ms: int = 50_000
+    spread_out: bool = False
+    """``taskmanager.load-balance.mode: SLOTS``: the least used TaskManager first."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """``interval_ms`` is ``None`` when there are no periodic checkpoints."""
+
+    interval_ms: int | None = None
+    timeout_ms: int = 600_000
+    min_pause_ms: int = 0
+    max_concurrent: int = 1
+    tolerable_failures: int = 0
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    after_tasks_finish: bool = True
+    num_retained: int = 1
+    retention: CheckpointRetention = CheckpointRetention.NONE
+    history: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RestartSettings:
+    strategy: RestartStrategyType
+    fixed_attempts: int = 1
+    fixed_delay_ms: int = 1_000
+    rate_max_failures: int = 1
+    rate_interval_ms: int = 60_000
+    rate_delay_ms: int = 1_000
+    initial_backoff_ms: int = 1_000
+    max_backoff_ms: int = 60_000
+    backoff_multiplier: float = 1.5
+    reset_threshold_ms: int = 3_600_000
+    jitter_factor: float = 0.1
+    attempts_before_reset: int = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    checkpoints: CheckpointSettings
+    restart: RestartSettings
+    slot_request_timeout_ms: int = 300_000
+    slot_idle_timeout_ms: int = 50_000
+    regional_failover: bool = True
+    attempts_history: int = 16
+
+
+def cluster_settings(texts: Mapping[str, str]) -> ClusterSettings:
+    """Raises ``ConfigurationError`` that lists every problem."""
+    configuration = Configuration.from_strings(texts)
+    return ClusterSettings(
+        heartbeat_timeout_ms=configuration.get(HeartbeatOptions.TIMEOUT),
+        spread_out=configuration.to_strings().get(_LOAD_BALANCE_KEY, "NONE").upper() == "SLOTS",
+    )
+
+
+def job_settings(texts: Mapping[str, str]) -> JobSettings:
+    """Raises ``ConfigurationError`` that lists every problem."""
+    configuration = Configuration.from_strings(texts)
+    checkpoints = _checkpoint_settings(configuration)
+    return JobSettings(
+        checkpoints=checkpoints,
+        restart=_restart_settings(configuration, checkpoints.interval_ms is not None),
+        slot_request_timeout_ms=configuration.get(SlotOptions.REQUEST_TIMEOUT),
+        slot_idle_timeout_ms=configuration.get(SlotOptions.IDLE_TIMEOUT),
+        regional_failover=configuration.get(JobManagerOptions.FAILOVER_STRATEGY) is FailoverStrategy.REGION,
+        attempts_history=configuration.get(JobManagerOptions.ATTEMPTS_HISTORY),
+    )
+
+
+def _checkpoint_settings(configuration: Configuration) -> CheckpointSettings:
+    interval_ms = configuration.get(CheckpointingOptions.INTERVAL)
+    min_pause_ms = configuration.get(CheckpointingOptions.MIN_PAUSE)
+    return CheckpointSettings(
+        interval_ms=None if interval_ms is None else max(interval_ms, min_pause_ms),
+        timeout_ms=configuration.get(CheckpointingOptions.TIMEOUT),
+        min_pause_ms=min_pause_ms,
+        max_concurrent=configuration.get(CheckpointingOptions.MAX_CONCURRENT),
+        tolerable_failures=configuration.get(CheckpointingOptions.TOLERABLE_FAILED),
+        mode=configuration.get(CheckpointingOptions.MODE),
+        after_tasks_finish=configuration.get(CheckpointingOptions.AFTER_TASKS_FINISH),
+        num_retained=configuration.get(CheckpointingOptions.NUM_RETAINED),
+        retention=configuration.get(CheckpointingOptions.RETENTION),
+        history=configuration.get(CheckpointingOptions.HISTORY),
+    )
+
+
+def _restart_settings(configuration: Configuration, checkpointing: bool) -> RestartSettings:
+    options = RestartStrategyOptions
+    default = RestartStrategyType.EXPONENTIAL_DELAY if checkpointing else RestartStrategyType.NONE
+    return RestartSettings(
+        strategy=configuration.get(options.TYPE) or default,
+        fixed_attempts=configuration.get(options.FIXED_ATTEMPTS),
+        fixed_delay_ms=configuration.get(options.FIXED_DELAY),
+        rate_max_failures=configuration.get(options.RATE_MAX_FAILURES),
+        rate_interval_ms=configuration.get(options.RATE_INTERVAL),
+        rate_delay_ms=configuration.get(options.RATE_DELAY),
+        initial_backoff_ms=configuration.get(options.EXPONENTIAL_INITIAL),
+        max_backoff_ms=configuration.get(options.EXPONENTIAL_MAX),
+        backoff_multiplier=configuration.get(options.EXPONENTIAL_MULTIPLIER),
+        reset_threshold_ms=configuration.get(options.EXPONENTIAL_RESET),
+        jitter_factor=configuration.get(options.EXPONENTIAL_JITTER),
+        attempts_before_reset=configuration.get(options.EXPONENTIAL_ATTEMPTS),
+    )

@@ -1,0 +1,63 @@
+"""The slots that one job holds, by the place that they take in its slot sharing (Flink: ``DeclarativeSlotPool.java``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jobmanager.machines.slot_sharing import SharedSlot
+from jobmanager.machines.task_managers import Placement
+from tidegate.model.ids import AllocationId, TaskManagerId
+
+
+@dataclass(slots=True)
+class Allocation:
+    allocation_id: AllocationId
+    placement: Placement
+    slot: SharedSlot
+    is_ready: bool = False
+    """The TaskManager has confirmed it."""
+    idle_since_ms: int | None = None
+
+
+class SlotPool:
+    def __init__(self) -> None:
+        self._by_slot: dict[SharedSlot, Allocation] = {}
+        self._by_id: dict[AllocationId, Allocation] = {}
+        self._previous: dict[SharedSlot, Placement] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    @property
+    def allocations(self) -> list[Allocation]:
+        return list(self._by_id.values())
+
+    def of(self, slot: SharedSlot) -> Allocation | None:
+        return self._by_slot.get(slot)
+
+    def find(self, allocation_id: AllocationId) -> Allocation | None:
+        return self._by_id.get(allocation_id)
+
+    def missing(self, slots: Iterable[SharedSlot]) -> list[SharedSlot]:
+        return [slot for slot in slots if slot not in self._by_slot]
+
+    def all_ready(self, slots: Iterable[SharedSlot]) -> bool:
+        return all(slot in self._by_slot and self._by_slot[slot].is_ready for slot in slots)
+
+    def previous(self, slot: SharedSlot) -> Placement | None:
+        """Where this place was before: state that is cached there may be used again."""
+        return self._previous.get(slot)
+
+    def add(self, slot: SharedSlot, allocation_id: AllocationId, placement: Placement) -> None:
+        self._by_slot[slot] = self._by_id[allocation_id] = Allocation(allocation_id, placement, slot)
+
+    def remove(self, allocation_id: AllocationId) -> Allocation | None:
+        allocation = self._by_id.pop(allocation_id, None)
+        if allocation is not None:
+            del self._by_slot[allocation.slot]
+            self._previous[allocation.slot] = allocation.placement
+        return allocation
+
+    def on_task_manager(self, task_manager_id: TaskManagerId) -> list[Allocation]:
+        return [a for a in self._by_id.values() if a.placement.task_manager_id == task_manager_id]

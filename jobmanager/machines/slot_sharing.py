@@ -1,0 +1,38 @@
+"""Slot sharing: one slot holds one subtask of each vertex of its group, so a group needs as many slots as its widest
+vertex has subtasks, and a job the sum over its groups. Follows Flink's ``SlotSharingExecutionSlotAllocator.java``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import SubtaskId
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SharedSlot:
+    """The ``index``-th slot of a slot sharing group: the subtasks with that index live in it."""
+
+    group: str
+    index: int
+
+
+class SlotSharing:
+    def __init__(self, graph: JobGraph) -> None:
+        self._slot_of: dict[SubtaskId, SharedSlot] = {}
+        self._subtasks: dict[SharedSlot, list[SubtaskId]] = {}
+        for vertex in graph.vertices:
+            for index in range(vertex.parallelism):
+                slot = SharedSlot(vertex.slot_sharing_group, index)
+                self._slot_of[SubtaskId(vertex.vertex_id, index)] = slot
+                self._subtasks.setdefault(slot, []).append(SubtaskId(vertex.vertex_id, index))
+
+    def slot_of(self, subtask: SubtaskId) -> SharedSlot:
+        return self._slot_of[subtask]
+
+    def subtasks_of(self, slot: SharedSlot) -> tuple[SubtaskId, ...]:
+        return tuple(self._subtasks[slot])
+
+    @property
+    def all_slots(self) -> tuple[SharedSlot, ...]:
+        return tuple(self._subtasks)

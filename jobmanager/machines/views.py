@@ -1,0 +1,148 @@
+"""What the JobManager's machines show: frozen values for clients, REST and logs. Times are Unix epoch milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId, VertexId
+from tidegate.model.states import ExecutionState, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    """``start_ms`` is when it was deployed; ``None``: not yet. ``end_ms``: when it became terminal."""
+
+    attempt: AttemptId
+    state: ExecutionState
+    task_manager_id: TaskManagerId | None
+    host: str
+    start_ms: int | None
+    end_ms: int | None
+    state_timestamps_ms: Mapping[ExecutionState, int]
+    failure: ErrorInfo | None
+    at_end_of_data: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskView:
+    """``earlier``: attempts that are over, oldest first."""
+
+    index: int
+    current: AttemptView
+    earlier: tuple[AttemptView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VertexView:
+    vertex_id: VertexId
+    name: str
+    parallelism: int
+    max_parallelism: int
+    subtasks: tuple[SubtaskView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureView:
+    """A failure that the job has lived through or died of. ``attempt`` is ``None`` when no task was its place."""
+
+    at_ms: int
+    error: ErrorInfo
+    attempt: AttemptId | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskCheckpointView:
+    attempt: AttemptId
+    ack_ms: int
+    metrics: CheckpointMetrics
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointView:
+    """``status``: IN_PROGRESS, COMPLETED or FAILED. ``end_ms``: when ``_metadata`` was durable, or it failed."""
+
+    checkpoint_id: CheckpointId
+    status: str
+    snapshot_type: SnapshotType
+    is_periodic: bool
+    trigger_ms: int
+    end_ms: int | None
+    size_bytes: int
+    location: str
+    failure: str
+    acknowledged: int
+    expected: int
+    subtasks: tuple[SubtaskCheckpointView, ...]
+    discarded: bool
+    restored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsView:
+    """``history``: newest first, ``web.checkpoints.history`` of them."""
+
+    history: tuple[CheckpointView, ...]
+    completed: int
+    failed: int
+    in_progress: int
+    restored: int
+    latest_completed_id: CheckpointId | None
+    last_completed: CheckpointView | None
+    last_failed: CheckpointView | None
+    last_savepoint: CheckpointView | None
+    last_restored: CheckpointView | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """``failure``: the last one, ``None`` before the first. ``waiting_for``: such as ``2 of 4 slots``."""
+
+    job_id: JobId
+    name: str
+    state: JobState
+    start_ms: int
+    end_ms: int | None
+    state_timestamps_ms: Mapping[JobState, int]
+    restarts: int
+    failure: ErrorInfo | None
+    failures: tuple[FailureView, ...]
+    waiting_for: str
+    vertices: tuple[VertexView, ...]
+    checkpoints: CheckpointsView
+    graph: JobGraph
+    configuration: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotView:
+    index: int
+    state: str
+    allocation_id: AllocationId | None
+    job_id: JobId | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerView:
+    task_manager_id: TaskManagerId
+    session: str
+    address: str
+    host: str
+    pid: int
+    memory_bytes: int
+    slots: tuple[SlotView, ...]
+    registered_ms: int
+    last_heartbeat_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    generation: Generation
+    start_ms: int
+    task_managers: tuple[TaskManagerView, ...]
+    slots_total: int
+    slots_free: int
