@@ -135,8 +135,11 @@ class TaskTable:
     def _on_submitted(self, event: TaskSubmitted) -> Sequence[TaskCommand]:
         deployment = event.deployment
         refusal = fence(deployment.generation, self._generation)
-        if refusal is None and deployment.attempt in self._tasks:
-            refusal = ErrorInfo.of(InternalError(f"attempt {deployment.attempt} is already here"))
+        known = self._tasks.get(deployment.attempt)
+        if refusal is None and known is not None:
+            if known.deployment == deployment:
+                return ()  # the call was repeated because its answer got lost
+            refusal = _error(InternalError, f"attempt {deployment.attempt} is already here, with another deployment")
         if refusal is not None:
             return (Refuse(refusal),)
         self._tasks[deployment.attempt] = Task(deployment, event.token)

@@ -51,6 +51,7 @@ from tidegate.wire.convert import (
 GRACE_S = 2.0
 CLOSE_TIMEOUT_S = 5.0
 PRINTED_BYTES = 1 << 20
+GATHERED_BYTES = 16 << 10
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
@@ -81,7 +82,7 @@ class Outbox:
                 return
             self._printed_bytes += len(text)
             last = self._messages[-1] if self._messages else None
-            if last is not None and last.HasField("output") and last.output.is_error == is_error:
+            if last is not None and _may_grow(last, is_error):
                 last.output.text += text
             else:
                 self._messages.append(
@@ -120,6 +121,8 @@ class ControlStream:
         self._stub = subtask_pb2_grpc.SubtaskControlStub(self._channel)
         self._answers: Any = None
         self._is_ending = False
+        self.before_last_word: Callable[[], None] = lambda: None
+        """Called before the last word is sent: what is to be told ahead of it is told then."""
 
     def attach(self) -> TaskDeployment:
         """Say hello and wait for the deployment. Raises the TaskManager's refusal, or ``Unreachable``."""
@@ -149,7 +152,9 @@ class ControlStream:
     # ---- ControlPort -------------------------------------------------------------------------------------------------
 
     def state_changed(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
-        self._is_ending = self._is_ending or state.is_terminal
+        if state.is_terminal:
+            self.before_last_word()
+            self._is_ending = True
         changed = subtask_pb2.FromSubtask.StateChanged(state=state.value, error=optional_error_to_pb(error))
         self._outbox.put(subtask_pb2.FromSubtask(state_changed=changed))
 
@@ -207,6 +212,12 @@ class ControlStream:
         if not self._is_ending:
             self._deliver(ControlLost())
             end_process_after(GRACE_S)
+
+
+def _may_grow(message: subtask_pb2.FromSubtask, is_error: bool) -> bool:
+    """Whether more printed text may be put into a message that waits."""
+    output = message.output
+    return message.HasField("output") and output.is_error == is_error and len(output.text) < GATHERED_BYTES
 
 
 def mail_from_pb(message: subtask_pb2.ToSubtask) -> Mail | None:

@@ -35,7 +35,7 @@ PREIMPORTED = (
     "xxhash",
     "grpc",  # its import starts no thread; its first channel would
     "pyspark.worker",
-    "taskmanager.spark.entry",
+    "taskmanager.spark.worker",
 )
 
 

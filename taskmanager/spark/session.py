@@ -205,8 +205,7 @@ def last_lines(text: str, count: int) -> str:
 
 
 def _launch(properties: Mapping[str, str], directory: Path, log_file: Path) -> tuple[Any, Any]:
-    from pyspark import SparkConf, SparkContext
-    from pyspark import java_gateway
+    from pyspark import SparkConf, SparkContext, java_gateway
 
     launch: Any = java_gateway.launch_gateway  # not annotated there
     (directory / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")

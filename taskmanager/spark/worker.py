@@ -47,6 +47,12 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | No
     assert deployment.attempt.subtask == index, (deployment.attempt, index)
     printed = (PrintedLines(stream.print), PrintedLines(lambda text: stream.print(text, is_error=True)))
     sys.stdout, sys.stderr = printed
+
+    def finish_lines() -> None:
+        for lines in printed:
+            lines.finish()
+
+    stream.before_last_word = finish_lines
     directory = Path(tempfile.mkdtemp(prefix="subtask-", dir=settings.directory or None))
     try:
         _run(deployment, stream, mailbox, settings, directory, spark_rows)
@@ -55,8 +61,6 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | No
             stream.state_changed(ExecutionState.FAILED, _told(error, deployment))
     finally:
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-        for lines in printed:
-            lines.finish()
         stream.close()
         shutil.rmtree(directory, ignore_errors=True)
 

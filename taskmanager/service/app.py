@@ -1,0 +1,109 @@
+"""The TaskManager process: what is started, in which order (Flink: ``TaskManagerRunner.java``). No decisions here.
+
+working directory -> Spark, in the background -> blob cache -> slot and task table -> gRPC service -> Spark is warm -> registration
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from functools import partial
+
+import grpc.aio
+
+from taskmanager.service import identity as own
+from taskmanager.service.blob_cache import BlobCache
+from taskmanager.service.job_manager import JobManagerClient
+from taskmanager.service.printing import print_lines
+from taskmanager.service.registration import keep_registered, registration_times
+from taskmanager.service.servicer import TaskManagerService
+from taskmanager.service.slot_memory import SlotMemory
+from taskmanager.service.spark_service import SparkService
+from taskmanager.service.subtask_stream import SubtaskControlService
+from taskmanager.service.subtasks import SparkSubtasks
+from taskmanager.service.task_executor import TaskExecutor, make_machine
+from taskmanager.service.watches import end_process, watch
+from tidegate.aio.pool import Pool
+from tidegate.aio.process import Services, Shutdown
+from tidegate.aio.rpc import start_server
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import TaskManagerOptions
+from tidegate.pb.subtask_pb2_grpc import add_SubtaskControlServicer_to_server
+from tidegate.pb.taskmanager_pb2_grpc import add_TaskManagerServicer_to_server
+from tidegate.wire.versions import PYTHON_VERSION, VERSION
+
+_log = logging.getLogger("taskmanager")
+OnReady = Callable[[own.Identity], None]
+
+
+def run(configuration: Configuration, on_ready: OnReady = lambda _: None) -> int:
+    """Serve until a signal or a fatal error ends the process. Exit code 0, or 1 after a fatal error.
+
+    ``on_ready`` is called when its workers are warm, before it registers. Raises ``TidegateError`` when it cannot start: there is
+    no Java, a port is in use, a directory cannot be made.
+    """
+    return asyncio.run(serve(configuration, on_ready))
+
+
+async def serve(configuration: Configuration, on_ready: OnReady) -> int:
+    """The same on a running loop."""
+    _log.info("TaskManager %s on Python %s, pid %d", VERSION, PYTHON_VERSION, os.getpid())
+    for warning in configuration.warnings():
+        _log.warning("configuration: %s", warning)
+    services, shutdown = Services(), Shutdown()
+    shutdown.catch_signals()
+    starting = asyncio.create_task(_start(configuration, services, shutdown, on_ready))
+    ending = asyncio.create_task(shutdown.wait())
+    try:
+        await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        await ending
+        _log.info("shutting down: %s", shutdown.reason)
+    finally:
+        starting.cancel()
+        await services.stop_all()
+    _log.info("TaskManager is stopped")
+    return shutdown.exit_code
+
+
+async def _start(configuration: Configuration, services: Services, shutdown: Shutdown, on_ready: OnReady) -> None:
+    directory = own.make_working_directory(configuration)
+    services.started(f"working directory: {directory}", lambda: shutil.rmtree(directory, ignore_errors=True))
+    spark = SparkService(configuration, directory)
+    services.started(f"Spark: starting {spark.master}", spark.close, 5_000)
+    pool, host, fatal = Pool(4, "io"), own.find_host(configuration), partial(end_process, shutdown)
+    job_manager = JobManagerClient(own.job_manager_address(configuration), registration_times(configuration))
+    blobs = BlobCache(own.blob_directory(configuration, directory), job_manager.fetch_blob, pool)
+    services.started("blob cache: up", pool.close)
+    memory = SlotMemory.of(configuration)
+    subtasks = SparkSubtasks(memory, directory / "tasks")
+    executor = TaskExecutor(make_machine(configuration), subtasks, job_manager.tell, fatal)
+    services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
+    control = f"unix:{directory}/control"
+
+    def register(server: grpc.aio.Server) -> None:
+        add_TaskManagerServicer_to_server(TaskManagerService(executor, lambda: secrets.token_hex(16)), server)
+        add_SubtaskControlServicer_to_server(
+            SubtaskControlService(executor, blobs, Pool(1, "printing"), print_lines), server
+        )
+        server.add_insecure_port(control)
+
+    server, port = await start_server(
+        configuration.get(TaskManagerOptions.BIND_HOST),
+        configuration.get(TaskManagerOptions.RPC_PORT),
+        register,
+        "TaskManager",
+    )
+    services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
+    identity = own.make_identity(configuration, host, port)
+    session = await spark.ready()
+    control = control if session.is_embedded else identity.address
+    subtasks.connect(session, control, own.data_listen(host, session.is_embedded, directory))
+    services.started("Spark: workers are warm", watch(session, executor, memory.process_bytes, fatal))
+    on_ready(identity)
+    services.started("registration: begins", keep_registered(job_manager, executor, identity, fatal), 4_500)

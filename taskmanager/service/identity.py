@@ -1,0 +1,112 @@
+"""Who this TaskManager is and where it is reached: names, addresses, its working directory."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import socket
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ExternalError
+from tidegate.model.ids import TaskManagerId
+from tidegate.model.options import FileOptions, JobManagerOptions, TaskManagerOptions
+from tidegate.wire.versions import PYTHON_VERSION, VERSION
+
+_ANY = ("0.0.0.0", "::", "")
+SOCKET_PATH_MAX = 100
+"""A Unix socket's path may have 107 bytes on Linux, 103 on macOS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this TaskManager is, as it tells the JobManager."""
+
+    task_manager_id: TaskManagerId
+    session: str
+    address: str
+    host: str
+    pid: int
+    memory_bytes: int
+    version: str
+    python_version: str
+
+
+def job_manager_address(configuration: Configuration) -> str:
+    """``host:port`` of the JobManager."""
+    host = configuration.get(JobManagerOptions.RPC_ADDRESS)
+    return f"{host}:{configuration.get(JobManagerOptions.RPC_PORT)}"
+
+
+def find_host(configuration: Configuration) -> str:
+    """The host under which others reach this process: as configured, as bound, or that of the route to the JobManager."""
+    configured = configuration.get(TaskManagerOptions.HOST)
+    if configured:
+        return configured
+    bound = configuration.get(TaskManagerOptions.BIND_HOST)
+    if bound not in _ANY:
+        return bound
+    host = configuration.get(JobManagerOptions.RPC_ADDRESS)
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, 6123, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)  # a datagram socket sends nothing; this only asks for the route
+            return str(probe.getsockname()[0])
+    except OSError:
+        return socket.gethostname()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def make_identity(configuration: Configuration, host: str, port: int) -> Identity:
+    """As told to the JobManager (Flink: ``TaskManagerRunner.getTaskManagerResourceID``)."""
+    named = configuration.get(TaskManagerOptions.RESOURCE_ID)
+    size = configuration.get(TaskManagerOptions.PROCESS_SIZE)
+    return Identity(
+        task_manager_id=TaskManagerId(named or f"{host}:{port}-{secrets.token_hex(3)}"),
+        session=secrets.token_hex(16),
+        address=f"{host}:{port}",
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        memory_bytes=size or psutil.virtual_memory().total,
+        version=VERSION,
+        python_version=PYTHON_VERSION,
+    )
+
+
+def make_working_directory(configuration: Configuration) -> Path:
+    """A new private directory below the first temporary one; its owner removes it. Raises ``ExternalError``."""
+    parent = Path(configuration.get(FileOptions.TMP_DIRS)[0])
+    try:
+        return Path(tempfile.mkdtemp(prefix="tidegate-tm-", dir=parent))
+    except OSError as error:
+        raise ExternalError(f"cannot make a working directory in {parent} (io.tmp.dirs): {error.strerror}") from error
+
+
+def blob_directory(configuration: Configuration, directory: Path) -> Path:
+    """Where blobs are cached: below the configured directory in a folder of this process's own, or in ``directory``."""
+    configured = configuration.get(FileOptions.BLOB_DIRECTORY)
+    return Path(configured, directory.name) if configured else directory / "blobs"
+
+
+def data_listen(host: str, is_embedded: bool, directory: Path) -> str:
+    """Where subtasks serve their data: Unix sockets when all of them are on this machine, else the host, over TCP."""
+    sockets = directory / "s"
+    fits = len(str(sockets)) + 40 <= SOCKET_PATH_MAX
+    if is_embedded and is_loopback(host) and fits:
+        sockets.mkdir(parents=True, exist_ok=True)
+        return f"unix:{sockets}"
+    return host

@@ -1,0 +1,125 @@
+"""What the JobManager calls (``proto/tidegate/pb/taskmanager.proto``): each request becomes an event, its refusal the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from taskmanager.machines import slots
+from taskmanager.machines import task_vocabulary as tv
+from taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ConnectInputs, TriggerCheckpoint
+from taskmanager.service.task_executor import TaskExecutor
+from tidegate.model.errors import ErrorInfo, InternalError, TidegateError
+from tidegate.model.ids import AllocationId, Generation, JobId
+from tidegate.pb import common_pb2, taskmanager_pb2, taskmanager_pb2_grpc
+from tidegate.wire.convert import (
+    ack_of,
+    attempt_from_text,
+    deployment_from_pb,
+    error_to_pb,
+    options_from_pb,
+    producer_from_pb,
+)
+
+MakeMail = Callable[[str], Any]
+NewToken = Callable[[], str]
+
+
+class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
+    """Runs on the loop's thread; no call waits for anything."""
+
+    def __init__(self, executor: TaskExecutor, new_token: NewToken) -> None:
+        self._executor = executor
+        self._new_token = new_token
+
+    async def AllocateSlot(self, request: taskmanager_pb2.AllocateSlotRequest, context: Any) -> common_pb2.Ack:
+        event = slots.SlotRequested(
+            Generation(request.generation),
+            JobId(request.job_id),
+            AllocationId(request.allocation_id),
+            request.slot_index,
+        )
+        return ack_of(self._executor.request(event))
+
+    async def FreeSlot(self, request: taskmanager_pb2.FreeSlotRequest, context: Any) -> common_pb2.Ack:
+        event = slots.SlotFreeRequested(
+            Generation(request.generation), AllocationId(request.allocation_id), request.reason
+        )
+        return ack_of(self._executor.request(event))
+
+    async def SubmitTask(self, request: taskmanager_pb2.SubmitTaskRequest, context: Any) -> common_pb2.Ack:
+        try:
+            deployment = deployment_from_pb(request.deployment)
+        except TidegateError as error:
+            return ack_of(error)
+        return ack_of(self._executor.request(tv.TaskSubmitted(deployment, self._new_token())))
+
+    async def CancelTask(self, request: taskmanager_pb2.CancelTaskRequest, context: Any) -> common_pb2.Ack:
+        try:
+            attempt = attempt_from_text(request.attempt)
+        except TidegateError as error:
+            return ack_of(error)
+        return ack_of(self._executor.request(tv.CancelRequested(Generation(request.generation), attempt)))
+
+    async def ConnectTask(self, request: taskmanager_pb2.ConnectTaskRequest, context: Any) -> common_pb2.Ack:
+        try:
+            mail = ConnectInputs(tuple(producer_from_pb(producer) for producer in request.producers))
+        except TidegateError as error:
+            return ack_of(error)
+        return ack_of(self._send(request.generation, request.attempt, mail))
+
+    async def TriggerCheckpoint(
+        self, request: taskmanager_pb2.TriggerCheckpointRequest, context: Any
+    ) -> taskmanager_pb2.CheckpointAnswer:
+        try:
+            options = options_from_pb(request.options)
+        except TidegateError as error:
+            return _refused(error)
+        if request.advance_to_end_of_event_time and not options.snapshot_type.is_synchronous:
+            return _refused(
+                InternalError(
+                    f"checkpoint {request.checkpoint_id} is a {options.snapshot_type.value}: only a synchronous savepoint "
+                    "may advance to the end of event time"
+                )
+            )
+        mail = TriggerCheckpoint(request.checkpoint_id, request.timestamp_ms, options)
+        return self._send_to_all(request.generation, request.attempts, lambda _: mail)
+
+    async def ConfirmCheckpoint(
+        self, request: taskmanager_pb2.ConfirmCheckpointRequest, context: Any
+    ) -> taskmanager_pb2.CheckpointAnswer:
+        may_finish = frozenset(request.may_finish)
+        return self._send_to_all(
+            request.generation,
+            request.attempts,
+            lambda attempt: ConfirmCheckpoint(request.checkpoint_id, attempt in may_finish),
+        )
+
+    async def AbortCheckpoint(
+        self, request: taskmanager_pb2.AbortCheckpointRequest, context: Any
+    ) -> taskmanager_pb2.CheckpointAnswer:
+        latest = request.latest_completed_id if request.HasField("latest_completed_id") else None
+        mail = AbortCheckpoint(request.checkpoint_id, latest)
+        return self._send_to_all(request.generation, request.attempts, lambda _: mail)
+
+    def _send_to_all(self, generation: str, attempts: Any, make_mail: MakeMail) -> taskmanager_pb2.CheckpointAnswer:
+        answer = taskmanager_pb2.CheckpointAnswer()
+        for attempt in attempts:
+            refusal = self._send(generation, attempt, make_mail(attempt))
+            if refusal is None:
+                continue
+            if refusal.code == "fenced":
+                return taskmanager_pb2.CheckpointAnswer(error=error_to_pb(refusal))
+            answer.attempts[attempt].CopyFrom(error_to_pb(refusal))
+        return answer
+
+    def _send(self, generation: str, attempt: str, mail: Any) -> ErrorInfo | None:
+        try:
+            known = attempt_from_text(attempt)
+        except TidegateError as error:
+            return ErrorInfo.of(error)
+        return self._executor.request(tv.MailRequested(Generation(generation), known, mail))
+
+
+def _refused(error: TidegateError) -> taskmanager_pb2.CheckpointAnswer:
+    return taskmanager_pb2.CheckpointAnswer(error=error_to_pb(ErrorInfo.of(error)))

@@ -1,0 +1,59 @@
+"""Spark as a service of this process: started in the background while the others start, ended in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from taskmanager.spark.session import Session, SessionSettings, start_session
+from tidegate.aio.pool import Pool
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import FileOptions, SparkOptions, TaskManagerOptions
+
+_log = logging.getLogger(__name__)
+
+WARM_WORKERS_MAX = 4
+
+
+class SparkService:
+    """Begins to start with the constructor. ``ready`` gives the session when its workers are warm."""
+
+    def __init__(self, configuration: Configuration, directory: Path) -> None:
+        self._settings = session_settings(configuration, directory)
+        self._workers = min(configuration.get(TaskManagerOptions.NUM_SLOTS), WARM_WORKERS_MAX)
+        self._pool = Pool(1, "spark")
+        self._session: Session | None = None
+        self._starting = self._pool.submit(self._start)
+
+    @property
+    def master(self) -> str:
+        return self._settings.master
+
+    async def ready(self) -> Session:
+        """Raises ``ExternalError`` when Java or Spark cannot be had."""
+        return await asyncio.shield(self._starting)
+
+    async def close(self) -> None:
+        """End the JVM and everything below it; returns when they are gone."""
+        await asyncio.wait([self._starting])
+        if not self._starting.cancelled():
+            self._starting.exception()  # told to whoever awaited it
+        if self._session is not None:
+            await self._pool.submit(self._session.close)
+        self._pool.close()
+
+    def _start(self) -> Session:
+        self._session = start_session(self._settings)
+        self._session.warm_up(self._workers)
+        return self._session
+
+
+def session_settings(configuration: Configuration, directory: Path) -> SessionSettings:
+    """What the configuration says of Spark."""
+    log_directory = configuration.get(FileOptions.LOG_DIR)
+    log_file = Path(log_directory, f"{directory.name}-spark.log") if log_directory else None
+    if log_file is not None:
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+    properties = {key: text for key, text in configuration.spark_properties().items() if key != SparkOptions.MASTER.key}
+    return SessionSettings(directory / "spark", configuration.get(SparkOptions.MASTER), properties, log_file)

@@ -1,0 +1,63 @@
+"""Starts and ends subtask processes: the task executor's view of Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+from taskmanager.service.slot_memory import SlotMemory
+from taskmanager.service.task_executor import OnEnd
+from taskmanager.spark.deploy import SparkDeployer, Submission
+from taskmanager.spark.memory import WorkerSettings
+from taskmanager.spark.session import Session
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.ids import AttemptId
+
+
+class SparkSubtasks:
+    """Implements ``taskmanager.service.task_executor.Deployer``. In ``directory`` each attempt gets a folder when its process is
+    on this machine."""
+
+    def __init__(self, memory: SlotMemory, directory: Path) -> None:
+        self._memory = memory
+        self._directory = directory
+        self._deployer: SparkDeployer | None = None
+        self._is_embedded = True
+        self._listen = ""
+
+    def connect(self, session: Session, control_address: str, listen: str) -> None:
+        """Spark is warm: before anything is started. ``listen``: where the data server of a subtask is to be."""
+        self._deployer = SparkDeployer(session, control_address)
+        self._is_embedded = session.is_embedded
+        self._listen = listen
+
+    def start(self, deployment: TaskDeployment, token: str, on_end: OnEnd) -> None:
+        assert self._deployer is not None
+        directory = ""
+        if self._is_embedded:
+            place = self._place(deployment.attempt)
+            place.mkdir(parents=True, exist_ok=True)
+            directory = str(place)
+        settings = WorkerSettings(
+            listen=self._listen,
+            directory=directory,
+            slot_memory_bytes=self._memory.process_bytes,
+            managed_memory_bytes=self._memory.managed_bytes,
+            network_memory_bytes=self._memory.network_bytes,
+        )
+        submission = Submission(
+            deployment.attempt, deployment.task_name, deployment.parallelism, token, settings.to_texts()
+        )
+        self._deployer.submit(submission, on_end)
+
+    def kill(self, attempt: AttemptId, pid: int, host: str) -> None:
+        assert self._deployer is not None
+        self._deployer.cancel(attempt, pid, host)
+
+    def remove(self, attempt: AttemptId) -> None:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self._place(attempt))
+
+    def _place(self, attempt: AttemptId) -> Path:
+        return self._directory / str(attempt)

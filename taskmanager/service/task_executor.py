@@ -1,0 +1,314 @@
+"""Carries out what the TaskManager's machine commands: Spark jobs, control streams, timers, and calls to the JobManager.
+
+    gRPC (JobManager) ──request──▶ ┌─────────┐ ──commands──▶ SparkDeployer · control streams · JobManagerClient
+    control streams ────event────▶ │ machine │
+    Spark jobs, timers ─event────▶ └─────────┘
+
+Everything here runs on the loop's thread; Spark's threads post their events through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, assert_never
+
+from taskmanager.machines import slots
+from taskmanager.machines import task_vocabulary as tv
+from taskmanager.machines.task_manager import TaskManagerCommand, TaskManagerEvent, TaskManagerMachine
+from taskmanager.machines.task_vocabulary import TaskLimits
+from taskmanager.service.identity import Identity
+from taskmanager.service.subtask_stream import SubtaskStream, mail_to_pb
+from tidegate.aio.driver import Driver
+from tidegate.model.configuration import Configuration
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.ids import AllocationId, AttemptId, Generation
+from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
+from tidegate.pb import common_pb2, jobmanager_pb2, subtask_pb2
+from tidegate.wire.convert import deployment_to_pb, optional_error_to_pb
+
+_log = logging.getLogger(__name__)
+
+OnEnd = Callable[[AttemptId, ErrorInfo | None], None]
+
+
+class Deployer(Protocol):
+    """Runs attempts as Spark jobs (``taskmanager.service.subtasks``)."""
+
+    def start(self, deployment: TaskDeployment, token: str, on_end: OnEnd) -> None: ...
+
+    def kill(self, attempt: AttemptId, pid: int, host: str) -> None: ...
+
+    def remove(self, attempt: AttemptId) -> None:
+        """Its process is gone: remove its files."""
+
+
+Tell = Callable[[str, Any], None]
+"""``(method, request)``: to the JobManager, in order, when there is a session."""
+
+
+def make_machine(configuration: Configuration) -> TaskManagerMachine:
+    """The machine with the sizes and times of the configuration."""
+    limits = TaskLimits(
+        start_timeout_ms=configuration.get(RuntimeOptions.SUBTASK_START_TIMEOUT),
+        cancellation_interval_ms=configuration.get(TaskOptions.CANCELLATION_INTERVAL),
+        cancellation_timeout_ms=configuration.get(TaskOptions.CANCELLATION_TIMEOUT),
+    )
+    slot_timeout_ms = configuration.get(TaskManagerOptions.SLOT_TIMEOUT)
+    return TaskManagerMachine(configuration.get(TaskManagerOptions.NUM_SLOTS), slot_timeout_ms, limits)
+
+
+class TaskExecutor:
+    """Implements ``taskmanager.service.job_manager.Resident``. ``on_fatal`` ends the process."""
+
+    def __init__(
+        self,
+        machine: TaskManagerMachine,
+        deployer: Deployer,
+        tell: Tell,
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self._machine = machine
+        self._identity: Identity | None = None
+        self._deployer = deployer
+        self._tell = tell
+        self._on_fatal = on_fatal
+        self._driver: Driver[TaskManagerEvent, TaskManagerCommand] = Driver(machine, self._execute, on_fatal)
+        self._generation: Generation | None = None
+        self._streams: dict[AttemptId, SubtaskStream] = {}
+        self._opening: SubtaskStream | None = None
+        self._refusal: ErrorInfo | None = None
+        self._metrics: dict[AttemptId, common_pb2.TaskMetrics] = {}
+        self._fresh_metrics: set[AttemptId] = set()
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+
+    def introduce(self, identity: Identity) -> None:
+        """Who this is; before it registers."""
+        self._identity = identity
+
+    @property
+    def identity(self) -> Identity:
+        assert self._identity is not None
+        return self._identity
+
+    # ---- what comes in -----------------------------------------------------------------------------------------------
+
+    def request(self, event: TaskManagerEvent) -> ErrorInfo | None:
+        """Handle a request of the JobManager; the error to answer with."""
+        self._refusal = None
+        self._driver.post(event)
+        return self._refusal
+
+    def open_stream(self, event: tv.StreamOpened, stream: SubtaskStream) -> ErrorInfo | None:
+        """A subtask said hello; the refusal, if it is refused. If not, the stream is its own now."""
+        self._refusal, self._opening = None, stream
+        self._driver.post(event)
+        self._opening = None
+        return self._refusal
+
+    def post(self, event: TaskManagerEvent) -> None:
+        self._driver.post(event)
+
+    def on_metrics(self, attempt: AttemptId, metrics: common_pb2.TaskMetrics) -> None:
+        self._metrics[attempt] = metrics
+        self._fresh_metrics.add(attempt)
+
+    def task_name(self, attempt: AttemptId) -> str:
+        """As logs show it; the id for one that is not here."""
+        task = self._machine.tasks.task(attempt)
+        return task.name if task else str(attempt)
+
+    def local_pids(self) -> Mapping[AllocationId, Mapping[AttemptId, int]]:
+        """Processes of this machine that are attached, by slot."""
+        found: dict[AllocationId, dict[AttemptId, int]] = {}
+        for attempt in self._streams:
+            task = self._machine.tasks.task(attempt)
+            if task is not None and task.phase is tv.TaskPhase.ATTACHED and task.host == self.identity.host:
+                found.setdefault(task.deployment.allocation_id, {})[attempt] = task.pid
+        return found
+
+    # ---- Resident ----------------------------------------------------------------------------------------------------
+
+    def registration(self) -> jobmanager_pb2.RegisterTaskManagerRequest:
+        me = self.identity
+        return jobmanager_pb2.RegisterTaskManagerRequest(
+            task_manager_id=me.task_manager_id,
+            address=me.address,
+            version=me.version,
+            python_version=me.python_version,
+            slots=self._slot_report(),
+            pid=me.pid,
+            host=me.host,
+            memory_bytes=me.memory_bytes,
+            session=me.session,
+        )
+
+    def heartbeat(self, generation: Generation) -> jobmanager_pb2.TaskManagerHeartbeat:
+        fresh = {str(attempt): self._metrics[attempt] for attempt in self._fresh_metrics}
+        self._fresh_metrics.clear()
+        return jobmanager_pb2.TaskManagerHeartbeat(
+            generation=generation,
+            task_manager_id=self.identity.task_manager_id,
+            session=self.identity.session,
+            slots=self._slot_report(),
+            attempts=[str(attempt) for attempt in self._machine.tasks.attempts()],
+            metrics=fresh,
+        )
+
+    def on_found(self, generation: Generation) -> None:
+        self._generation = generation
+        self._driver.post(slots.JobManagerFound(generation))
+
+    def on_lost(self, reason: str) -> None:
+        self._generation = None
+        self._driver.post(slots.JobManagerLost())
+
+    async def wait_empty(self) -> None:
+        """Until no task is left here."""
+        await self._is_empty.wait()
+
+    def on_rejected(self, attempt: str) -> None:
+        found = next((known for known in self._machine.tasks.attempts() if str(known) == attempt), None)
+        if found is not None:
+            self._driver.post(tv.AttemptRejected(found))
+
+    def close(self) -> None:
+        """Handle nothing any more."""
+        self._driver.stop()
+        for stream in self._streams.values():
+            stream.close()
+
+    # ---- commands ----------------------------------------------------------------------------------------------------
+
+    def _execute(self, command: TaskManagerCommand) -> None:
+        match command:
+            case slots.Refuse(error):
+                self._refusal = error
+            case slots.StartSlotTimer(allocation, delay_ms):
+                self._driver.start_timer(f"slot {allocation}", delay_ms, slots.SlotTimedOut(allocation))
+            case slots.StopSlotTimer(allocation):
+                self._driver.cancel_timer(f"slot {allocation}")
+            case slots.ReportSlotFreed(allocation):
+                me = self.identity.task_manager_id
+                self._tell(
+                    "SlotFreed",
+                    jobmanager_pb2.SlotFreedRequest(
+                        generation=self._generation or "", task_manager_id=me, allocation_id=allocation
+                    ),
+                )
+            case tv.StartTimer(attempt, kind, delay_ms):
+                self._driver.start_timer(f"{kind.name} {attempt}", delay_ms, tv.TimerFired(attempt, kind))
+            case tv.StopTimers(attempt):
+                for kind in tv.TimerKind:
+                    self._driver.cancel_timer(f"{kind.name} {attempt}")
+            case tv.Escalate(error):
+                self._on_fatal(error.to_exception())
+            case _:
+                self._execute_for_task(command)
+
+    def _execute_for_task(
+        self,
+        command: tv.StartSubtask
+        | tv.AcceptStream
+        | tv.RefuseStream
+        | tv.SendMail
+        | tv.SendCancel
+        | tv.CloseStream
+        | tv.KillSubtask
+        | tv.ReportState
+        | tv.Forward
+        | tv.RemoveTask,
+    ) -> None:
+        match command:
+            case tv.StartSubtask(deployment, token):
+                self._is_empty.clear()
+                self._deployer.start(deployment, token, self._on_spark_job_ended)
+            case tv.AcceptStream(attempt, deployment, mails):
+                assert self._opening is not None
+                self._streams[attempt] = self._opening
+                deploy = subtask_pb2.ToSubtask.Deploy(deployment=deployment_to_pb(deployment))
+                self._opening.send(subtask_pb2.ToSubtask(deploy=deploy))
+                for mail in mails:
+                    self._opening.send(mail_to_pb(mail))
+            case tv.RefuseStream(_, error):
+                self._refusal = error
+            case tv.SendMail(attempt, mail):
+                self._streams[attempt].send(mail_to_pb(mail))
+            case tv.SendCancel(attempt):
+                self._streams[attempt].send(subtask_pb2.ToSubtask(cancel=subtask_pb2.ToSubtask.Cancel()))
+            case tv.CloseStream(attempt):
+                self._streams[attempt].close()
+            case tv.KillSubtask(attempt, pid, host):
+                self._deployer.kill(attempt, pid, host)
+            case tv.ReportState():
+                self._report_state(command)
+            case tv.Forward(attempt, message):
+                self._forward(attempt, message)
+            case tv.RemoveTask(attempt):
+                self._remove(attempt)
+            case _:
+                assert_never(command)
+
+    def _report_state(self, report: tv.ReportState) -> None:
+        name = self.task_name(report.attempt)
+        why = f": {report.error.message}" if report.error else ""
+        _log.info("%s is %s%s", name, report.state.value, why)
+        self._tell(
+            "UpdateTaskState",
+            jobmanager_pb2.UpdateTaskStateRequest(
+                generation=self._generation or "",
+                attempt=str(report.attempt),
+                state=report.state.value,
+                error=optional_error_to_pb(report.error),
+                data_address=report.data_address,
+            ),
+        )
+
+    def _forward(self, attempt: AttemptId, message: subtask_pb2.FromSubtask) -> None:
+        generation, text = self._generation or "", str(attempt)
+        match message.WhichOneof("message"):
+            case "acknowledge":
+                ack = message.acknowledge
+                request = jobmanager_pb2.AcknowledgeCheckpointRequest(
+                    generation=generation,
+                    attempt=text,
+                    checkpoint_id=ack.checkpoint_id,
+                    snapshot=ack.snapshot,
+                    metrics=ack.metrics,
+                )
+                self._tell("AcknowledgeCheckpoint", request)
+            case "decline":
+                said = message.decline
+                error = said.error if said.HasField("error") else None
+                decline = jobmanager_pb2.DeclineCheckpointRequest(
+                    generation=generation,
+                    attempt=text,
+                    checkpoint_id=said.checkpoint_id,
+                    reason=said.reason,
+                    error=error,
+                )
+                self._tell("DeclineCheckpoint", decline)
+            case "end_of_data":
+                self._tell("EndOfData", jobmanager_pb2.EndOfDataRequest(generation=generation, attempt=text))
+
+    def _remove(self, attempt: AttemptId) -> None:
+        self._streams.pop(attempt, None)
+        self._metrics.pop(attempt, None)
+        self._fresh_metrics.discard(attempt)
+        self._deployer.remove(attempt)
+        if not self._machine.tasks.attempts():
+            self._is_empty.set()
+
+    def _on_spark_job_ended(self, attempt: AttemptId, error: ErrorInfo | None) -> None:
+        self._driver.post_from_thread(tv.SparkJobEnded(attempt, error))
+
+    def _slot_report(self) -> list[jobmanager_pb2.SlotReport]:
+        return [
+            jobmanager_pb2.SlotReport(
+                slot_index=slot.slot_index, allocation_id=slot.allocation_id or "", job_id=slot.job_id or ""
+            )
+            for slot in self._machine.slots.report()
+        ]
