@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from jobmanager.machines.views import CheckpointsView, ClusterView, JobView
+from jobmanager.machines.views import ClusterView, JobView
 from jobmanager.rest import answers
 from jobmanager.rest.checkpoint_answers import checkpoints_answer
 from tidegate.aio.driver import wall_clock_ms
@@ -33,7 +33,6 @@ class Views(Protocol):
     def job(self, job_id: JobId) -> JobView | None: ...
     def jobs(self) -> list[JobView]: ...
     def cluster(self) -> ClusterView: ...
-    def checkpoints(self, job_id: JobId) -> CheckpointsView: ...
 
 
 class RestError(Exception):
@@ -110,7 +109,7 @@ class RestEndpoint:
         job = self._job(request)
         if CheckpointingOptions.INTERVAL.key not in job.configuration:
             raise RestError(404, f"Checkpointing was not enabled for job {job.job_id}.")
-        return checkpoints_answer(self._views.checkpoints(job.job_id))
+        return checkpoints_answer(job.checkpoints)
 
 
 def _not_found(request: web.Request) -> Any:

@@ -62,7 +62,7 @@ async def serve(configuration: Configuration, on_ready: Callable[[Listening], No
     services, shutdown = Services(), Shutdown()
     shutdown.catch_signals()
     try:
-        on_ready(await _start(configuration, services, shutdown))
+        on_ready(await start_services(configuration, services, shutdown))
         await shutdown.wait()
         _log.info("shutting down: %s", shutdown.reason)
     finally:
@@ -71,7 +71,8 @@ async def serve(configuration: Configuration, on_ready: Callable[[Listening], No
     return shutdown.exit_code
 
 
-async def _start(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
+async def start_services(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
+    """Bring everything up; what was started stands in ``services``, also when this raises ``TidegateError``."""
     blobs = BlobStore(configuration.get(FileOptions.BLOB_DIRECTORY), configuration.get(FileOptions.TMP_DIRS)[0])
     services.started(f"blob store: {blobs.directory}", blobs.close)
     pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()

@@ -85,7 +85,9 @@ class ClientServicer(JobManagerClientServiceServicer):
 
     async def ListCheckpoints(self, request: pb.JobRequest, context: _Context) -> pb.CheckpointList:
         try:
-            return status.checkpoint_list(self._core.machine.checkpoints(self._known(request.job_id)))
+            checkpoints = self._core.machine.checkpoints(self._known(request.job_id))
+            assert checkpoints is not None, request.job_id
+            return status.checkpoint_list(checkpoints)
         except TidegateError as error:
             return pb.CheckpointList(error=error_to_pb(ErrorInfo.of(error)))
 

@@ -59,6 +59,7 @@ class JobManagerCore:
         self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal)
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
         self._files = CheckpointFiles(storage, pool, self.post, timeout_ms)
+        self._known: set[JobId] = set()
         self._sessions: dict[TaskManagerId, str] = {}
         self._outboxes: dict[tuple[TaskManagerId, str], Outbox] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -70,11 +71,12 @@ class JobManagerCore:
         self._driver.post(event)
 
     def submit(self, submitted: JobSubmitted, directories: JobDirectories) -> None:
+        self._known.add(submitted.graph.job_id)
         self._files.add_job(submitted.graph.job_id, directories)
         self.post(submitted)
 
     def is_known(self, job_id: JobId) -> bool:
-        return self.machine.job(job_id) is not None
+        return job_id in self._known
 
     def session_opened(self, task_manager_id: TaskManagerId, session: str, address: str) -> None:
         """From now on commands for this TaskManager go to this session. Again with the same session: no-op."""

@@ -3,9 +3,9 @@
     post(event) ─▶ inbox ─▶ machine.on(event, now_ms) ─▶ commands ─▶ execute(command)
 
 Laws: ``on`` is never re-entered (an event posted while one is handled waits for it). Events that threads post come in
-through the loop. Timers are commands: ``start_timer`` posts the event that it is given; a timer of the same name is
-replaced. A machine or an executor that raises is our own mistake: it is logged and given to ``on_fatal``, and nothing
-is handled any more.
+through the loop. ``now_ms`` never goes back, whatever the clock does. Timers are commands: ``start_timer`` posts the
+event that it is given; a timer of the same name is replaced. A machine or an executor that raises is our own mistake:
+it is logged and given to ``on_fatal``, and nothing is handled any more.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Driver(Generic[E, C]):
         self._loop = asyncio.get_running_loop()
         self._inbox: deque[E] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._now_ms = 0
         self._is_handling = False
         self._is_stopped = False
 
@@ -97,7 +98,8 @@ class Driver(Generic[E, C]):
         try:
             while self._inbox and not self._is_stopped:
                 event = self._inbox.popleft()
-                for command in self._machine.on(event, self._clock_ms()):
+                self._now_ms = max(self._now_ms, self._clock_ms())
+                for command in self._machine.on(event, self._now_ms):
                     self._execute(command)
         except Exception as error:  # noqa: BLE001  (a driver)
             _log.exception("fatal: the machine failed on %s", type(event).__name__)

@@ -1,0 +1,233 @@
+"""A real JobManager, its protocol, and no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.aio.jobmanager.cluster import (
+    KEY,
+    PROGRAM,
+    FakeTaskManager,
+    client_of,
+    make_graph,
+    put_blob,
+    running_job_manager,
+    submit,
+    watch_until,
+)
+from tidegate.model.ids import OperatorId
+from tidegate.pb import common_pb2, jobmanager_pb2
+from tidegate.wire.manifest import METADATA_FILE
+
+JOB = "a" * 32
+
+
+@asynccontextmanager
+async def cluster(*names: str, **settings: str) -> AsyncIterator[tuple[Any, list[FakeTaskManager], Any]]:
+    async with running_job_manager(**settings) as listening, client_of(listening) as client:
+        task_managers = [FakeTaskManager(name) for name in names]
+        for task_manager in task_managers:
+            await task_manager.start(listening)
+        try:
+            yield client, task_managers, listening
+        finally:
+            for task_manager in task_managers:
+                await task_manager.stop()
+
+
+def is_running(status: jobmanager_pb2.JobStatus) -> bool:
+    return status.state == "RUNNING" and all(
+        subtask.state == "RUNNING" for vertex in status.vertices for subtask in vertex.subtasks
+    )
+
+
+async def test_a_bounded_job_runs_through_its_final_checkpoint(tmp_path: Path) -> None:
+    async with cluster("tm-1") as (client, [task_manager], _):
+        assert await put_blob(client) == KEY
+        graph = make_graph(execution_checkpointing_interval="10 min", execution_checkpointing_dir=str(tmp_path))
+        assert not (await submit(client, graph)).HasField("error")
+        running = await watch_until(client, JOB, is_running)
+        assert [len(vertex.subtasks) for vertex in running.vertices] == [2, 2]
+        assert {subtask.task_manager_id for v in running.vertices for subtask in v.subtasks} == {"tm-1"}
+        await task_manager.end_of_data()
+        finished = await watch_until(client, JOB, lambda status: status.state == "FINISHED")
+        assert finished.checkpoints_completed >= 1
+        assert finished.HasField("end_ms")
+        story = task_manager.story
+        first_trigger = next(i for i, step in enumerate(story) if step.startswith("trigger"))
+        assert story.index("allocate") < story.index("submit") < first_trigger
+        assert story.index("confirm 1") > first_trigger
+
+
+async def test_checkpoints_are_written_listed_and_restored(tmp_path: Path) -> None:
+    settings = {
+        "execution_checkpointing_interval": "50 ms",
+        "execution_checkpointing_dir": str(tmp_path),
+        "execution_checkpointing_externalized__checkpoint__retention": "RETAIN_ON_CANCELLATION",
+    }
+    async with cluster("tm-1") as (client, [task_manager], _):
+        task_manager.snapshot = common_pb2.SubtaskSnapshot(
+            operators={OperatorId("1" * 32): common_pb2.OperatorSnapshot()}
+        )
+        await put_blob(client)
+        assert not (await submit(client, make_graph(**settings))).HasField("error")
+        status = await watch_until(client, JOB, lambda status: status.last_completed.checkpoint_id >= 2)
+        assert (Path(status.last_completed.path) / METADATA_FILE).exists() or status.last_completed.checkpoint_id >= 2
+        listed = await client.ListCheckpoints(jobmanager_pb2.JobRequest(job_id=JOB))
+        assert listed.completed >= 2
+        done = next(checkpoint for checkpoint in listed.checkpoints if checkpoint.status == "COMPLETED")
+        assert (done.acknowledged, done.expected) == (4, 4)
+        await client.CancelJob(jobmanager_pb2.JobRequest(job_id=JOB))
+        canceled = await watch_until(client, JOB, lambda status: status.state == "CANCELED")
+        retained = canceled.last_completed.path
+        assert (Path(retained) / METADATA_FILE).exists()
+    async with cluster("tm-1") as (client, [task_manager], _):
+        await put_blob(client)
+        assert not (await submit(client, make_graph(), restore_path=retained)).HasField("error")
+        await watch_until(client, JOB, is_running)
+        assert len(task_manager.deployments) == 4
+
+
+async def test_a_lost_task_manager_is_seen_at_once_and_the_job_runs_on_a_spare(tmp_path: Path) -> None:
+    settings = {
+        "execution_checkpointing_interval": "10 min",
+        "execution_checkpointing_dir": str(tmp_path),
+        "restart__strategy_type": "fixed-delay",
+        "restart__strategy_fixed__delay_delay": "10 ms",
+    }
+    async with cluster("tm-1") as (client, [task_manager], listening):
+        await put_blob(client)
+        assert not (await submit(client, make_graph(**settings))).HasField("error")
+        await watch_until(client, JOB, is_running)
+        spare = FakeTaskManager("tm-2")
+        await spare.start(listening)
+        await task_manager.die()
+        moved = await watch_until(
+            client, JOB, lambda status: is_running(status) and status.vertices[0].subtasks[0].attempt == 1, timeout_s=5
+        )
+        assert moved.restarts == 1
+        assert "tm-1" in moved.failure.message
+        assert {subtask.task_manager_id for v in moved.vertices for subtask in v.subtasks} == {"tm-2"}
+        await spare.stop()
+
+
+async def test_a_confirm_is_repeated_until_it_is_answered(tmp_path: Path) -> None:
+    options = {"tidegate_checkpoint_confirm__retry__interval": "20 ms"}
+    async with cluster("tm-1", **options) as (client, [task_manager], _):
+        task_manager.confirms_to_drop = 3
+        await put_blob(client)
+        graph = make_graph(execution_checkpointing_interval="10 min", execution_checkpointing_dir=str(tmp_path))
+        assert not (await submit(client, graph)).HasField("error")
+        await watch_until(client, JOB, is_running)
+        await task_manager.end_of_data()
+        await watch_until(client, JOB, lambda status: status.state == "FINISHED")
+        assert task_manager.story.count("confirm 1") >= 4
+
+
+async def test_what_belongs_to_another_life_is_fenced() -> None:
+    async with cluster("tm-1") as (client, [task_manager], _):
+        await put_blob(client)
+        await submit(client, make_graph())
+        await watch_until(client, JOB, is_running)
+        attempt = next(iter(task_manager.deployments))
+        assert (await task_manager.report(attempt[:-1] + "7", "FAILED")).error.code == "unknown-attempt"
+        task_manager.generation = "0" * 32
+        assert (await task_manager.report(attempt, "FAILED")).error.code == "fenced"
+        status = await watch_until(client, JOB, lambda _: True)
+        assert is_running(status)
+
+
+async def test_counters_arrive_with_the_heartbeat() -> None:
+    async with cluster("tm-1") as (client, [task_manager], _):
+        await put_blob(client)
+        await submit(client, make_graph())
+        await watch_until(client, JOB, is_running)
+        attempt = next(iter(task_manager.deployments))
+        await task_manager.beat({attempt: common_pb2.TaskMetrics(records_out=42)})
+        await watch_until(
+            client,
+            JOB,
+            lambda status: any(s.metrics.records_out == 42 for vertex in status.vertices for s in vertex.subtasks),
+        )
+
+
+async def test_blobs_come_back_whole_and_unknown_ones_are_named() -> None:
+    async with cluster("tm-1") as (client, [task_manager], _):
+        await put_blob(client)
+        chunks = [chunk.data async for chunk in task_manager.job_manager.GetBlob(common_pb2.BlobRef(key=KEY))]
+        assert b"".join(chunks) == PROGRAM
+        with pytest.raises(Exception, match="no blob"):
+            _ = [chunk async for chunk in task_manager.job_manager.GetBlob(common_pb2.BlobRef(key="../etc/passwd"))]
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "code", "message"),
+    [
+        ({}, {"client_version": "0.0.1"}, "version-mismatch", "this client is tidegate 0.0.1"),
+        ({"rest_prot": "1"}, {}, "configuration", "unknown option 'rest.prot'; did you mean 'rest.port'"),
+        ({"execution_checkpointing_interval": "soon"}, {}, "configuration", "'soon' is not a duration"),
+        ({}, {"restore_path": "/nowhere/chk-1"}, "storage", "no checkpoint at /nowhere/chk-1"),
+        (
+            {"execution_checkpointing_interval": "1 s", "execution_checkpointing_dir": "/proc/x"},
+            {},
+            "storage",
+            "checkpoint directory /proc/x is not writable",
+        ),
+    ],
+)
+async def test_a_bad_submission_is_refused_before_the_job_exists(
+    change: dict[str, str], fields: dict[str, str], code: str, message: str
+) -> None:
+    async with cluster() as (client, _, _):
+        await put_blob(client)
+        answer = await submit(client, make_graph(**change), **fields)
+        assert answer.error.code == code
+        assert message in answer.error.message
+        assert len((await client.ListJobs(jobmanager_pb2.ListJobsRequest(include_terminal=True))).jobs) == 0
+
+
+async def test_a_job_without_its_blob_or_of_another_python_is_refused() -> None:
+    async with cluster() as (client, _, _):
+        assert "which was not uploaded" in (await submit(client, make_graph())).error.message
+        await put_blob(client)
+        graph = make_graph()
+        object.__setattr__(graph, "python_version", "2.7")
+        assert "built with Python 2.7" in (await submit(client, graph)).error.message
+
+
+async def test_a_task_manager_of_another_version_is_refused() -> None:
+    async with cluster("tm-1") as (_, [task_manager], _):
+        answer = await task_manager.job_manager.RegisterTaskManager(task_manager.registration("h:1", version="9"))
+        assert answer.error.code == "version-mismatch"
+        assert not answer.error.retriable
+
+
+async def test_unknown_jobs_are_named() -> None:
+    async with cluster() as (client, _, _):
+        request = jobmanager_pb2.JobRequest(job_id="f" * 32)
+        assert (await client.CancelJob(request)).error.code == "unknown-job"
+        assert (await client.ListCheckpoints(request)).error.code == "unknown-job"
+        assert [status.error.code async for status in client.WatchJob(request)] == ["unknown-job"]
+        assert (await client.CancelJob(jobmanager_pb2.JobRequest(job_id="x"))).error.code == "misuse"
+
+
+async def test_a_port_in_use_is_one_clear_line() -> None:
+    async with running_job_manager() as listening:
+        for option, what in (("jobmanager_rpc_port", "JobManager"), ("rest_port", "REST endpoint")):
+            port = listening.rpc_port if option == "jobmanager_rpc_port" else listening.rest_port
+            with pytest.raises(Exception, match=f"cannot start the {what} on localhost:{port}: Address already in use"):
+                async with running_job_manager(**{option: str(port)}):
+                    raise AssertionError("it started")
+
+
+async def test_closing_ends_the_heartbeat_streams() -> None:
+    task_manager = FakeTaskManager("tm-1")
+    async with running_job_manager() as listening:
+        await task_manager.start(listening)
+    assert await task_manager.heartbeats_ended()
+    await task_manager.stop()
