@@ -147,6 +147,11 @@ SnapshotCommand = (
 )
 
 
+MAX_ABORTED = 64
+"""Aborted checkpoints whose barriers were not seen yet that are remembered (Flink: as many as may run at once, so that a barrier
+which is late behind two aborts is acknowledged there)."""
+
+
 class WriteState(Enum):
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
@@ -156,12 +161,11 @@ class WriteState(Enum):
 class SnapshotCoordinator:
     """``restored_id``: the checkpoint this attempt was restored from (0: none); it counts as seen and confirmed."""
 
-    def __init__(self, *, restored_id: int = 0, max_concurrent: int = 1) -> None:
+    def __init__(self, *, restored_id: int = 0) -> None:
         self._last_id = restored_id
         self._last_confirmed = restored_id
-        self._max_concurrent = max(1, max_concurrent)
         self._aborted: set[int] = set()
-        self._highest_aborted = 0
+        self._aborted_floor = 0
         self._writes: dict[int, WriteState] = {}
         self._stopped = False
 
@@ -224,7 +228,9 @@ class SnapshotCoordinator:
         if checkpoint_id <= self._last_confirmed:
             return []
         self._last_confirmed = checkpoint_id
-        for settled in [n for n, state in self._writes.items() if n <= checkpoint_id and state is not WriteState.RUNNING]:
+        for settled in [
+            n for n, state in self._writes.items() if n <= checkpoint_id and state is not WriteState.RUNNING
+        ]:
             del self._writes[settled]
         return [NotifyComplete(checkpoint_id)]
 
@@ -249,13 +255,12 @@ class SnapshotCoordinator:
 
     def _remember_aborted(self, checkpoint_id: int) -> None:
         self._aborted.add(checkpoint_id)
-        self._highest_aborted = max(self._highest_aborted, checkpoint_id)
-        while len(self._aborted) > self._max_concurrent:
-            self._aborted.discard(min(self._aborted))
+        if len(self._aborted) > MAX_ABORTED:
+            self._aborted_floor = min(self._aborted)
+            self._aborted.discard(self._aborted_floor)
 
     def _was_aborted(self, checkpoint_id: int) -> bool:
-        """Ids so far below the highest aborted one that they are no longer remembered count as aborted too."""
-        if checkpoint_id in self._aborted:
-            self._aborted.discard(checkpoint_id)
-            return True
-        return checkpoint_id + self._max_concurrent < self._highest_aborted
+        """Ids so far below the newest aborted ones that they are no longer remembered count as aborted too."""
+        found = checkpoint_id in self._aborted or checkpoint_id <= self._aborted_floor
+        self._aborted = {n for n in self._aborted if n > checkpoint_id}
+        return found

@@ -39,7 +39,9 @@ class AssembledChain:
     head_output: ChainOutput
 
 
-def assemble_chain(program: VertexProgram, partitions: Mapping[int, KeyedPartition], parts: ChainParts) -> AssembledChain:
+def assemble_chain(
+    program: VertexProgram, partitions: Mapping[int, KeyedPartition], parts: ChainParts
+) -> AssembledChain:
     """``partitions`` by edge id. Raises ``InvalidJob`` when the program does not fit its deployment, and what the
     operators raise when they are made."""
     deployment = parts.deployment
@@ -49,7 +51,9 @@ def assemble_chain(program: VertexProgram, partitions: Mapping[int, KeyedPartiti
     outputs = [ChainOutput(spec.name, spec.output_type) for spec in program.operators]
     for link in program.links:
         target_types = program.operators[link.target].input_types
-        outputs[link.source].add(ChainedTarget(operators[link.target]), link.tag, target_types[0] if target_types else None)
+        outputs[link.source].add(
+            ChainedTarget(operators[link.target]), link.tag, target_types[0] if target_types else None
+        )
     for output in program.outputs:
         selector = output.key.selector if output.key is not None else None
         name = program.operators[output.operator].name
@@ -61,7 +65,9 @@ def assemble_chain(program: VertexProgram, partitions: Mapping[int, KeyedPartiti
     return AssembledChain(chain, [_context(program, i, outputs[i], parts) for i in range(len(operators))], outputs[0])
 
 
-def _finished_chain(program: VertexProgram, partitions: Mapping[int, KeyedPartition], parts: ChainParts) -> AssembledChain:
+def _finished_chain(
+    program: VertexProgram, partitions: Mapping[int, KeyedPartition], parts: ChainParts
+) -> AssembledChain:
     output = ChainOutput(program.operators[0].name, None)
     for spec in program.outputs:
         output.add(NetworkTarget(_partition(partitions, spec.edge_id), parts.counters, None, ""))

@@ -35,7 +35,9 @@ class FinishedOperator(Operator):
     works_on: ClassVar[Literal["records", "arrow", "any"]] = "any"
 
     def process(self, batch: Batch, input_index: int) -> None:
-        raise InternalError(f"{len(batch)} records reached {self.context.task_name}, which had finished when it was restored")
+        raise InternalError(
+            f"{len(batch)} records reached {self.context.task_name}, which had finished when it was restored"
+        )
 
     def poll_next(self, max_records: int) -> bool:
         return False

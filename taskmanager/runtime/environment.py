@@ -38,7 +38,6 @@ class RuntimeSettings:
 
     checkpointing: bool
     exactly_once: bool
-    max_concurrent: int
     checkpoints_after_tasks_finish: bool
     inline_threshold_bytes: int
     flush_ms: int | None
@@ -52,7 +51,6 @@ class RuntimeSettings:
         return RuntimeSettings(
             checkpointing=configuration.get(CheckpointingOptions.INTERVAL) is not None,
             exactly_once=configuration.get(CheckpointingOptions.MODE).value == "EXACTLY_ONCE",
-            max_concurrent=configuration.get(CheckpointingOptions.MAX_CONCURRENT),
             checkpoints_after_tasks_finish=configuration.get(CheckpointingOptions.AFTER_TASKS_FINISH),
             inline_threshold_bytes=configuration.get(CheckpointingOptions.INLINE_THRESHOLD),
             flush_ms=configuration.get(ExecutionOptions.BUFFER_TIMEOUT) if timed else None,

@@ -174,7 +174,7 @@ class _SubtaskRun:
         outputs = list(partitions.values())
         snapshots = SnapshotDriver(
             attempt=self._deployment.attempt,
-            coordinator=SnapshotCoordinator(restored_id=restored_id, max_concurrent=settings.max_concurrent),
+            coordinator=SnapshotCoordinator(restored_id=restored_id),
             chain=assembled.chain,
             partitions=outputs,
             writer=BackgroundThread("snapshot-writer", self._mailbox),
@@ -261,7 +261,9 @@ class _SubtaskRun:
                 self._on_life(life.ControlBroken())
             case TriggerCheckpoint(checkpoint_id, _, _):
                 reason = life.DeclineReason.TASK_NOT_READY
-                self._port.decline(checkpoint_id, reason, ErrorInfo("declined", "internal", f"{self._origin} is not running yet"))
+                self._port.decline(
+                    checkpoint_id, reason, ErrorInfo("declined", "internal", f"{self._origin} is not running yet")
+                )
             case CallMail(call):
                 call()
             case _:

@@ -145,7 +145,9 @@ class SnapshotDriver:
         """Operators make everything up to ``checkpoint_id`` visible. What they raise fails the attempt."""
         told = {"checkpoint_id": checkpoint_id}
         self._probe("before-commit", told)
-        self._chain.notify_complete(checkpoint_id, lambda name: self._probe("during-commit", {**told, "operator": name}))
+        self._chain.notify_complete(
+            checkpoint_id, lambda name: self._probe("during-commit", {**told, "operator": name})
+        )
         self._probe("after-commit", told)
 
     def _freeze(self, barrier: Barrier) -> None:

@@ -233,5 +233,7 @@ class SubtaskLoop:
 
 
 def _why(reason: DeclineReason) -> ErrorInfo:
-    text = "the subtask is about to finish" if reason is DeclineReason.TASK_CLOSING else "the subtask is not running yet"
+    text = (
+        "the subtask is about to finish" if reason is DeclineReason.TASK_CLOSING else "the subtask is not running yet"
+    )
     return ErrorInfo("declined", "internal", text)

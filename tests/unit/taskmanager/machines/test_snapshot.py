@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from taskmanager.machines.snapshot import (
+    MAX_ABORTED,
     AbortReceived,
     Acknowledge,
     AlignmentAborted,
@@ -99,12 +100,22 @@ def test_what_was_aborted_before_it_started_is_passed_on_and_never_acknowledged(
     assert begin(machine, 3)[0] == PrepareSnapshot(3)
 
 
-def test_ids_far_below_the_highest_aborted_one_count_as_aborted() -> None:
-    machine = SnapshotCoordinator(max_concurrent=1)
-    on(machine, AbortReceived(5))
-    assert begin(machine, 3) == [BroadcastCancelBarrier(3)]
+def test_a_barrier_that_is_late_behind_several_aborts_is_still_known_as_aborted() -> None:
+    machine = SnapshotCoordinator()
+    for n in (2, 3, 5):
+        on(machine, AbortReceived(n))
+    assert begin(machine, 2) == [BroadcastCancelBarrier(2)]
     assert begin(machine, 4) != [BroadcastCancelBarrier(4)]
     assert begin(machine, 5) == [BroadcastCancelBarrier(5)]
+
+
+def test_ids_that_are_no_longer_remembered_count_as_aborted() -> None:
+    machine = SnapshotCoordinator()
+    for n in range(2, MAX_ABORTED + 4):
+        on(machine, AbortReceived(n))
+    assert begin(machine, 1) == [BroadcastCancelBarrier(1)]
+    assert begin(machine, 3) == [BroadcastCancelBarrier(3)]
+    assert begin(machine, MAX_ABORTED + 4)[0] == PrepareSnapshot(MAX_ABORTED + 4)
 
 
 def test_an_aborted_alignment_declines_and_passes_it_on() -> None:
@@ -152,6 +163,12 @@ def test_after_the_stop_nothing_leaves() -> None:
     machine = SnapshotCoordinator()
     begin(machine, 1)
     assert on(machine, SubtaskStopped()) == [CancelWrite(1)]
-    for event in (written(1), SnapshotFailed(1, ERROR), ConfirmReceived(1), AbortReceived(1), SnapshotRequested(barrier(2))):
+    for event in (
+        written(1),
+        SnapshotFailed(1, ERROR),
+        ConfirmReceived(1),
+        AbortReceived(1),
+        SnapshotRequested(barrier(2)),
+    ):
         assert on(machine, event) == []
     assert on(machine, AlignmentAborted(3, DeclineReason.SUBSUMED)) == []
