@@ -1,0 +1,1 @@
+"""Benchmarks: each prints ratios against something that runs beside it, in the same run, on the same rows."""
