@@ -14,7 +14,7 @@ from typing import Any
 import cloudpickle
 
 from tidegate.model.errors import NotSerializable
-from tidegate.model.program import OperatorSpec, VertexProgram
+from tidegate.model.program import VertexProgram
 
 _MAX_DEPTH = 12
 
@@ -25,25 +25,22 @@ def pickle_program(program: VertexProgram) -> bytes:
         return _dumps(program)
     except Exception as error:
         for spec in program.operators:
-            _blame(spec)
+            named = {**spec.options, "key": spec.key, "second key": spec.second_key, "output type": spec.output_type}
+            _blame(f"operator {spec.name!r}", named)
+        for output in program.outputs:
+            _blame(f"key_by behind operator {program.operators[output.operator].name!r}", {"key": output.key})
         raise NotSerializable(f"the program cannot be pickled: {_reason(error)}") from error
 
 
-def _blame(spec: OperatorSpec) -> None:
-    """Raises ``NotSerializable`` if this operator is the cause."""
-    named = {
-        **spec.options,
-        "key": spec.key,
-        "second key": spec.second_key,
-        "type": (spec.input_types, spec.output_type),
-    }
-    for option, value in named.items():
+def _blame(owner: str, named: dict[str, Any]) -> None:
+    """Raises ``NotSerializable`` if one of these objects is the cause."""
+    for name, value in named.items():
         error = _failure(value)
         if error is None:
             continue
-        path, culprit, reason = _innermost(value, option, error, frozenset(), 0)
+        path, culprit, reason = _innermost(value, name, error, frozenset(), 0)
         raise NotSerializable(
-            f"operator {spec.name!r} cannot be shipped: {path} is of type {type(culprit).__qualname__!r}, which cannot be "
+            f"{owner} cannot be shipped: {path} is of type {type(culprit).__qualname__!r}, which cannot be "
             f"pickled ({_reason(reason)}); create it in open() of the function, which runs in the subtask"
         ) from reason
 

@@ -155,7 +155,9 @@ class TestPartitioners:
     def test_forward_needs_equal_parallelism(self) -> None:
         env = make_env()
         numbers(env).forward().map(same).set_parallelism(3).print()
-        with pytest.raises(InvalidJob, match=r"forward\(\) from 'numbers' \(parallelism 2\) to 'Map' \(parallelism 3\)"):
+        with pytest.raises(
+            InvalidJob, match=r"forward\(\) from 'numbers' \(parallelism 2\) to 'Map' \(parallelism 3\)"
+        ):
             env.build()
 
     def test_the_last_partitioning_wins(self) -> None:
