@@ -291,7 +291,7 @@ class TestIds:
 
     def test_vertex_has_the_id_of_its_head(self) -> None:
         for vertex in self.build().graph.vertices:
-            assert vertex.vertex_id == vertex.operators[0].operator_id
+            assert str(vertex.vertex_id) == str(vertex.operators[0].operator_id)
 
     def test_duplicate_uid_is_refused(self) -> None:
         env = make_env()
