@@ -96,6 +96,11 @@ class Operator(ABC):
 
     context: OperatorContext
 
+    def works_on_records(self) -> bool:
+        """Whether it looks at single records, so that it is given slices. Asked after ``open``: an operator that takes
+        ``any`` may know only then."""
+        return self.works_on == "records"
+
     def setup(self, context: OperatorContext) -> None:
         """Remember the context and restore state. Nothing may be emitted yet."""
         self.context = context

@@ -6,8 +6,8 @@
 Laws: nothing becomes visible before the checkpoint that holds it is confirmed. Commit n commits everything pending up to
 n, skipped checkpoints included; what is committed stays in later snapshots only until then, and committing it twice does
 no harm (``Committer`` is idempotent). A failed commit is tried again ``sink.committer.retries`` times, then it fails the
-attempt. After ``finish`` the last records wait for the next snapshot and its confirmation; only a job without checkpoints
-commits at once (Flink: ``CommitterOperator.java``).
+attempt. After ``finish`` the last records wait for the next snapshot and its confirmation; in a job without checkpoints the
+runtime confirms ``COMMIT_EVERYTHING`` then (Flink: ``CommitterOperator.java``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from taskmanager.machines.subtask import COMMIT_EVERYTHING
 from taskmanager.operators.base import Operator, OperatorContext
 from taskmanager.operators.user_code import user_error
 from taskmanager.state.base import FrozenState
@@ -31,7 +32,6 @@ WRITER_STATE = "writer"
 COMMITTABLES = "committables"
 RETRIES_KEY = "sink.committer.retries"
 DEFAULT_RETRIES = 10
-INTERVAL_KEY = "execution.checkpointing.interval"
 
 
 class SinkOperator(Operator):
@@ -50,7 +50,6 @@ class SinkOperator(Operator):
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         self._retries = int(context.configuration.get(RETRIES_KEY, DEFAULT_RETRIES))
-        self._is_checkpointing = INTERVAL_KEY in context.configuration
         self._writer_elements = restore_elements(context.restored, context.segments, WRITER_STATE)
         for checkpoint_id, committable in restore_elements(context.restored, context.segments, COMMITTABLES):
             self._pending.setdefault(checkpoint_id, []).append(committable)
@@ -76,6 +75,9 @@ class SinkOperator(Operator):
         except Exception as error:
             raise user_error(self._name, error) from error
 
+    def works_on_records(self) -> bool:
+        return self._writer is not None and self._writer.works_on == "records"
+
     def process(self, batch: Batch, input_index: int) -> None:
         writer = self._writer
         assert writer is not None
@@ -97,9 +99,6 @@ class SinkOperator(Operator):
         assert self._writer is not None
         try:
             self._writer.flush(end_of_input=True)
-            if not self._is_checkpointing:
-                committables = self._prepare(0)
-                self._commit(committables)
         except Exception as error:
             raise user_error(self._name, error) from error
 
@@ -123,6 +122,8 @@ class SinkOperator(Operator):
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         try:
+            if checkpoint_id == COMMIT_EVERYTHING:
+                self._pending[checkpoint_id] = self._prepare(checkpoint_id)
             self._commit_up_to(checkpoint_id)
         except Exception as error:
             raise user_error(self._name, error) from error

@@ -3,7 +3,7 @@
     batch ─▶ assign timestamps ─▶ highest timestamp of its split ─▶ watermark = min over splits - bound - 1
 
 Watermarks leave at most every ``pipeline.auto-watermark-interval``: at the end of a batch when the interval is over, else
-by a timer. They never go back. A watermark from upstream is dropped but for the last one (Flink:
+by a timer; an interval of 0 means none but the last. They never go back. A watermark from upstream is dropped but for the last one (Flink:
 ``TimestampsAndWatermarksOperator.java``); without a strategy bound no watermarks are made.
 """
 
@@ -76,7 +76,8 @@ class EventTimes:
         """Emit the watermark when it is time."""
         now_ms = self._context.clock.monotonic_ms()
         self._quiet_since_ms = now_ms
-        if self._emitted_at_ms < 0 or now_ms - self._emitted_at_ms >= self._interval_ms:
+        is_due = self._emitted_at_ms < 0 or now_ms - self._emitted_at_ms >= self._interval_ms
+        if is_due and self._interval_ms > 0:
             self._emit(now_ms)
 
     def forward_end(self) -> None:

@@ -1,0 +1,198 @@
+"""An operator outside any runtime: what it emits is kept, its clock is set by hand, its snapshots stay in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import xxhash
+
+from taskmanager.operators.base import Operator, OperatorContext
+from taskmanager.operators.factory import make_operator
+from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateHandle, StateRedistribution
+from tidegate.model.errors import CorruptData
+from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
+from tidegate.model.program import OperatorSpec
+
+
+class MemoryStore:
+    """Segment store and source in one: contents travel inline."""
+
+    def __init__(self) -> None:
+        self.contents: list[bytes] = []
+
+    def write(self, name_hint: str, parts: Sequence[bytes | memoryview]) -> StateHandle:
+        content = b"".join(bytes(part) for part in parts)
+        self.contents.append(content)
+        return StateHandle(len(content), xxhash.xxh3_64_hexdigest(content), data=content)
+
+    def read(self, handle: StateHandle) -> memoryview:
+        assert handle.data is not None
+        if xxhash.xxh3_64_hexdigest(handle.data) != handle.checksum:
+            raise CorruptData("inline state: checksum")
+        return memoryview(handle.data)
+
+
+@dataclass
+class HandClock:
+    ms: int = 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> float:
+        return float(self.ms)
+
+
+@dataclass
+class HandTimers:
+    clock: HandClock
+    waiting: list[tuple[int, Callable[[int], None]]] = field(default_factory=list)
+
+    def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
+        token = (at_ms, callback)
+        self.waiting.append(token)
+        return token
+
+    def cancel(self, token: object) -> None:
+        self.waiting = [waiting for waiting in self.waiting if waiting is not token]
+
+    def advance_to(self, ms: int) -> None:
+        while due := sorted((w for w in self.waiting if w[0] <= ms), key=lambda w: w[0]):
+            self.cancel(due[0])
+            self.clock.ms = max(self.clock.ms, due[0][0])
+            due[0][1](due[0][0])
+        self.clock.ms = ms
+
+
+class Recorder:
+    """Output and metrics."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.sides: dict[str, list[Batch]] = {}
+        self.watermarks: list[int] = []
+        self.idle: list[bool] = []
+        self.counts: dict[str, int] = {}
+        self.order: list[str] = []
+
+    def emit(self, batch: Batch) -> None:
+        self.batches.append(batch)
+        self.order.append("batch")
+
+    def emit_side(self, tag: str, batch: Batch) -> None:
+        self.sides.setdefault(tag, []).append(batch)
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        self.watermarks.append(timestamp_ms)
+        self.order.append("watermark")
+
+    def emit_idle(self, idle: bool) -> None:
+        self.idle.append(idle)
+
+    def add(self, name: str, amount: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + amount
+
+    def gauge(self, name: str, value: float) -> None:
+        raise AssertionError(name)
+
+    def values(self) -> list[Any]:
+        return values_of(self.batches)
+
+    def stamps(self) -> list[int | None]:
+        found: list[int | None] = []
+        for batch in self.batches:
+            if isinstance(batch, ArrowBatch):
+                found += [None] * len(batch) if batch.timestamps is None else batch.timestamps.to_pylist()
+            else:
+                found += batch.timestamps or [None] * len(batch)
+        return found
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches([b.data for b in self.batches if isinstance(b, ArrowBatch)])
+
+
+def values_of(batches: Sequence[Batch]) -> list[Any]:
+    found: list[Any] = []
+    for batch in batches:
+        found += batch.values if isinstance(batch, RecordsBatch) else batch.data.to_pylist()
+    return found
+
+
+@dataclass
+class Running:
+    """One subtask of an operator, opened."""
+
+    operator: Operator
+    out: Recorder
+    clock: HandClock
+    timers: HandTimers
+
+    def feed(self, values: Sequence[Any], stamps: Sequence[int | None] | None = None, index: int = 0) -> None:
+        self.operator.process(RecordsBatch(list(values), None if stamps is None else list(stamps)), index)
+
+    def snapshot(self, checkpoint_id: int = 1, store: MemoryStore | None = None) -> OperatorSnapshot:
+        self.operator.prepare_snapshot(checkpoint_id)
+        frozen = self.operator.freeze(checkpoint_id)
+        if frozen is None:
+            return OperatorSnapshot()
+        try:
+            return frozen.write(store or MemoryStore())
+        finally:
+            frozen.release()
+
+
+def start(
+    spec: OperatorSpec,
+    subtask: int = 0,
+    parallelism: int = 1,
+    restored: RestoredOperator | None = None,
+    configuration: Mapping[str, str] | None = None,
+    max_parallelism: int = 128,
+    restored_id: int | None = None,
+) -> Running:
+    out, clock = Recorder(), HandClock()
+    timers = HandTimers(clock)
+    operator = make_operator(spec)
+    operator.setup(
+        OperatorContext(
+            attempt=AttemptId(JobId("0" * 32), VertexId("1" * 32), subtask, 0),
+            operator_id=OperatorId("2" * 32),
+            operator_name=spec.name,
+            job_name="job",
+            task_name="task",
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            output=out,
+            clock=clock,
+            timers=timers,
+            metrics=out,
+            configuration=configuration or {},
+            restored=restored,
+            restored_checkpoint_id=restored_id if restored_id is not None else (1 if restored else None),
+            segments=MemoryStore() if restored else None,
+        )
+    )
+    operator.open()
+    return Running(operator, out, clock, timers)
+
+
+def restored_of(snapshots: Sequence[OperatorSnapshot]) -> RestoredOperator:
+    """Everything to a subtask, as UNION: tests of SPLIT cut by hand."""
+    operator = tuple(handle for snapshot in snapshots for handle in snapshot.operator)
+    return RestoredOperator(
+        keyed=tuple(segment for snapshot in snapshots for segment in snapshot.keyed),
+        operator=operator,
+        slices=tuple((0, handle.elements) for handle in operator),
+    )
+
+
+def split_mode(snapshot: OperatorSnapshot) -> dict[str, StateRedistribution]:
+    return {handle.state_name: handle.redistribution for handle in snapshot.operator}
+
+
+def spec(kind: Any, name: str = "op", **fields: Any) -> OperatorSpec:
+    return OperatorSpec(kind=kind, operator_id=OperatorId("2" * 32), name=name, **fields)
