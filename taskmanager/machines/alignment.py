@@ -105,7 +105,9 @@ class BarrierHandler(Protocol):
 class AlignedHandler:
     """Exactly-once, aligned. Raises ``AssertionError`` when a channel speaks after its end (the gate rules that out)."""
 
-    def __init__(self, channels: Iterable[int], *, last_id: int = 0, checkpoints_after_tasks_finish: bool = True) -> None:
+    def __init__(
+        self, channels: Iterable[int], *, last_id: int = 0, checkpoints_after_tasks_finish: bool = True
+    ) -> None:
         self._open = set(channels)
         self._last_id = last_id
         self._pending: Barrier | None = None

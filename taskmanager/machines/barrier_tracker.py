@@ -42,7 +42,9 @@ class _Entry:
 class TrackingHandler:
     """At-least-once: see above."""
 
-    def __init__(self, channels: Iterable[int], *, last_id: int = 0, checkpoints_after_tasks_finish: bool = True) -> None:
+    def __init__(
+        self, channels: Iterable[int], *, last_id: int = 0, checkpoints_after_tasks_finish: bool = True
+    ) -> None:
         self._open = set(channels)
         self._last_id = last_id
         self._entries: deque[_Entry] = deque()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from taskmanager.operators.base import Clock, Operator, OperatorContext, ProcessingTimers
 from taskmanager.operators.factory import make_operator
-from taskmanager.runtime.chain import FinishedOperator, OperatorChain, is_columnar
+from taskmanager.runtime.chain import FinishedOperator, OperatorChain
 from taskmanager.runtime.environment import SubtaskEnvironment
 from taskmanager.runtime.metrics import OperatorMetrics, TaskCounters
 from taskmanager.runtime.outputs import ChainedTarget, ChainOutput, KeyedPartition, NetworkTarget
@@ -59,9 +59,8 @@ def assemble_chain(
         name = program.operators[output.operator].name
         target = NetworkTarget(_partition(partitions, output.edge_id), parts.counters, selector, name)
         outputs[output.operator].add(target, output.tag, output.type_info)
-    chain = OperatorChain(
-        operators, program.operators, _inputs(program, deployment), columnar=is_columnar(operators, program)
-    )
+    selects_keys = any(output.key is not None and output.key.selector is not None for output in program.outputs)
+    chain = OperatorChain(operators, program.operators, _inputs(program, deployment), selects_keys=selects_keys)
     return AssembledChain(chain, [_context(program, i, outputs[i], parts) for i in range(len(operators))], outputs[0])
 
 
@@ -72,7 +71,7 @@ def _finished_chain(
     for spec in program.outputs:
         output.add(NetworkTarget(_partition(partitions, spec.edge_id), parts.counters, None, ""))
     operators: list[Operator] = [FinishedOperator()]
-    chain = OperatorChain(operators, program.operators[:1], _inputs(program, parts.deployment), columnar=True)
+    chain = OperatorChain(operators, program.operators[:1], _inputs(program, parts.deployment))
     return AssembledChain(chain, [_context(program, 0, output, parts)], output)
 
 
@@ -96,6 +95,7 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         restored_checkpoint_id=None if restore is None else int(restore.checkpoint_id),
         segments=parts.segments,
         run_async=parts.run_async,
+        spark_rows=parts.environment.spark_rows,
     )
 
 

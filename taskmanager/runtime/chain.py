@@ -16,7 +16,7 @@ from taskmanager.state.base import FrozenState
 from tidegate.common.batch import ArrowBatch, Batch
 from tidegate.model.errors import InternalError
 from tidegate.model.ids import OperatorId
-from tidegate.model.program import InputSpec, OperatorSpec, VertexProgram
+from tidegate.model.program import InputSpec, OperatorSpec
 
 
 @runtime_checkable
@@ -55,19 +55,24 @@ class OperatorChain:
         specs: Sequence[OperatorSpec],
         inputs: Sequence[InputSpec],
         *,
-        columnar: bool,
+        selects_keys: bool = False,
     ) -> None:
+        """``selects_keys``: an output is keyed by a function of one record."""
         self._operators = list(operators)
         self._specs = list(specs)
         self._head = self._operators[0]
         self._inputs = list(inputs)
         self._set_up: list[Operator] = []
-        self.columnar = columnar
-        """Nothing in it works on single records: whole batches go through at once."""
+        self._selects_keys = selects_keys
 
     @property
     def source(self) -> SourceHead | None:
         return self._head if isinstance(self._head, SourceHead) else None
+
+    @property
+    def is_columnar(self) -> bool:
+        """Nothing in it works on single records: whole batches go through at once. Known once it is open."""
+        return not self._selects_keys and not any(operator.works_on_records() for operator in self._operators)
 
     def setup(self, contexts: Sequence[OperatorContext]) -> None:
         for operator, context in zip(self._operators, contexts, strict=True):
@@ -139,10 +144,3 @@ class OperatorChain:
             except Exception as error:  # noqa: BLE001  user functions among them
                 errors.append(error)
         return errors
-
-
-def is_columnar(operators: Sequence[Operator], program: VertexProgram) -> bool:
-    """Whether no operator and no key selector of the chain looks at single records."""
-    if any(output.key is not None and output.key.selector is not None for output in program.outputs):
-        return False
-    return all(operator.works_on != "records" for operator in operators if not isinstance(operator, SourceHead))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from taskmanager.exchange.settings import ExchangeSettings
+from taskmanager.machines.credit import WindowBounds
 from taskmanager.operators.base import Clock
 from taskmanager.runtime.clock import SystemClock
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import CheckpointingOptions, ExecutionOptions
+from tidegate.model.options import CheckpointingOptions, ExecutionOptions, RuntimeOptions
 
 Probe = Callable[[str, dict[str, Any]], None]
 """Called at named points of the protocol, with what is known there. Tests aim kills with it; it is absent in production.
@@ -42,6 +44,8 @@ class RuntimeSettings:
     inline_threshold_bytes: int
     flush_ms: int | None
     """``None``: only full batches leave; 0: after every step."""
+    slice_ms: float
+    exchange: ExchangeSettings
 
     @staticmethod
     def of(texts: Mapping[str, str]) -> RuntimeSettings:
@@ -54,4 +58,26 @@ class RuntimeSettings:
             checkpoints_after_tasks_finish=configuration.get(CheckpointingOptions.AFTER_TASKS_FINISH),
             inline_threshold_bytes=configuration.get(CheckpointingOptions.INLINE_THRESHOLD),
             flush_ms=configuration.get(ExecutionOptions.BUFFER_TIMEOUT) if timed else None,
+            slice_ms=configuration.get(RuntimeOptions.SLICE),
+            exchange=_exchange_settings(configuration),
         )
+
+
+def _exchange_settings(configuration: Configuration) -> ExchangeSettings:
+    defaults = ExchangeSettings()
+    credit = configuration.get(RuntimeOptions.CHANNEL_CREDIT)
+    batch_bytes = configuration.get(RuntimeOptions.BATCH_SIZE)
+    bounds = WindowBounds(
+        min_bytes=min(defaults.window.min_bytes, credit),
+        max_bytes=credit,
+        max_work_ms=configuration.get(RuntimeOptions.CHANNEL_WORK),
+    )
+    return replace(
+        defaults,
+        window=bounds,
+        queue=bounds,
+        frame_rows=configuration.get(RuntimeOptions.BATCH_ROWS),
+        frame_bytes=min(defaults.frame_bytes, batch_bytes),  # pieces this large gain nothing by being copied together
+        cut_bytes=batch_bytes,
+        connect_timeout_ms=configuration.get(RuntimeOptions.CONNECT_TIMEOUT),
+    )

@@ -66,6 +66,7 @@ class ChannelInput:
         chain: OperatorChain,
         handler: a.BarrierHandler,
         snapshots: SnapshotDriver,
+        sizer: SliceSizer,
         counters: TaskCounters,
         clock: Clock,
         probe: Callable[[str, dict[str, Any]], None],
@@ -79,7 +80,7 @@ class ChannelInput:
         self._counters = counters
         self._clock = clock
         self._probe = probe
-        self._sizer = SliceSizer(columnar=chain.columnar)
+        self._sizer = sizer
         self._input_of = [input_indices[gate.input_of(channel)] for channel in range(gate.channels)]
         self._open_data = set(range(gate.channels))
         self._drains = True

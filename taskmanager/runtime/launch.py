@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from taskmanager.exchange.base import InputGate
-from taskmanager.exchange.endpoint import DataEndpoint, ExchangeSettings
+from taskmanager.exchange.endpoint import DataEndpoint
 from taskmanager.machines import subtask as life
 from taskmanager.machines.alignment import AlignedHandler, BarrierHandler
 from taskmanager.machines.barrier_tracker import TrackingHandler
@@ -35,11 +35,13 @@ from taskmanager.runtime.ports import (
     Mail,
     TriggerCheckpoint,
 )
+from taskmanager.runtime.slicing import SliceSizer
 from taskmanager.runtime.snapshots import SnapshotDriver
 from taskmanager.runtime.source_input import SourceInput
 from taskmanager.runtime.subtask import SubtaskLoop
 from taskmanager.runtime.timers import TimerQueue
 from taskmanager.state.base import SegmentSource, SegmentStore
+from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, InvalidJob
 from tidegate.model.ids import AttemptId
@@ -109,7 +111,7 @@ class _SubtaskRun:
             token=deployment.data_token,
             listen=self._environment.listen,
             wakeup=self._mailbox.wake,
-            settings=ExchangeSettings(),
+            settings=settings.exchange,
         )
         resources.callback(endpoint.close)
         partitions = self._add_outputs(endpoint)
@@ -118,7 +120,7 @@ class _SubtaskRun:
         self._probe("listening", {})
         self._on_life(life.InitializationStarted())
         assembled, timers = self._initialize(partitions, resources)
-        loop = self._make_loop(settings, assembled, timers, partitions, gate, resources)
+        loop = self._make_loop(settings, assembled, timers, partitions, gate, endpoint, resources)
         self._probe("initialized", {})
         self._await_inputs(endpoint)
         if self._life.is_over:
@@ -167,6 +169,7 @@ class _SubtaskRun:
         timers: TimerQueue,
         partitions: dict[int, KeyedPartition],
         gate: InputGate | None,
+        endpoint: DataEndpoint,
         resources: ExitStack,
     ) -> SubtaskLoop:
         restore = self._deployment.restore
@@ -198,6 +201,7 @@ class _SubtaskRun:
             clock=self._clock,
             flush_ms=settings.flush_ms,
             probe=self._probe,
+            check=endpoint.check,
         )
 
     def _make_input(
@@ -209,6 +213,7 @@ class _SubtaskRun:
         restored_id: int,
     ) -> SubtaskInput:
         chain = assembled.chain
+        sizer = SliceSizer(columnar=chain.is_columnar, step_ms=settings.slice_ms)
         if gate is None:
             source = chain.source
             if source is None:
@@ -218,6 +223,7 @@ class _SubtaskRun:
                 source=source,
                 chain=chain,
                 snapshots=snapshots,
+                sizer=sizer,
                 counters=self._counters,
                 clock=self._clock,
                 emitted=lambda: output.records_emitted,
@@ -234,6 +240,7 @@ class _SubtaskRun:
             chain=chain,
             handler=handler,
             snapshots=snapshots,
+            sizer=sizer,
             counters=self._counters,
             clock=self._clock,
             probe=self._probe,
@@ -260,7 +267,7 @@ class _SubtaskRun:
             case ControlLost():
                 self._on_life(life.ControlBroken())
             case TriggerCheckpoint(checkpoint_id, _, _):
-                reason = life.DeclineReason.TASK_NOT_READY
+                reason = DeclineReason.TASK_NOT_READY
                 self._port.decline(
                     checkpoint_id, reason, ErrorInfo("declined", "internal", f"{self._origin} is not running yet")
                 )

@@ -92,7 +92,7 @@ class NetworkTarget:
             return [selector(value) for value in values]
         except TidegateError:
             raise
-        except Exception as error:  # noqa: BLE001  a user function
+        except Exception as error:
             text = f"key selector behind '{self._name}' raised {type(error).__name__}: {error}"
             raise UserFunctionError(text, details=traceback.format_exc()) from error
 

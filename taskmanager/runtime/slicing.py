@@ -13,15 +13,16 @@ MAX_RECORDS = 4096
 WHOLE = 1 << 30
 """As many as there are."""
 
-_TARGET_MS = 0.6 * STEP_MS
+_SAFETY = 0.6
 _FALL = 0.25
 
 
 class SliceSizer:
-    """``columnar``: never slice."""
+    """``columnar``: never slice. ``step_ms``: longest step that is aimed at (``tidegate.mailbox.slice``)."""
 
-    def __init__(self, *, columnar: bool) -> None:
+    def __init__(self, *, columnar: bool, step_ms: float = STEP_MS) -> None:
         self._columnar = columnar
+        self._target_ms = _SAFETY * step_ms
         self._records = FIRST_RECORDS
         self._cost_ms = 0.0
 
@@ -35,5 +36,5 @@ class SliceSizer:
             return
         cost_ms = elapsed_ms / records
         self._cost_ms = cost_ms if cost_ms >= self._cost_ms else self._cost_ms + _FALL * (cost_ms - self._cost_ms)
-        fitting = int(_TARGET_MS / self._cost_ms) if self._cost_ms > 0 else MAX_RECORDS
+        fitting = int(self._target_ms / self._cost_ms) if self._cost_ms > 0 else MAX_RECORDS
         self._records = max(1, min(fitting, 2 * self._records, MAX_RECORDS))

@@ -28,6 +28,7 @@ class SourceInput:
         source: SourceHead,
         chain: OperatorChain,
         snapshots: SnapshotDriver,
+        sizer: SliceSizer,
         counters: TaskCounters,
         clock: Clock,
         emitted: Callable[[], int],
@@ -39,7 +40,7 @@ class SourceInput:
         self._counters = counters
         self._clock = clock
         self._emitted = emitted
-        self._sizer = SliceSizer(columnar=chain.columnar)
+        self._sizer = sizer
         self._ended = False
         self._retry_ms = FIRST_RETRY_MS
 

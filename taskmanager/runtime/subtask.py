@@ -35,7 +35,7 @@ from taskmanager.runtime.snapshots import SnapshotDriver
 from taskmanager.runtime.timers import TimerQueue
 from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition
 from tidegate.model.checkpoint import DeclineReason
-from tidegate.model.errors import ErrorInfo
+from tidegate.model.errors import ErrorInfo, InternalError
 
 METRICS_INTERVAL_MS = 500.0
 DRAIN_CHECK_MS = 10.0
@@ -60,7 +60,9 @@ class SubtaskLoop:
         clock: Clock,
         flush_ms: int | None,
         probe: Callable[[str, dict[str, Any]], None],
+        check: Callable[[], None],
     ) -> None:
+        """``check()`` raises what broke outside of the subtask's thread (called now and then)."""
         self._life = subtask
         self._chain = chain
         self._work = work
@@ -73,6 +75,7 @@ class SubtaskLoop:
         self._clock = clock
         self._flush_ms = flush_ms
         self._probe = probe
+        self._check = check
         self._flush_at_ms: float | None = None
         self._metrics_at_ms = clock.monotonic_ms()
         self._congested = False
@@ -137,6 +140,7 @@ class SubtaskLoop:
         return bool(mails)
 
     def _advance(self) -> bool:
+        self._congested = False
         match self._life.state:
             case life.LifeState.RUNNING:
                 return self._work_on()
@@ -175,6 +179,8 @@ class SubtaskLoop:
     def _settle(self) -> bool:
         if self._snapshots.is_writing:
             return False
+        if self._chain.has_pending_commits():
+            raise InternalError("a sink has uncommitted work after the final checkpoint was confirmed")
         self._on_life(life.SnapshotsSettled())
         return True
 
@@ -214,6 +220,7 @@ class SubtaskLoop:
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._metrics_at_ms:
             self._metrics_at_ms = now_ms + METRICS_INTERVAL_MS
+            self._check()
             self.tell_metrics()
 
     def _patience_ms(self, now_ms: float) -> float:

@@ -152,7 +152,7 @@ class World:
     # --- what a subtask does ----------------------------------------------------------------------
 
     def _emit(self, source: SimSubtask) -> None:
-        if source.position >= source.limit and (self.faults >= 3 and self.events >= 200 or not self.chaos):
+        if source.position >= source.limit and ((self.faults >= 3 and self.events >= 200) or not self.chaos):
             self._end_data(source)
             return
         record = Record(source.name, source.position)
@@ -334,7 +334,7 @@ class World:
     def _make(self, layer: int, index: int) -> SimSubtask:
         kind = _AcksTwice if self.plants.ack_twice else s.SnapshotCoordinator
         subtask = SimSubtask(
-            f"{'source middle sink'.split()[layer]}-{index}",
+            f"{['source', 'middle', 'sink'][layer]}-{index}",
             layer,
             life.SubtaskLife(checkpointing=True),
             kind(),
