@@ -1,0 +1,114 @@
+"""Exactly-once under ``kill -9`` at random moments: the result is that of a run without faults, to the row."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import Cluster, Proc
+from tests.e2e.conftest import ensure_taskmanagers
+from tests.e2e.counts_run import CountsRun, assert_restored
+from tests.e2e.waiting import wait_until
+from tests.e2e.watching import JobWatch, Moment
+
+DETECTED_WITHIN_S = 1.0
+RUNNING_WITHIN_S = 5.0
+SEED = 20261121
+_JOB_LIMIT_S = 120
+
+Kill = Callable[[Cluster, JobWatch, random.Random], float]
+
+
+def kill_subtask(cluster: Cluster, watch: JobWatch, draw: random.Random) -> float:
+    """One of the processes that count records, any one."""
+    import time
+
+    victim = draw.choice(sorted(cluster.subtask_processes(), key=lambda process: process.pid))
+    moment = time.monotonic()
+    victim.kill()
+    return moment
+
+
+def kill_task_manager(cluster: Cluster, watch: JobWatch, draw: random.Random) -> float:
+    """One that runs something of the job."""
+    assert watch.last is not None
+    owners = {subtask.task_manager_id for vertex in watch.last.status.vertices for subtask in vertex.subtasks}
+    pids = {known.pid for known in cluster.cluster_status().task_managers if known.task_manager_id in owners}
+    victim: Proc = draw.choice([process for process in cluster.task_managers if process.pid in pids])
+    moment = cluster.kill9(victim)
+    wait_until(lambda: not victim.family(), 5, f"nothing of {victim.name} is left: {victim.described()}")
+    return moment
+
+
+def recover(watch: JobWatch, killed_at: float, restarts: int) -> tuple[float, float]:
+    """Seconds from the kill until the JobManager knew, and until every subtask ran again."""
+
+    def noticed(moment: Moment) -> bool:
+        return not moment.is_running
+
+    detected = watch.wait_for(noticed, 10, "the JobManager noticed the kill", killed_at)
+    running = watch.wait_for(
+        lambda m: m.is_running and m.status.restarts > restarts, 30, "every subtask runs again", detected.at
+    )
+    return detected.at - killed_at, running.at - killed_at
+
+
+def run_with_kills(cluster: Cluster, run: CountsRun, kills: list[Kill], seed: str) -> None:
+    draw = random.Random(int(hashlib.sha256(seed.encode()).hexdigest(), 16))
+    watch = run.submit(cluster)
+    watch.wait_running()
+    for done, kill in enumerate(kills):
+        completed = watch.last.status.checkpoints_completed if watch.last else 0
+        watch.wait_checkpoints(completed + draw.randint(2, 4))
+        _after(draw.uniform(0, run.parsed.interval / 1000))
+        assert watch.last is not None
+        restarts = watch.last.status.restarts
+        killed_at = kill(cluster, watch, draw)
+        detected_s, running_s = recover(watch, killed_at, restarts)
+        print(f"kill {done} ({kill.__name__}): detected after {detected_s:.2f} s, running after {running_s:.2f} s")
+        assert detected_s < DETECTED_WITHIN_S
+        assert running_s < RUNNING_WITHIN_S
+        ensure_taskmanagers(cluster, 3)
+    watch.wait_finished(_JOB_LIMIT_S)
+    print(f"read again: {run.rereads()} rows")
+    run.assert_exact()
+    assert_restored(cluster, watch, len(kills))
+    run.assert_rereads_little()
+
+
+def _after(seconds: float) -> None:
+    """A random moment is the one thing that has to be waited for by the clock."""
+    import threading
+
+    threading.Event().wait(seconds)
+
+
+@pytest.mark.parametrize(
+    ("source", "style", "kills"),
+    [
+        ("numbers", "records", [kill_subtask, kill_task_manager, kill_subtask, kill_task_manager]),
+        ("parquet", "columns", [kill_subtask, kill_task_manager]),
+        ("spark", "records", [kill_subtask, kill_task_manager]),
+    ],
+)
+def test_the_result_is_exact_although_processes_are_killed(
+    cluster: Cluster, tmp_path: Path, source: str, style: str, kills: list[Kill]
+) -> None:
+    seconds = 4 + 4 * len(kills)
+    rows = 500 * seconds * 2 if source == "spark" else 4_000 * seconds * 2
+    run = CountsRun(tmp_path, input=source, style=style, seconds=seconds, rows=rows)
+    run_with_kills(cluster, run, kills, f"{SEED} {source}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("round_", range(3))
+def test_a_minute_of_kills(cluster: Cluster, tmp_path: Path, round_: int) -> None:
+    """The long form, for ``make soak``-like runs: ``pytest -m 'e2e and slow'``."""
+    run = CountsRun(tmp_path, seconds=60, rows=480_000)
+    kills: list[Kill] = [kill_subtask, kill_task_manager] * 3
+    run_with_kills(cluster, run, kills, f"{SEED} long {round_}")

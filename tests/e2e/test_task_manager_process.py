@@ -1,0 +1,248 @@
+"""A real TaskManager process with a real Spark, against a JobManager that only listens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import psutil
+import pytest
+
+from tests.aio.taskmanager.fake_job_manager import FakeJobManager, slot_request
+from tidegate.common import Types
+from tidegate.connectors.number_sequence import NumberSequenceSource
+from tidegate.connectors.print_sink import PrintSink
+from tidegate.connectors.throttle import ThrottledSource
+from tidegate.model.ids import OperatorId
+from tidegate.model.program import ChainLink, OperatorSpec, VertexProgram
+from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+JOB = "a" * 32
+VERTEX = "b" * 32
+MAIN = """
+import sys
+from taskmanager.service.app import run
+from tidegate.aio.logs import set_up_logging
+from tidegate.model.configuration import Configuration
+set_up_logging()
+sys.exit(run(Configuration.from_strings(dict(text.split("=", 1) for text in sys.argv[1:]))))
+"""
+
+
+def is_alive(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def numbers_program(records_per_second: float, end: int) -> bytes:
+    """numbers -> print, in one chain."""
+    source: Any = ThrottledSource(NumberSequenceSource(0, end), records_per_second)
+    splits = tuple(source.list_splits(2))
+    specs = (
+        OperatorSpec(
+            "source",
+            OperatorId("c" * 32),
+            "numbers",
+            output_type=Types.LONG(),
+            options={"source": source, "splits": splits, "watermark_strategy": None},
+        ),
+        OperatorSpec("sink", OperatorId("d" * 32), "print", (Types.LONG(),), options={"sink": PrintSink()}),
+    )
+    return bytes(cloudpickle.dumps(VertexProgram(specs, (ChainLink(0, 1),))))
+
+
+class RealTaskManager:
+    """One process, its log, and everything below it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path, tmp: Path) -> None:
+        self.process = process
+        self.log = log
+        self.tmp = tmp
+
+    def family(self) -> list[psutil.Process]:
+        """The JVM, the daemon and the subtasks."""
+        try:
+            found = psutil.Process(self.process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+        return [process for process in found if is_alive(process)]
+
+    def text(self) -> str:
+        return self.log.read_text(encoding="utf-8")
+
+
+@contextlib.asynccontextmanager
+async def task_manager(tmp_path: Path, job_manager: FakeJobManager, **settings: str) -> AsyncIterator[RealTaskManager]:
+    log, tmp = tmp_path / "taskmanager.log", tmp_path / "t"
+    tmp.mkdir()
+    texts = {
+        "jobmanager.rpc.address": "127.0.0.1",
+        "jobmanager.rpc.port": str(job_manager.port),
+        "taskmanager.numberOfTaskSlots": "2",
+        "io.tmp.dirs": str(tmp),
+        **{key.replace("__", "-").replace("_", "."): text for key, text in settings.items()},
+    }
+    arguments = [f"{key}={text}" for key, text in texts.items()]
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            MAIN,
+            *arguments,
+            cwd=REPOSITORY,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "TMPDIR": str(tmp)},
+        )
+    found = RealTaskManager(process, log, tmp)
+    try:
+        await job_manager.wait_for(lambda: job_manager.beats, 60)
+        yield found
+    except BaseException:
+        print(found.text())
+        raise
+    finally:
+        family = found.family()
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        for child in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+
+
+@pytest.fixture
+async def job_manager() -> AsyncIterator[FakeJobManager]:
+    fake = FakeJobManager()
+    await fake.start()
+    yield fake
+    await fake.stop()
+
+
+def attempt_of(subtask: int, attempt: int = 0) -> str:
+    return f"{JOB}_{VERTEX}_{subtask}_{attempt}"
+
+
+async def deploy(fake: FakeJobManager, program: bytes, subtask: int, attempt: int = 0, **options: str) -> str:
+    stub = fake.task_manager()
+    allocation = str(subtask) * 32
+    answer = await stub.AllocateSlot(slot_request(JOB, allocation, subtask, fake.generation))
+    assert not answer.HasField("error"), answer.error
+    text = attempt_of(subtask, attempt)
+    deployment = common_pb2.TaskDeployment(
+        attempt=text,
+        generation=fake.generation,
+        allocation_id=allocation,
+        job_name="job",
+        task_name="numbers",
+        parallelism=2,
+        max_parallelism=128,
+        program=fake.put_blob(program),
+        is_source=True,
+        configuration={key.replace("__", "-").replace("_", "."): value for key, value in options.items()},
+    )
+    answer = await stub.SubmitTask(
+        taskmanager_pb2.SubmitTaskRequest(generation=fake.generation, deployment=deployment)
+    )
+    assert not answer.HasField("error"), answer.error
+    return text
+
+
+def subtasks_of(manager: RealTaskManager) -> list[psutil.Process]:
+    """Children of the Python daemon."""
+    daemons = [process for process in manager.family() if "taskmanager.spark.daemon" in " ".join(process.cmdline())]
+    parents = {process.pid for process in daemons}
+    return [process for process in daemons if process.ppid() in parents]
+
+
+async def gone(processes: list[psutil.Process], timeout_s: float) -> None:
+    async with asyncio.timeout(timeout_s):
+        while any(is_alive(process) for process in processes):
+            await asyncio.sleep(0.02)
+
+
+async def test_a_job_runs_to_its_end_and_what_it_prints_is_seen(tmp_path: Path, job_manager: FakeJobManager) -> None:
+    async with task_manager(tmp_path, job_manager) as manager:
+        program = numbers_program(1e9, 99)
+        started = time.monotonic()
+        attempts = [await deploy(job_manager, program, subtask) for subtask in (0, 1)]
+        for attempt in attempts:
+            await job_manager.wait_for(lambda: "FINISHED" in job_manager.states(attempt))  # noqa: B023
+            assert job_manager.states(attempt) == ["INITIALIZING", "RUNNING", "FINISHED"]
+        print("deployed and finished after", time.monotonic() - started)
+        lines = {line for line in manager.text().splitlines() if line.startswith("[numbers (")}
+        assert {line.rpartition(" ")[2] for line in lines} == {str(number) for number in range(100)}
+        manager.process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(manager.process.wait(), 10) == 0
+        assert list(manager.tmp.iterdir()) == []
+
+
+async def test_a_killed_subtask_is_failed_within_a_second_and_its_sibling_goes_on(
+    tmp_path: Path, job_manager: FakeJobManager
+) -> None:
+    async with task_manager(tmp_path, job_manager) as manager:
+        program = numbers_program(10, 10_000)
+        first, second = [await deploy(job_manager, program, subtask) for subtask in (0, 1)]
+        await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(first))
+        await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(second))
+        workers = subtasks_of(manager)
+        assert len(workers) == 2
+        for worker in workers:
+            print("memory", worker.memory_full_info())
+        killed_at = time.monotonic()
+        workers[0].kill()
+        await job_manager.wait_for(lambda: "FAILED" in job_manager.states(first) + job_manager.states(second))
+        detected_s = time.monotonic() - killed_at
+        print("detected after", detected_s)
+        assert detected_s < 1.0
+        failed = first if "FAILED" in job_manager.states(first) else second
+        sibling = second if failed == first else first
+        assert job_manager.last_update(failed).error.code == "subtask-lost"
+        assert job_manager.states(sibling)[-1] == "RUNNING"
+        answer = await job_manager.task_manager().CancelTask(
+            taskmanager_pb2.CancelTaskRequest(generation=job_manager.generation, attempt=sibling)
+        )
+        assert not answer.HasField("error")
+        await job_manager.wait_for(lambda: "CANCELED" in job_manager.states(sibling), 5)
+
+
+async def test_nothing_of_a_killed_task_manager_is_left(tmp_path: Path, job_manager: FakeJobManager) -> None:
+    async with task_manager(tmp_path, job_manager) as manager:
+        attempt = await deploy(job_manager, numbers_program(10, 10_000), 0)
+        await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(attempt))
+        family = manager.family()
+        assert len(family) >= 3
+        killed_at = time.monotonic()
+        manager.process.kill()
+        await gone(family, 5)
+        print("family gone after", time.monotonic() - killed_at)
+
+
+async def test_a_lost_job_manager_stops_the_subtasks_and_gets_the_task_manager_back(
+    tmp_path: Path, job_manager: FakeJobManager
+) -> None:
+    async with task_manager(tmp_path, job_manager) as manager:
+        attempt = await deploy(job_manager, numbers_program(10, 10_000), 0)
+        await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(attempt))
+        workers = subtasks_of(manager)
+        await job_manager.stop()
+        await gone(workers, 5)
+        successor = FakeJobManager("g2")
+        await successor.start(job_manager.port)
+        try:
+            await successor.wait_for(lambda: successor.beats, 10)
+            assert all(not slot.allocation_id for slot in successor.registrations[-1].slots)
+            assert successor.beats[0].generation == "g2"
+            assert not successor.of(jobmanager_pb2.UpdateTaskStateRequest)
+        finally:
+            await successor.stop()
