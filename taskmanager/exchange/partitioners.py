@@ -27,7 +27,7 @@ from tidegate.model.program import OutputSpec
 Dealt = list[tuple[int, pa.RecordBatch]]
 """Pieces for subpartitions, none of them empty. The batches are as they travel: with the timestamps."""
 
-_FEW = 2
+_FEW = 4
 """Up to so many targets it is cheaper to look for each one than to sort."""
 
 
