@@ -1,0 +1,98 @@
+"""Law 3: what is frozen never changes, and nothing that is written meanwhile is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from taskmanager.state.layers import FrozenTable, StateTable, detached
+
+KEYS = st.integers(0, 3)
+
+
+class TableAgainstDicts(RuleBasedStateMachine):
+    """A table, and several overlapping snapshots of it, against plain copies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = StateTable()
+        self.model: dict[int, list[int]] = {}
+        self.frozen: list[tuple[FrozenTable, dict[int, list[int]]]] = []
+
+    @rule(key=KEYS, value=st.lists(st.integers(), max_size=3))
+    def write(self, key: int, value: list[int]) -> None:
+        self.table.write(key % 2, (key, None), list(value))
+        self.model[key] = list(value)
+
+    @rule(key=KEYS)
+    def delete(self, key: int) -> None:
+        self.table.delete(key % 2, (key, None))
+        self.model.pop(key, None)
+
+    @rule(key=KEYS, value=st.integers())
+    def mutate_what_was_handed_out(self, key: int, value: int) -> None:
+        found = self.table.read(key % 2, (key, None))
+        assert found == self.model.get(key)
+        if found is not None:
+            found.append(value)
+            self.model[key].append(value)
+
+    @rule()
+    def freeze(self) -> None:
+        if len(self.frozen) < 3:
+            self.frozen.append((self.table.freeze(), {k: list(v) for k, v in self.model.items()}))
+
+    @rule(index=st.integers(0, 2))
+    def release(self, index: int) -> None:
+        if index < len(self.frozen):
+            self.frozen.pop(index)[0].release()
+
+    @invariant()
+    def all_is_as_it_was(self) -> None:
+        assert contents(self.table.entries()) == self.model
+        for frozen, expected in self.frozen:
+            assert contents(frozen.entries()) == expected
+        if not self.frozen:
+            assert len(self.table._layers) == 1
+            assert self.table._holders == []
+
+
+def contents(entries: Any) -> dict[int, list[int]]:
+    rows = list(entries)
+    groups = [group for group, _, _ in rows]
+    assert groups == sorted(groups)
+    found = {entry[0]: list(value) for _, entry, value in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+TestTable = TableAgainstDicts.TestCase
+TestTable.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+
+
+def test_freezing_copies_nothing() -> None:
+    table = StateTable()
+    value = [1, 2, 3]
+    table.write(0, ("k", None), value)
+    frozen = table.freeze()
+    assert next(frozen.entries())[2] is value
+
+
+def test_a_second_release_changes_nothing() -> None:
+    table = StateTable()
+    frozen = table.freeze()
+    table.write(0, ("k", None), 1)
+    frozen.release()
+    frozen.release()
+    assert table.read(0, ("k", None)) == 1
+
+
+def test_only_what_can_change_is_copied() -> None:
+    for value in (1, "a", (1, "a"), None, b"x"):
+        assert detached(value) is value
+    for value in ([1], {"a": 1}, (1, [2])):
+        assert detached(value) == value
+        assert detached(value) is not value
