@@ -21,7 +21,7 @@ from taskmanager.exchange.settings import ExchangeSettings
 from taskmanager.exchange.subpartition import Subpartition
 from taskmanager.machines.credit import GrantCredit
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress
-from tidegate.model.errors import InternalError, TidegateError, UnknownAttempt
+from tidegate.model.errors import InternalError, UnknownAttempt
 from tidegate.model.ids import AttemptId
 from tidegate.model.program import OutputSpec
 from tidegate.wire.channel_messages import Hello
@@ -52,7 +52,6 @@ class DataEndpoint:
         self._clients: dict[int, DataClient] = {}
         self._connected = 0
         self._address = ""
-        self._crash: TidegateError | None = None
 
     @property
     def counts(self) -> ServerCounts:
@@ -108,13 +107,13 @@ class DataEndpoint:
             self._loop.call_soon(client.open)
 
     def all_connected(self) -> bool:
-        """Every channel of the gate was accepted by its producer."""
+        """Every channel of the gate was accepted by its producer. Raises as ``check``: what broke will not connect."""
+        self.check()
         return self._connected == len(self._inputs)
 
     def check(self) -> None:
-        """Raises when the I/O thread broke; a subtask without inputs has no other way to learn of it."""
-        if self._crash is not None:
-            raise self._crash
+        """Raises when an input or the I/O thread broke: for a subtask that does not poll now, or has no inputs."""
+        self._gate.check()
 
     def close(self) -> None:
         """Ends the I/O thread and all connections; what was not received by a consumer is lost."""
@@ -131,5 +130,4 @@ class DataEndpoint:
         self._wakeup()
 
     def _on_crash(self, error: Exception) -> None:
-        self._crash = InternalError(f"the exchange of {self._attempt} broke: {type(error).__name__}: {error}")
-        self._gate.on_failure(self._crash)
+        self._gate.on_failure(InternalError(f"the exchange of {self._attempt} broke: {type(error).__name__}: {error}"))

@@ -106,6 +106,11 @@ class ChannelInputGate:
     def queued_bytes(self) -> int:
         return self._queued_bytes
 
+    def check(self) -> None:
+        """Raises what ``poll`` would raise, and takes nothing."""
+        if self._failure is not None:
+            raise self._failure
+
     def close(self) -> None:
         with self._lock:
             self._ready.clear()

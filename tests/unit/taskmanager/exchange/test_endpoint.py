@@ -34,6 +34,7 @@ from tidegate.model.deployment import OutputDeployment, ProducerAddress
 from tidegate.model.errors import (
     ConfigurationError,
     CorruptFrame,
+    InternalError,
     SubtaskLost,
     TidegateError,
     UnknownAttempt,
@@ -243,6 +244,8 @@ def test_a_producer_that_never_comes_up_is_unreachable(directory: Path, address:
     gate = net.consumer(0, [ProducerAddress(producer_id(0), address)])
     with pytest.raises(Unreachable, match=f"{producer_id(0)} at {address} cannot be reached for 60 ms"):
         net.wait_for(gate.poll, "the failure")
+    with pytest.raises(Unreachable):  # whoever waits for the connection learns of it too
+        net.endpoints[-1].all_connected()
     net.close()
 
 
@@ -251,7 +254,7 @@ def test_wrong_token_is_refused_and_counted_and_disturbs_nobody(net: Net) -> Non
     stranger = net.consumer(0, [address], token="guess")
     with pytest.raises(Unreachable, match="bad-token"):
         net.wait_for(stranger.poll, "the refusal")
-    assert net.endpoints[0].counts.refused == 1
+    net.wait_for(lambda: net.endpoints[0].counts.refused == 1, "the count")
     gate = net.consumer(0, [address])
     partition.broadcast(EndOfPartition())
     assert net.next_event(gate) == EndOfPartition()
@@ -297,7 +300,7 @@ def test_handshakes_that_are_refused(net: Net, hello: Hello, code: str) -> None:
         send(sock, [make_frame(FrameType.HELLO, encode_message(hello))])
         answer = read_all(sock)
     assert code.encode() in answer
-    assert net.endpoints[0].counts.refused == 1
+    net.wait_for(lambda: net.endpoints[0].counts.refused == 1, "the count")
 
 
 @pytest.mark.parametrize(
@@ -409,6 +412,15 @@ def test_data_beyond_the_credit_is_corrupt(directory: Path) -> None:
         with pytest.raises(CorruptFrame, match="were granted"):
             net.wait_for(gate.poll, "the failure")
     net.close()
+
+
+def test_a_mistake_in_the_io_thread_reaches_the_subtask(net: Net) -> None:
+    partition, _ = net.producer(0, 1)
+    endpoint = net.endpoints[0]
+    endpoint._loop.call_soon(lambda: 1 // 0)
+    with pytest.raises(InternalError, match="broke: ZeroDivisionError"):
+        net.wait_for(endpoint.check, "the crash")
+    assert partition.queued_bytes() == 0
 
 
 def test_too_long_a_directory_is_told(directory: Path) -> None:
