@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import zipfile
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from tidegate.model.errors import InvalidJob
@@ -79,8 +80,13 @@ def _imported_beside_the_job() -> list[Path]:
 
 def _is_installed(path: Path) -> bool:
     """Whether it belongs to the interpreter or to an installed distribution, which every worker has."""
-    places = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")}
-    return any(path.is_relative_to(place) for place in places if place) or "site-packages" in path.parts
+    return "site-packages" in path.parts or any(path.is_relative_to(place) for place in _installed_places())
+
+
+@cache
+def _installed_places() -> frozenset[str]:
+    places = [sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")]
+    return frozenset(place for place in places if place)
 
 
 def _zipped(paths: Iterable[Path]) -> bytes:

@@ -84,7 +84,7 @@ def make_stream_graph(
     mode: RuntimeExecutionMode,
 ) -> StreamGraph:
     """Raises ``InvalidJob`` for a program that cannot run."""
-    wanted = [t for t in transformations if t.kind != "source" or _is_read(t, transformations)]
+    wanted = _reachable([t for t in transformations if t.kind != "source"])
     if not wanted:
         raise InvalidJob("the program has no operators: nothing to execute (add a transformation or a sink)")
     maker = _GraphMaker(parallelism, max_parallelism, _is_batch(mode, wanted))
@@ -211,14 +211,17 @@ def _origins(transformation: Transformation) -> list[_Origin]:
     raise AssertionError(f"unknown transformation {transformation!r}")
 
 
-def _is_read(source: OperatorTransformation, transformations: Sequence[OperatorTransformation]) -> bool:
-    """Whether any operator reads it; a source that nobody reads is no part of the job, as in Flink."""
-    return any(
-        origin.operator is source
-        for other in transformations
-        for virtual in other.inputs
-        for origin in _origins(virtual)
-    )
+def _reachable(ends: Sequence[OperatorTransformation]) -> list[OperatorTransformation]:
+    """These operators and all that they read, in the order of the program. A source that nobody reads is no part of the
+    job, as in Flink; one that was read by an earlier execution is part of this one again."""
+    found: dict[int, OperatorTransformation] = {}
+    waiting = list(ends)
+    while waiting:
+        operator = waiting.pop()
+        if operator.transformation_id not in found:
+            found[operator.transformation_id] = operator
+            waiting += [origin.operator for virtual in operator.inputs for origin in _origins(virtual)]
+    return [found[transformation_id] for transformation_id in sorted(found)]
 
 
 def _is_batch(mode: RuntimeExecutionMode, transformations: Sequence[OperatorTransformation]) -> bool:

@@ -337,6 +337,14 @@ class TestPrograms:
         numbers(env).print()
         assert names(env.build()) == ["Source: numbers -> Sink: Print to Std. Out"]
 
+    def test_a_stream_of_an_earlier_execution_may_be_read_again(self) -> None:
+        env = make_env()
+        mapped = numbers(env).map(same)
+        mapped.print()
+        env.build()
+        mapped.key_by(same).reduce(min).print()
+        assert names(env.build()) == ["Source: numbers -> Map", "Reduce -> Sink: Print to Std. Out"]
+
     def test_empty_program_is_refused(self) -> None:
         env = make_env()
         numbers(env)
