@@ -1,0 +1,85 @@
+"""Keyed tumbling windows, beside pyarrow in memory: alternating runs over the same rows, answers compared.
+
+tidegate generates the rows, exchanges what its senders pre-aggregated, takes an exactly-once checkpoint every second and
+commits Parquet files. pyarrow is given the table ready in memory. Both use two threads' worth of cores.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.dataset as ds
+
+from benchmarks import in_memory
+from benchmarks.cluster import BenchCluster
+from benchmarks.in_memory import Answer
+
+PARALLELISM = 2
+INTERVAL_MS = 1_000
+
+
+@dataclass
+class Runs:
+    """Figures of all runs; rates in million rows a second, times in ms, memory in MiB."""
+
+    tidegate: list[float] = field(default_factory=list)
+    pyarrow: list[float] = field(default_factory=list)
+    checkpoints_ms: list[float] = field(default_factory=list)
+    first_result_s: list[float] = field(default_factory=list)
+    memory: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.tidegate) / statistics.median(self.pyarrow)
+
+
+def measure(rows: int, repeats: int) -> Runs:
+    """Run both, one after the other, ``repeats`` times. Raises ``RuntimeError`` when the answers differ."""
+    runs = Runs()
+    table = in_memory.build_table(rows, PARALLELISM)
+    with BenchCluster(PARALLELISM) as cluster:
+        _stream(cluster, rows // 20, "warm-up", Runs())
+        for repeat in range(repeats):
+            seconds, expected = in_memory.run(table, PARALLELISM)
+            runs.pyarrow.append(rows / seconds / 1e6)
+            found = _stream(cluster, rows, f"run-{repeat}", runs)
+            if found != expected:
+                raise RuntimeError(f"the answers differ: tidegate {found}, pyarrow {expected}")
+    return runs
+
+
+def _stream(cluster: BenchCluster, rows: int, name: str, runs: Runs) -> Answer:
+    output = cluster.directory / name
+    submitted = time.perf_counter()
+    job_id = cluster.run("benchmarks/keyed_window_job.py", str(rows), str(PARALLELISM), str(output), str(INTERVAL_MS))
+    watcher = threading.Thread(target=_note_first_result, args=(output, submitted, runs))
+    watcher.start()
+    watching = cluster.client.watch(job_id)
+    for status in watching:
+        if status.state == "RUNNING" and status.checkpoints_completed:
+            runs.memory.update({k: max(v, runs.memory.get(k, 0.0)) for k, v in cluster.memory().items()})
+    status = cluster.wait(job_id)
+    watcher.join()
+    times = status.state_timestamps_ms
+    runs.tidegate.append(rows / (times["FINISHED"] - times["RUNNING"]) / 1e3)
+    runs.checkpoints_ms += [
+        float(c.completed_ms - c.trigger_ms)
+        for c in cluster.client.checkpoints(job_id).checkpoints
+        if c.status == "COMPLETED"
+    ]
+    table = ds.dataset(output, format="parquet").to_table()
+    return in_memory.answer(table["window_start"], table["key"], table["rows"], table["total"])
+
+
+def _note_first_result(output: Path, submitted: float, runs: Runs) -> None:
+    """From starting ``tidegate run`` to the first committed file."""
+    limit = submitted + 120
+    while time.perf_counter() < limit:
+        if output.is_dir() and any(not path.name.startswith(".") for path in output.iterdir()):
+            runs.first_result_s.append(time.perf_counter() - submitted)
+            return
+        time.sleep(0.005)

@@ -1,0 +1,31 @@
+"""Pictures of the figures, by matplotlib."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot as plt
+
+from benchmarks.keyed_window import Runs
+
+
+def keyed_window(runs: Runs, path: Path) -> None:
+    """Rates of every run side by side, and the distribution of checkpoint times."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), constrained_layout=True)
+    left.boxplot([runs.pyarrow, runs.tidegate], vert=False, tick_labels=["pyarrow\nin memory", "tidegate\nend to end"])
+    left.set_xlim(left=0)
+    left.set_xlabel("million rows per second")
+    left.set_title(f"keyed windows, ratio of medians {runs.ratio:.2f}")
+    times = sorted(runs.checkpoints_ms)
+    right.step(times, [(i + 1) / len(times) for i in range(len(times))], where="post")
+    right.set_xlim(left=0)
+    right.set_xlabel("ms from trigger to durable _metadata")
+    right.set_ylabel("share of checkpoints")
+    right.set_title("exactly-once checkpoints at that load, every second")
+    right.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

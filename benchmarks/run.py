@@ -1,0 +1,66 @@
+"""``make bench``: runs the benchmarks and prints ratios, with spread; draws them to ``benchmarks/results/``.
+
+python benchmarks/run.py [--rows 200000000] [--repeats 5]
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import keyed_window, plots
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+@click.command(help=__doc__)
+@click.option("--rows", default=200_000_000, show_default=True, help="Rows of the window benchmark.")
+@click.option("--repeats", default=5, show_default=True, help="Alternating runs.")
+def main(rows: int, repeats: int) -> None:
+    console = Console()
+    console.print(f"keyed windows: {rows:,} rows, 10,000 keys, parallelism 2, exactly-once checkpoints every second")
+    runs = keyed_window.measure(rows, repeats)
+    console.print(_rates(runs))
+    console.print(_figures(runs))
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "keyed_window.json").write_text(json.dumps(asdict(runs), indent=1))
+    plots.keyed_window(runs, RESULTS / "keyed_window.png")
+    console.print(f"drawn in {RESULTS / 'keyed_window.png'}")
+
+
+def _rates(runs: keyed_window.Runs) -> Table:
+    table = Table("", "median M rows/s", "min", "max", "ratio")
+    for name, rates, ratio in (
+        ("pyarrow group_by in memory", runs.pyarrow, "1.00"),
+        ("tidegate, end to end", runs.tidegate, f"{runs.ratio:.2f}"),
+    ):
+        table.add_row(name, *(f"{f(rates):.1f}" for f in (statistics.median, min, max)), ratio)
+    return table
+
+
+def _figures(runs: keyed_window.Runs) -> Table:
+    table = Table("figure", "value")
+    times = sorted(runs.checkpoints_ms)
+    for share in (50, 95, 99):
+        at = min(len(times) - 1, len(times) * share // 100)
+        table.add_row(
+            f"checkpoint p{share}, trigger to durable _metadata ({len(times)} of them)", f"{times[at]:.0f} ms"
+        )
+    first = runs.first_result_s
+    table.add_row("from `tidegate run` to the first committed file", f"{statistics.median(first):.1f} s")
+    for kind, mib in runs.memory.items():
+        table.add_row(f"memory of {kind} (proportional)", f"{mib:.0f} MiB")
+    return table
+
+
+if __name__ == "__main__":
+    main()
