@@ -54,10 +54,16 @@ class DataClient:
         self._is_connecting = False
         self._accepted = False
         self._closed = False
+        self._last_reason = "it does not answer"
         self._backoff_ms = _FIRST_BACKOFF_MS
         self._give_up_ms = settings.clock() + settings.connect_timeout_ms
 
     def open(self) -> None:
+        """Begins to connect, and gives up in time."""
+        self._loop.call_at(self._give_up_ms, self._on_time_up)
+        self._connect()
+
+    def _connect(self) -> None:
         """Tries to connect; again later when nobody listens yet."""
         if self._closed:
             return
@@ -140,13 +146,14 @@ class DataClient:
     def _try_again(self, sock: socket.socket, reason: str) -> None:
         self._loop.forget(sock)
         self._framed = None
-        now_ms = self._settings.clock()
-        if now_ms >= self._give_up_ms:
-            waited_ms = self._settings.connect_timeout_ms
-            self._fail(Unreachable(f"{self._name} cannot be reached for {waited_ms:.0f} ms: {reason}"))
-            return
-        self._loop.call_at(min(now_ms + self._backoff_ms, self._give_up_ms), self.open)
+        self._last_reason = reason
+        self._loop.call_at(self._settings.clock() + self._backoff_ms, self._connect)
         self._backoff_ms = min(self._backoff_ms * 2, _MAX_BACKOFF_MS)
+
+    def _on_time_up(self) -> None:
+        if not self._accepted:
+            waited_ms = self._settings.connect_timeout_ms
+            self._fail(Unreachable(f"{self._name} cannot be reached for {waited_ms:.0f} ms: {self._last_reason}"))
 
     def _lost(self, reason: str) -> None:
         self._fail(SubtaskLost(f"{self._name} broke before the end of the partition: {reason}"))

@@ -86,7 +86,7 @@ class ChannelInputGate:
                     return None
                 index = self._ready.popleft()
                 channel, frame = self._take(index)
-            item = self._decode(channel, frame)
+            item = self._decode(index, channel, frame)
             if item is not None:
                 return index, item
 
@@ -191,7 +191,7 @@ class ChannelInputGate:
         self._make_ready(index)
         return channel, frame
 
-    def _decode(self, channel: _Channel, frame: Frame) -> ArrowBatch | ChannelEvent | None:
+    def _decode(self, index: int, channel: _Channel, frame: Frame) -> ArrowBatch | ChannelEvent | None:
         try:
             item = channel.decoder.decode(frame)
         except CorruptFrame as error:
@@ -204,7 +204,7 @@ class ChannelInputGate:
             grant = channel.credit.decide_grant(decide_window(self._bounds, self._rate, self._open))
             ended = channel.ended
         if grant is not None and not ended:
-            self._send(self._channels.index(channel), grant)
+            self._send(index, grant)
         self._worked_bytes += frame.size_bytes
         self._handed_out_ms = self._clock()
         return from_wire(item)

@@ -249,6 +249,15 @@ def test_a_producer_that_never_comes_up_is_unreachable(directory: Path, address:
     net.close()
 
 
+def test_a_producer_that_does_not_answer_is_unreachable(directory: Path) -> None:
+    net = Net(directory, ExchangeSettings(connect_timeout_ms=60))
+    with fake_producer(lambda _: None) as address:
+        gate = net.consumer(0, [address])
+        with pytest.raises(Unreachable, match="does not answer"):
+            net.wait_for(gate.poll, "the failure")
+    net.close()
+
+
 def test_wrong_token_is_refused_and_counted_and_disturbs_nobody(net: Net) -> None:
     partition, address = net.producer(0, 1)
     stranger = net.consumer(0, [address], token="guess")
@@ -417,7 +426,7 @@ def test_data_beyond_the_credit_is_corrupt(directory: Path) -> None:
 def test_a_mistake_in_the_io_thread_reaches_the_subtask(net: Net) -> None:
     partition, _ = net.producer(0, 1)
     endpoint = net.endpoints[0]
-    endpoint._loop.call_soon(lambda: 1 // 0)
+    endpoint._loop.call_soon(_crash)
     with pytest.raises(InternalError, match="broke: ZeroDivisionError"):
         net.wait_for(endpoint.check, "the crash")
     assert partition.queued_bytes() == 0
@@ -430,6 +439,10 @@ def test_too_long_a_directory_is_told(directory: Path) -> None:
     with pytest.raises(ConfigurationError, match="too long"):
         endpoint.start()
     net.close()
+
+
+def _crash() -> None:
+    raise ZeroDivisionError
 
 
 def _rebalance() -> tuple[OutputDeployment, OutputSpec]:
