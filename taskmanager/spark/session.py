@@ -12,8 +12,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -25,11 +23,11 @@ from typing import Any
 import taskmanager
 from taskmanager.spark.entry import warm
 from taskmanager.spark.java import check_java, find_java
+from taskmanager.spark.jvm import Jvm, start_jvm
 from tidegate.model.errors import ConfigurationError, ExternalError
 
 _log = logging.getLogger(__name__)
 
-STOP_TIMEOUT_S = 3.0
 _FIXED = {
     "spark.python.use.daemon": "true",
     "spark.python.daemon.module": "taskmanager.spark.daemon",
@@ -79,8 +77,9 @@ class SessionSettings:
 class Session:
     """A running Spark context. Made by ``start_session``; thread-safe."""
 
-    def __init__(self, settings: SessionSettings, gateway: Any, context: Any) -> None:
+    def __init__(self, settings: SessionSettings, jvm: Jvm, gateway: Any, context: Any) -> None:
         self._settings = settings
+        self._jvm = jvm
         self._gateway = gateway
         self.context = context
         self._lock = threading.Lock()
@@ -93,10 +92,10 @@ class Session:
 
     @property
     def jvm_pid(self) -> int:
-        return int(self._gateway.proc.pid)
+        return self._jvm.pid
 
     def is_alive(self) -> bool:
-        return self._gateway.proc.poll() is None
+        return self._jvm.is_alive()
 
     def cores(self) -> int:
         """Cores that Spark has at this moment, on all its executors."""
@@ -124,22 +123,10 @@ class Session:
 
     def close(self) -> None:
         """End the JVM, and with it the Python daemon and all workers. Idempotent; returns when it is gone."""
-        from pyspark import SparkContext
-
-        process = self._gateway.proc
         _silence(self.context)
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            _log.warning("the JVM (pid %d) does not end by itself; killing it", process.pid)
-            process.kill()
-            process.wait()
-        with SparkContext._lock:
-            SparkContext._active_spark_context = None
-            SparkContext._gateway = None
-            SparkContext._jvm = None
+        if not self._jvm.stop():
+            _log.warning("the JVM (pid %d) did not end by itself and was killed", self._jvm.pid)
+        _forget_context()
         with contextlib.suppress(OSError):
             self._gateway.close()
 
@@ -153,22 +140,23 @@ def start_session(settings: SessionSettings) -> Session:
     directory.mkdir(parents=True, exist_ok=True)
     log_file = settings.log_file or directory / "spark.log"
     properties = session_properties(settings)
+    (directory / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
     # Read by PySpark from the environment only, by the driver for the workers' interpreter.
     os.environ["PYSPARK_PYTHON"] = settings.properties.get("spark.pyspark.python", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    gateway = None
+    jvm = None
     try:
-        gateway, context = _launch(properties, directory, log_file)
+        jvm = start_jvm(properties, directory, log_file)
+        gateway, context = _connect(jvm, properties)
     except Exception as error:
-        if gateway is not None:
-            gateway.proc.kill()
+        if jvm is not None:
+            jvm.kill()
         said = last_lines(_tail(log_file), 5) or str(error)
         raise ExternalError(
             f"Spark did not start (spark.master {settings.master}): {said}", details=str(error)
         ) from error
     _log.info("Spark %s at %s is up after %.1f s", context.version, settings.master, time.monotonic() - started)
-    return Session(settings, gateway, context)
+    return Session(settings, jvm, gateway, context)
 
 
 def session_properties(settings: SessionSettings) -> dict[str, str]:
@@ -204,26 +192,28 @@ def last_lines(text: str, count: int) -> str:
     return " | ".join(lines[-count:])
 
 
-def _launch(properties: Mapping[str, str], directory: Path, log_file: Path) -> tuple[Any, Any]:
-    from pyspark import SparkConf, SparkContext, java_gateway
+def _connect(jvm: Jvm, properties: Mapping[str, str]) -> tuple[Any, Any]:
+    from pyspark import SparkConf, SparkContext
 
-    launch: Any = java_gateway.launch_gateway  # not annotated there
-    (directory / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
     conf = SparkConf(loadDefaults=False)
     for key, value in properties.items():
         conf.set(key, value)
-    with log_file.open("ab") as log:
-        # The JVM's own directory: with the user's, `python -m` would put the user's modules first in every worker.
-        gateway = launch(conf, {"stdout": log, "stderr": log, "cwd": directory})
+    gateway = jvm.connect()
     try:
-        context = SparkContext(conf=conf, gateway=gateway)
+        return gateway, SparkContext(conf=conf, gateway=gateway)
     except BaseException:
-        gateway.proc.kill()
-        with SparkContext._lock:
-            SparkContext._gateway = None
-            SparkContext._jvm = None
+        _forget_context()
         raise
-    return gateway, context
+
+
+def _forget_context() -> None:
+    """Let another session be started in this process."""
+    from pyspark import SparkContext
+
+    with SparkContext._lock:
+        SparkContext._active_spark_context = None
+        SparkContext._gateway = None
+        SparkContext._jvm = None
 
 
 def _silence(context: Any) -> None:
@@ -240,12 +230,3 @@ def _tail(file: Path) -> str:
         return file.read_text(encoding="utf-8", errors="replace")[-20_000:]
     except OSError:
         return ""
-
-
-def remove_directory(directory: Path) -> None:
-    """Of a session that is closed. What cannot be removed is logged."""
-
-    def tell(_function: object, path: str, why: Any) -> None:
-        _log.warning("cannot remove %s: %s", path, why[1])
-
-    shutil.rmtree(directory, onerror=tell)

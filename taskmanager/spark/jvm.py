@@ -1,0 +1,112 @@
+"""The JVM of a Spark driver, started by us rather than by PySpark, which would fork this process with all its threads.
+
+``PySpark`` forks to let the JVM ignore Ctrl-C, and a fork runs gRPC's handlers while its threads are busy. A session of its own does
+the same without a fork. The JVM ends when its standard input closes (Spark's ``PythonGatewayServer``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tidegate.model.errors import ExternalError
+
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 3.0
+_POLL_S = 0.02
+_QUICK = "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Of the small JVM that only puts together the command line of the real one."""
+
+
+class Jvm:
+    """One JVM with a Py4J gateway in it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, secret: str) -> None:
+        self._process = process
+        self._port = port
+        self._secret = secret
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def connect(self) -> Any:
+        """A Py4J gateway, with PySpark's imports."""
+        from pyspark import java_gateway
+
+        launch: Any = java_gateway.launch_gateway  # which only connects when these are set
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(self._port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = self._secret
+        try:
+            return launch()
+        finally:
+            del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+    def stop(self) -> bool:
+        """End it; whether it ended by itself. Returns when it is gone."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
+        return True
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path) -> Jvm:
+    """Start it in ``directory`` with its output in ``log_file``. Raises ``ExternalError`` when it ends or hangs."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    find_home: Any = _find_spark_home
+    command = [str(Path(find_home(), "bin", "spark-submit"))]
+    for key, value in properties.items():
+        command += ["--conf", f"{key}={value}"]
+    told = directory / "gateway"
+    environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+    environment.setdefault("SPARK_LAUNCHER_OPTS", _QUICK)
+    with log_file.open("ab") as log:
+        process = subprocess.Popen(
+            [*command, "pyspark-shell"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            # Not the user's directory: `python -m` would put the modules in it first in every worker.
+            cwd=directory,
+            env=environment,
+            start_new_session=True,
+        )
+    port, secret = _wait_for_gateway(process, told)
+    return Jvm(process, port, secret)
+
+
+def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]:
+    """Port and secret of the gateway, from the file that it moves into place when it listens."""
+    gives_up_at = time.monotonic() + START_TIMEOUT_S
+    while not told.exists():
+        code = process.poll()
+        if code is not None:
+            raise ExternalError(f"the JVM ended with exit code {code} before Spark was up")
+        if time.monotonic() > gives_up_at:
+            process.kill()
+            process.wait()
+            raise ExternalError(f"the JVM was not up after {START_TIMEOUT_S:g} s")
+        time.sleep(_POLL_S)
+    content = told.read_bytes()
+    told.unlink()
+    port, length = struct.unpack_from("!ii", content)
+    return port, content[8 : 8 + length].decode()

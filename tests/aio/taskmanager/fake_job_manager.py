@@ -1,0 +1,142 @@
+"""A JobManager that takes every TaskManager, gives it blobs and remembers what it was told."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc.aio
+
+from tidegate.aio.rpc import abort, open_channel, start_server
+from tidegate.model.errors import CorruptData, ErrorInfo, UnknownAttempt, VersionMismatch
+from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
+from tidegate.pb.jobmanager_pb2_grpc import JobManagerServiceServicer, add_JobManagerServiceServicer_to_server
+from tidegate.pb.taskmanager_pb2_grpc import TaskManagerStub
+from tidegate.wire.convert import ack_of, error_to_pb
+
+WAIT_S = 30.0
+
+
+class FakeJobManager(JobManagerServiceServicer):
+    """``told`` holds the requests in the order in which they came. Switches: ``refuse``, ``reject_updates``."""
+
+    def __init__(self, generation: str = "g1", heartbeat_timeout_ms: int = 5_000) -> None:
+        self.generation = generation
+        self.heartbeat_timeout_ms = heartbeat_timeout_ms
+        self.registrations: list[jobmanager_pb2.RegisterTaskManagerRequest] = []
+        self.beats: list[jobmanager_pb2.TaskManagerHeartbeat] = []
+        self.told: list[Any] = []
+        self.blobs: dict[str, bytes] = {}
+        self.refuse: list[ErrorInfo] = []
+        self.reject_updates = False
+        self.is_silent = False
+        self.lost = 0
+        self._changed = asyncio.Condition()
+        self._server: grpc.aio.Server | None = None
+        self._channel: grpc.aio.Channel | None = None
+        self.port = 0
+
+    async def start(self, port: int = 0) -> int:
+        def register(server: grpc.aio.Server) -> None:
+            add_JobManagerServiceServicer_to_server(self, server)
+
+        self._server, self.port = await start_server("127.0.0.1", port, register, "fake JobManager")
+        return self.port
+
+    async def stop(self) -> None:
+        if self._channel is not None:
+            await self._channel.close()
+        if self._server is not None:
+            await self._server.stop(None)
+
+    def put_blob(self, content: bytes) -> str:
+        key = hashlib.sha256(content).hexdigest()
+        self.blobs[key] = content
+        return key
+
+    def task_manager(self) -> Any:
+        """A stub for the TaskManager that registered last."""
+        if self._channel is None:
+            self._channel = open_channel(self.registrations[-1].address)
+        return TaskManagerStub(self._channel)
+
+    async def wait_for(self, condition: Callable[[], Any], timeout_s: float = WAIT_S) -> Any:
+        """Until the condition holds after something was told; its value."""
+        async with asyncio.timeout(timeout_s), self._changed:
+            await self._changed.wait_for(lambda: bool(condition()))
+        return condition()
+
+    def states(self, attempt: str) -> list[str]:
+        updates = [told for told in self.told if isinstance(told, jobmanager_pb2.UpdateTaskStateRequest)]
+        return [update.state for update in updates if update.attempt == attempt]
+
+    def last_update(self, attempt: str) -> jobmanager_pb2.UpdateTaskStateRequest:
+        updates = [told for told in self.told if isinstance(told, jobmanager_pb2.UpdateTaskStateRequest)]
+        return [update for update in updates if update.attempt == attempt][-1]
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [told for told in self.told if isinstance(told, kind)]
+
+    async def notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _keep(self, request: Any) -> common_pb2.Ack:
+        self.told.append(request)
+        await self.notify()
+        return ack_of()
+
+    # ---- JobManagerService -------------------------------------------------------------------------------------------
+
+    async def RegisterTaskManager(self, request: Any, context: Any) -> jobmanager_pb2.RegisterTaskManagerResponse:
+        self.registrations.append(request)
+        await self.notify()
+        if self.refuse:
+            return jobmanager_pb2.RegisterTaskManagerResponse(error=error_to_pb(self.refuse.pop(0)))
+        return jobmanager_pb2.RegisterTaskManagerResponse(
+            generation=self.generation, heartbeat_interval_ms=100, heartbeat_timeout_ms=self.heartbeat_timeout_ms
+        )
+
+    async def Heartbeat(self, requests: Any, context: Any) -> AsyncIterator[jobmanager_pb2.JobManagerHeartbeat]:
+        try:
+            async for beat in requests:
+                self.beats.append(beat)
+                await self.notify()
+                if not self.is_silent:
+                    yield jobmanager_pb2.JobManagerHeartbeat(generation=self.generation)
+        finally:
+            self.lost += 1
+
+    async def UpdateTaskState(self, request: Any, context: Any) -> common_pb2.Ack:
+        await self._keep(request)
+        return ack_of(UnknownAttempt("not mine")) if self.reject_updates else ack_of()
+
+    async def SlotFreed(self, request: Any, context: Any) -> common_pb2.Ack:
+        return await self._keep(request)
+
+    async def AcknowledgeCheckpoint(self, request: Any, context: Any) -> common_pb2.Ack:
+        return await self._keep(request)
+
+    async def DeclineCheckpoint(self, request: Any, context: Any) -> common_pb2.Ack:
+        return await self._keep(request)
+
+    async def EndOfData(self, request: Any, context: Any) -> common_pb2.Ack:
+        return await self._keep(request)
+
+    async def GetBlob(self, request: common_pb2.BlobRef, context: Any) -> AsyncIterator[common_pb2.BlobChunk]:
+        content = self.blobs.get(request.key)
+        if content is None:
+            await abort(context, CorruptData(f"no blob {request.key}"))
+        for start in range(0, len(content), 1000):
+            yield common_pb2.BlobChunk(data=content[start : start + 1000])
+
+
+VERSION_MISMATCH = ErrorInfo.of(VersionMismatch("the JobManager is tidegate 9"))
+
+
+def slot_request(job_id: str, allocation: str, index: int, generation: str) -> taskmanager_pb2.AllocateSlotRequest:
+    return taskmanager_pb2.AllocateSlotRequest(
+        generation=generation, job_id=job_id, allocation_id=allocation, slot_index=index
+    )
