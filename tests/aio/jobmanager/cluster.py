@@ -44,10 +44,10 @@ async def client_of(listening: Listening) -> AsyncIterator[Any]:
         yield JobManagerClientServiceStub(channel)
 
 
-def make_graph(parallelism: int = 2, **configuration: str) -> JobGraph:
+def make_graph(**configuration: str) -> JobGraph:
     def vertex(vertex_id: VertexId, name: str, **kind: bool) -> JobVertex:
         operator = OperatorInfo(OperatorId(vertex_id), name, uid=name, **kind)
-        return JobVertex(vertex_id, name, parallelism, 128, (operator,), KEY)
+        return JobVertex(vertex_id, name, 2, 128, (operator,), KEY)
 
     vertices = (vertex(SOURCE, "numbers", is_source=True), vertex(SINK, "print", is_sink=True))
     edges = (JobEdge(0, SOURCE, SINK, Partitioner.HASH),)

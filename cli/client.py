@@ -1,0 +1,135 @@
+"""The CLI's side of the JobManager's protocol, blocking. Raises `TidegateError`s that name the address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from tidegate.aio.rpc import BLOB_CHUNK_BYTES, CHANNEL_OPTIONS
+from tidegate.model.errors import ErrorInfo, Unreachable
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import BlobKey, JobId
+from tidegate.pb import common_pb2
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
+from tidegate.wire.convert import error_from_pb, error_of_status, graph_to_pb
+from tidegate.wire.versions import VERSION
+
+CALL_TIMEOUT_S = 30.0
+
+
+class JobManagerClient:
+    """One connection. Use it as a context manager."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._stub = JobManagerClientServiceStub(self._channel)
+
+    def __enter__(self) -> JobManagerClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def submit(
+        self,
+        graph: JobGraph,
+        blobs: Mapping[BlobKey, bytes],
+        restore_path: str = "",
+        allow_non_restored_state: bool = False,
+    ) -> JobId:
+        """Upload what the graph needs and submit it. Raises the error that refuses it."""
+        for content in blobs.values():
+            self._put(content)
+        request = pb.SubmitJobRequest(
+            graph=graph_to_pb(graph),
+            restore_path=restore_path,
+            allow_non_restored_state=allow_non_restored_state,
+            client_version=VERSION,
+        )
+        answer = self._call(lambda: self._stub.SubmitJob(request, timeout=CALL_TIMEOUT_S * 2))
+        _raise_if(answer)
+        return JobId(answer.job_id)
+
+    def watch(self, job_id: str) -> Iterator[pb.JobStatus]:
+        """The status now and after each change, until the job is terminal. Raises `UnknownJob`, `Unreachable`."""
+        statuses = self._stub.WatchJob(pb.JobRequest(job_id=job_id))
+        try:
+            for status in statuses:
+                _raise_if(status)
+                yield status
+        except grpc.RpcError as error:
+            raise self._error_of(error) from None
+        finally:
+            statuses.cancel()
+
+    def status(self, job_id: str) -> pb.JobStatus:
+        """The status now."""
+        statuses = self.watch(job_id)
+        try:
+            return next(statuses)
+        finally:
+            statuses.close()  # type: ignore[attr-defined]
+
+    def cancel(self, job_id: str) -> None:
+        """Returns when the JobManager has accepted it."""
+        _raise_if(self._call(lambda: self._stub.CancelJob(pb.JobRequest(job_id=job_id), timeout=CALL_TIMEOUT_S)))
+
+    def list_jobs(self, include_terminal: bool) -> list[pb.JobStatus]:
+        request = pb.ListJobsRequest(include_terminal=include_terminal)
+        return list(self._call(lambda: self._stub.ListJobs(request, timeout=CALL_TIMEOUT_S)).jobs)
+
+    def checkpoints(self, job_id: str) -> pb.CheckpointList:
+        request = pb.JobRequest(job_id=job_id)
+        answer: pb.CheckpointList = self._call(lambda: self._stub.ListCheckpoints(request, timeout=CALL_TIMEOUT_S))
+        _raise_if(answer)
+        return answer
+
+    def cluster(self, timeout_s: float = CALL_TIMEOUT_S) -> pb.ClusterStatus:
+        answer: pb.ClusterStatus = self._call(lambda: self._stub.GetCluster(pb.GetClusterRequest(), timeout=timeout_s))
+        return answer
+
+    def _put(self, content: bytes) -> None:
+        self._call(lambda: self._stub.PutBlob(_chunks(content), timeout=CALL_TIMEOUT_S * 10))
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except grpc.RpcError as error:
+            raise self._error_of(error) from None
+
+    def _error_of(self, error: grpc.RpcError) -> Exception:
+        assert isinstance(error, grpc.Call), error
+        code, details = error.code(), error.details() or ""
+        if code is grpc.StatusCode.UNAVAILABLE:
+            return Unreachable(
+                f"no JobManager at {self.address}; start one with `tidegate cluster start` or `tidegate jobmanager`, "
+                "or give its address with --jobmanager",
+                details=details,
+            )
+        metadata = [(str(key), value) for key, value in error.trailing_metadata() or ()]
+        return error_of_status(int(code.value[0]), details, metadata, f"the JobManager at {self.address}")
+
+
+def failure_of(status: pb.JobStatus) -> ErrorInfo | None:
+    """The last failure of a job."""
+    return error_from_pb(status.failure) if status.HasField("failure") else None
+
+
+def _raise_if(answer: Any) -> None:
+    if answer.HasField("error"):
+        raise error_from_pb(answer.error).to_exception()
+
+
+def _chunks(content: bytes) -> Iterator[common_pb2.BlobChunk]:
+    for start in range(0, max(1, len(content)), BLOB_CHUNK_BYTES):
+        yield common_pb2.BlobChunk(data=content[start : start + BLOB_CHUNK_BYTES])

@@ -1,0 +1,72 @@
+"""How errors reach a user: one line `error: what, where, what to do` on stderr, an exit code, and never a traceback
+(`--verbose` shows it). Exit codes: 0 done, 1 failed, 2 misuse."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from tidegate.model.errors import ErrorInfo, TidegateError
+
+FAILED = 1
+MISUSE = 2
+_MISUSE_CODES = ("misuse", "configuration")
+_DETAIL_LINES = 8
+
+
+class ProgramFailed(TidegateError):
+    """The user's program raised; `details` is its traceback. A user error that carries its own code to the shell."""
+
+    code, domain = "program", "user"
+
+
+def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose errors are told as this file says. It takes `verbose` itself."""
+
+    @click.option("-v", "--verbose", is_flag=True, help="Show the details of errors.")
+    @functools.wraps(command)
+    def run(*arguments: Any, verbose: bool, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except TidegateError as error:
+            fail(error, verbose)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            sys.exit(128 + 2)
+        except BrokenPipeError:
+            sys.exit(FAILED)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:  # noqa: BLE001  (the outermost driver of the command line)
+            if verbose:
+                traceback.print_exc()
+            hint = "" if verbose else "; --verbose shows where"
+            click.echo(f"error: this is a mistake in tidegate: {type(error).__name__}: {error}{hint}", err=True)
+            sys.exit(FAILED)
+
+    return run
+
+
+def fail(error: TidegateError, verbose: bool) -> NoReturn:
+    """Tell one error and leave."""
+    click.echo(f"error: {error.message}", err=True)
+    if verbose and error.details:
+        click.echo(error.details.rstrip(), err=True)
+    if verbose:
+        traceback.print_exception(error)
+    sys.exit(MISUSE if error.code in _MISUSE_CODES else FAILED)
+
+
+def cause_in_a_few_lines(failure: ErrorInfo) -> str:
+    """Why a job failed: the message, its place, and the end of the user's traceback."""
+    place = f" in {failure.origin}" if failure.origin and failure.origin not in failure.message else ""
+    lines = [f"{failure.message}{place}"]
+    details = [line for line in failure.details.rstrip().splitlines() if line.strip()]
+    if len(details) > _DETAIL_LINES:
+        details = ["...", *details[-_DETAIL_LINES:]]
+    return "\n".join([*lines, *(f"  {line}" for line in details)])

@@ -1,0 +1,141 @@
+"""The executor that `tidegate run` puts under a program: it submits to a cluster and waits, or not."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from cli.client import JobManagerClient, failure_of
+from cli.errors import cause_in_a_few_lines
+from cli.progress import Progress
+from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserError
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import BlobKey, JobId
+from tidegate.model.options import CheckpointingOptions
+from tidegate.model.states import JobState
+from tidegate.pb import jobmanager_pb2 as pb
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
+_DIRECTORIES = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY)
+
+
+class JobCanceled(UserError):
+    """The job was cancelled while the program waited for it."""
+
+    code = "job-canceled"
+
+
+class SubmittedJob:
+    """A job on a cluster, as `JobClient` and the attached run see it."""
+
+    def __init__(self, client: JobManagerClient, job_id: JobId, name: str) -> None:
+        self._client = client
+        self._job_id = job_id
+        self.name = name
+
+    @property
+    def job_id(self) -> JobId:
+        return self._job_id
+
+    def state(self) -> JobState:
+        return JobState(self._client.status(self._job_id).state)
+
+    def cancel(self) -> None:
+        self._client.cancel(self._job_id)
+
+    def wait(self, progress: Progress | None = None) -> JobExecutionResult:
+        """Until the job is over. Raises its error when it did not finish."""
+        with closing(self._client.watch(self._job_id)) as statuses:  # type: ignore[type-var]
+            for status in statuses:
+                if progress is not None:
+                    progress.show(status)
+                if JobState(status.state).is_terminal:
+                    return self._result(status)
+        raise ExternalError(f"the JobManager at {self._client.address} ended before job {self._job_id} did")
+
+    def _result(self, status: pb.JobStatus) -> JobExecutionResult:
+        if status.state == JobState.FINISHED.value:
+            return JobExecutionResult(self._job_id, status.end_ms - status.start_ms)
+        failure = failure_of(status)
+        if status.state == JobState.CANCELED.value:
+            raise JobCanceled(f"job {self.name!r} ({self._job_id}) was canceled")
+        raise job_error(f"job {self.name!r} ({self._job_id}) failed", failure)
+
+
+class ClusterExecutor:
+    """Submits to one JobManager. `submitted` counts the jobs that the program made."""
+
+    def __init__(
+        self,
+        client: JobManagerClient,
+        restore_path: str = "",
+        allow_non_restored_state: bool = False,
+        detached: bool = False,
+    ) -> None:
+        self._client = client
+        self._restore_path = absolute(restore_path) if restore_path else ""
+        self._allow_non_restored_state = allow_non_restored_state
+        self._detached = detached
+        self.submitted = 0
+
+    def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
+        """Submit, and wait unless detached. Ctrl-C and SIGTERM cancel the job."""
+        job = self.execute_async(graph, blobs)
+        click.echo(f"Job has been submitted with JobID {job.job_id}")
+        if self._detached:
+            return JobExecutionResult(job.job_id, 0)
+        result = wait_attached(job, graph)
+        click.echo(f"Job with JobID {job.job_id} has finished.\nJob Runtime: {result.net_runtime_ms} ms")
+        return result
+
+    def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
+        job_id = self._client.submit(
+            with_absolute_directories(graph), blobs, self._restore_path, self._allow_non_restored_state
+        )
+        self.submitted += 1
+        return SubmittedJob(self._client, job_id, graph.name)
+
+
+def wait_attached(job: SubmittedJob, graph: JobGraph) -> JobExecutionResult:
+    """Wait with a progress line. Ctrl-C or SIGTERM cancels the job and waits for its end; a second one leaves at once."""
+    sources = {vertex.vertex_id for vertex in graph.vertices if vertex.is_source}
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with Progress(sources) as progress:
+            try:
+                return job.wait(progress)
+            except KeyboardInterrupt:
+                click.echo(f"cancelling job {job.job_id} ...", err=True)
+                job.cancel()
+                return job.wait(progress)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def job_error(what: str, failure: ErrorInfo | None) -> TidegateError:
+    """The error of a job that failed, told in a few lines."""
+    if failure is None:
+        return ExternalError(f"{what}: the JobManager gave no cause")
+    error = failure.to_exception()
+    return type(error)(f"{what}: {cause_in_a_few_lines(failure)}", details=failure.details)
+
+
+def absolute(location: str) -> str:
+    """A path of this machine's user as the JobManager understands it; URIs stay."""
+    return location if _SCHEME.match(location) else str(Path(location).expanduser().absolute())
+
+
+def with_absolute_directories(graph: JobGraph) -> JobGraph:
+    """Relative directories are the client's: the JobManager has another working directory."""
+    texts = dict(graph.configuration)
+    for option in _DIRECTORIES:
+        if texts.get(option.key):
+            texts[option.key] = absolute(texts[option.key])
+    return replace(graph, configuration=texts)

@@ -1,0 +1,113 @@
+"""`tidegate list`, `tidegate cancel`, `tidegate checkpoints`: jobs of a running cluster."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cli.errors import reporting
+from cli.options import address_definitions, address_of, configuration_options, job_manager_option, load_configuration
+
+if TYPE_CHECKING:
+    from cli.client import JobManagerClient
+    from tidegate.pb import jobmanager_pb2 as pb
+
+
+@click.command("list")
+@click.option("-a", "--all", "include_terminal", is_flag=True, help="Also jobs that are over.")
+@job_manager_option
+@configuration_options
+@reporting
+def list_jobs(
+    include_terminal: bool, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """List the jobs of a cluster."""
+    from cli.tables import duration, make_table, moment, show
+
+    with _connect(job_manager, config, definitions) as client:
+        jobs = client.list_jobs(include_terminal)
+    if not jobs:
+        click.echo("No jobs." if include_terminal else "No running jobs; `tidegate list -a` shows those that are over.")
+        return
+    table = make_table("job", "name", "state", "start", "duration", "tasks", "restarts", "checkpoints")
+    for job in sorted(jobs, key=lambda job: job.start_ms):
+        end_ms = job.end_ms if job.HasField("end_ms") else int(time.time() * 1000)
+        state = f"{job.state}, waiting for {job.waiting_for}" if job.waiting_for else job.state
+        table.add_row(
+            job.job_id,
+            job.name,
+            state,
+            moment(job.start_ms),
+            duration(max(0, end_ms - job.start_ms)),
+            _tasks_of(job),
+            str(job.restarts),
+            str(job.checkpoints_completed),
+        )
+    show(table)
+
+
+@click.command()
+@click.argument("job", metavar="JOB")
+@job_manager_option
+@configuration_options
+@reporting
+def cancel(job: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+    """Cancel a job."""
+    with _connect(job_manager, config, definitions) as client:
+        click.echo(f"Cancelling job {job}.")
+        client.cancel(job)
+    click.echo(f"Cancelled job {job}.")
+
+
+@click.command()
+@click.argument("job", metavar="JOB")
+@job_manager_option
+@configuration_options
+@reporting
+def checkpoints(job: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+    """Show the last checkpoints of a job, newest first."""
+    from cli.tables import duration, make_table, moment, show, size
+
+    with _connect(job_manager, config, definitions) as client:
+        listed = client.checkpoints(job)
+    click.echo(
+        f"completed {listed.completed}, failed {listed.failed}, in progress {listed.in_progress}, restored {listed.restored}"
+    )
+    if not listed.checkpoints:
+        return
+    table = make_table("id", "status", "type", "trigger", "duration", "size", "acknowledged", "path or failure")
+    for checkpoint in listed.checkpoints:
+        taken = checkpoint.completed_ms - checkpoint.trigger_ms if checkpoint.HasField("completed_ms") else None
+        table.add_row(
+            str(checkpoint.checkpoint_id),
+            _status_of(checkpoint),
+            checkpoint.snapshot_type,
+            moment(checkpoint.trigger_ms),
+            "-" if taken is None else duration(taken),
+            size(checkpoint.size_bytes),
+            f"{checkpoint.acknowledged}/{checkpoint.expected}",
+            checkpoint.failure or checkpoint.path,
+        )
+    show(table)
+
+
+def _connect(job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> JobManagerClient:
+    from cli.client import JobManagerClient
+
+    return JobManagerClient(address_of(load_configuration(config, definitions, *address_definitions(job_manager))))
+
+
+def _tasks_of(job: pb.JobStatus) -> str:
+    states = Counter(subtask.state for vertex in job.vertices for subtask in vertex.subtasks)
+    return ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+
+
+def _status_of(checkpoint: pb.CheckpointStatus) -> str:
+    marks = [
+        mark for mark, is_set in (("discarded", checkpoint.discarded), ("restored", checkpoint.restored)) if is_set
+    ]
+    return f"{checkpoint.status} ({', '.join(marks)})" if marks else checkpoint.status

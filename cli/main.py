@@ -1,0 +1,24 @@
+"""`tidegate`: the command line. Commands import what they need when they run, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import click
+
+from cli.cluster import cluster
+from cli.jobs import cancel, checkpoints, list_jobs
+from cli.processes import jobmanager, taskmanager
+from cli.run import info, run
+from tidegate.wire.versions import PYTHON_VERSION, VERSION
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(VERSION, message=f"tidegate %(version)s on Python {PYTHON_VERSION}")
+def main() -> None:
+    """Run streaming jobs with exactly-once checkpoints: a JobManager, TaskManagers with slots, and jobs."""
+
+
+for command in (run, info, list_jobs, cancel, checkpoints, cluster, jobmanager, taskmanager):
+    main.add_command(command)
+
+if __name__ == "__main__":
+    main(prog_name="tidegate")

@@ -1,0 +1,65 @@
+"""Options that several commands share, and what they mean for the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.model.errors import Misuse
+
+if TYPE_CHECKING:
+    from tidegate.model.configuration import Configuration
+
+RPC_ADDRESS = "jobmanager.rpc.address"
+RPC_PORT = "jobmanager.rpc.port"
+
+
+def configuration_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--config` and `-D`: the parameters `config` and `definitions`."""
+    command = click.option(
+        "-D", "definitions", multiple=True, metavar="KEY=VALUE", help="Set one option; may be repeated."
+    )(command)
+    return click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Configuration file (YAML); default: $TIDEGATE_CONFIG, or config.yaml in $TIDEGATE_CONF_DIR.",
+    )(command)
+
+
+def job_manager_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--jobmanager`: the parameter `job_manager`."""
+    return click.option(
+        "-m",
+        "--jobmanager",
+        "job_manager",
+        metavar="HOST:PORT",
+        help="Address of the JobManager; default: as configured, localhost:6123.",
+    )(command)
+
+
+def load_configuration(config: Path | None, definitions: Sequence[str], *forced: str) -> Configuration:
+    """The layers of this command; `forced` are definitions that follow from other options. Raises `ConfigurationError`."""
+    from tidegate.aio.settings import load_settings
+
+    return load_settings(config, [*definitions, *forced])
+
+
+def address_definitions(job_manager: str | None) -> list[str]:
+    """`--jobmanager` as definitions. Raises `Misuse` for a text that is no address."""
+    if job_manager is None:
+        return []
+    host, colon, port = job_manager.rpartition(":")
+    if not colon or not host or not port.isdigit():
+        raise Misuse(f"--jobmanager {job_manager!r} is not host:port, such as localhost:6123")
+    return [f"{RPC_ADDRESS}={host}", f"{RPC_PORT}={port}"]
+
+
+def address_of(configuration: Configuration) -> str:
+    """Where the JobManager of a configuration is."""
+    from tidegate.model.options import JobManagerOptions
+
+    return f"{configuration.get(JobManagerOptions.RPC_ADDRESS)}:{configuration.get(JobManagerOptions.RPC_PORT)}"

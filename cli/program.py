@@ -1,0 +1,82 @@
+"""Runs a user's job file in this process, with an executor under it."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from cli.errors import ProgramFailed
+from tidegate.model.errors import Misuse, TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.datastream.executor import Executor
+
+_OURS = ("cli", "jobmanager", "taskmanager")
+
+
+def run_program(path: Path, arguments: Sequence[str], executor: Executor, configuration: Mapping[str, str]) -> None:
+    """Run the file as `__main__`. Raises `Misuse` when it cannot be read, `ProgramFailed` for what it raises itself;
+    errors of ours and `SystemExit` go through."""
+    from tidegate.datastream.executor import installed
+
+    check_readable(path)
+    with installed(executor, configuration), _as_a_script(path, arguments):
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except TidegateError:
+            raise
+        except SyntaxError as error:
+            place = f"{error.filename}, line {error.lineno}"
+            raise ProgramFailed(f"{path.name} is not a Python program: {error.msg} ({place})") from None
+        except Exception as error:  # noqa: BLE001  (around the user's program)
+            raise _program_error(path, error) from None
+
+
+def check_readable(path: Path) -> None:
+    """Raises `Misuse` for a job file that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+    except IsADirectoryError:
+        raise Misuse(f"job file {path} is a directory; give a Python file") from None
+    except OSError as error:
+        raise Misuse(f"cannot read the job file {path}: {error.strerror}") from None
+
+
+def _program_error(path: Path, error: Exception) -> ProgramFailed:
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((i for i, frame in enumerate(frames) if Path(frame.filename).resolve() == path.resolve()), len(frames))
+    own = frames[first:]
+    inside = [frame for frame in own if Path(frame.filename).parent.resolve() == path.parent.resolve()]
+    place = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
+    details = "".join(["Traceback (most recent call last):\n", *traceback.format_list(own)])
+    details += "".join(traceback.format_exception_only(error))
+    return ProgramFailed(f"{path.name} raised {type(error).__name__}: {error}{place}", details=details)
+
+
+@contextmanager
+def _as_a_script(path: Path, arguments: Sequence[str]) -> Iterator[None]:
+    """`sys.argv` and `sys.path` as if the file had been started by Python; modules of ours whose names a user's own
+    files may have are out of the way meanwhile."""
+    argv, search = sys.argv[:], sys.path[:]
+    hidden: dict[str, ModuleType] = {
+        name: module for name, module in sys.modules.items() if name.partition(".")[0] in _OURS
+    }
+    folder = path.resolve().parent
+    shadowed = {name for name in _OURS if (folder / f"{name}.py").exists() or (folder / name).is_dir()}
+    moved = {name: module for name, module in hidden.items() if name.partition(".")[0] in shadowed}
+    for name in moved:
+        del sys.modules[name]
+    sys.argv = [str(path), *arguments]
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = argv, search
+        sys.modules.update(moved)

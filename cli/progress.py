@@ -1,0 +1,93 @@
+"""What an attached `run` shows while the job runs: one line that is rewritten on a terminal; elsewhere a line for each
+change of state and each tenth checkpoint."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Collection
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from tidegate.pb import jobmanager_pb2 as pb
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+_RATE_WINDOW_S = 1.0
+
+
+class Progress:
+    """Fed with statuses. `sources` are the ids of the vertices whose records are counted."""
+
+    def __init__(self, sources: Collection[str], console: Console | None = None) -> None:
+        self._sources = sources
+        self._console = console or Console(stderr=True, highlight=False)
+        self._live: Status | None = None
+        self._last_line = ""
+        self._since = time.monotonic()
+        self._counted = 0
+        self._rate: float | None = None
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal:
+            self._live = self._console.status("submitting ...")
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def show(self, status: pb.JobStatus) -> None:
+        """The newest status."""
+        self._measure(records_of(status, self._sources))
+        if self._live is not None:
+            self._live.update(line_of(status, self._rate))
+            return
+        line = line_of(status, None, coarse=True)
+        if line != self._last_line:
+            self._last_line = line
+            print(line, file=sys.stderr, flush=True)
+
+    def _measure(self, records: int) -> None:
+        now = time.monotonic()
+        if records < self._counted:  # a restart: the counters began anew
+            self._since, self._counted = now, records
+        elif now - self._since >= _RATE_WINDOW_S:
+            self._rate = (records - self._counted) / (now - self._since)
+            self._since, self._counted = now, records
+
+
+def records_of(status: pb.JobStatus, sources: Collection[str]) -> int:
+    """Records that the sources have read so far."""
+    return sum(
+        max(subtask.metrics.records_in, subtask.metrics.records_out)
+        for vertex in status.vertices
+        if vertex.vertex_id in sources
+        for subtask in vertex.subtasks
+    )
+
+
+def line_of(status: pb.JobStatus, rate: float | None, coarse: bool = False) -> str:
+    """`RUNNING  1,234,567 records/s  checkpoint 12  1 restart`. `coarse`: only what changes seldom."""
+    parts = [f"{status.name}: {status.state}"]
+    if status.waiting_for:
+        parts.append(f"waiting for {status.waiting_for}")
+    if rate is not None:
+        parts.append(f"{rate:,.0f} records/s")
+    if status.HasField("last_completed"):
+        number = status.last_completed.checkpoint_id
+        if coarse:
+            number = max(1, number // 10 * 10)
+        parts.append(f"checkpoint {number}{'+' if coarse else ''}")
+    if status.checkpoints_failed and not coarse:
+        parts.append(f"{status.checkpoints_failed} failed")
+    if status.restarts:
+        parts.append(f"{status.restarts} restart{'s' if status.restarts > 1 else ''}")
+    return "  ".join(parts)

@@ -1,0 +1,134 @@
+"""`tidegate run` and `tidegate info`: a job file, executed or only looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.errors import reporting
+from cli.options import (
+    address_definitions,
+    address_of,
+    configuration_options,
+    job_manager_option,
+    load_configuration,
+)
+from tidegate.model.errors import InvalidJob, Misuse
+
+if TYPE_CHECKING:
+    from tidegate.model.graph import JobGraph
+
+_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+_PARALLELISM = click.option(
+    "-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="Subtasks of operators that set none."
+)
+
+
+@click.command(context_settings=_PROGRAM)
+@click.option("-d", "--detached", is_flag=True, help="Print the job's id and leave.")
+@_PARALLELISM
+@click.option("-s", "--from-savepoint", "restore", metavar="PATH", help="Start from this checkpoint or savepoint.")
+@click.option(
+    "-n", "--allow-non-restored-state", is_flag=True, help="Skip state of operators that the job no longer has."
+)
+@job_manager_option
+@click.option("--local", is_flag=True, help="Run in a cluster of its own, for the length of the job.")
+@configuration_options
+@click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@reporting
+def run(
+    detached: bool,
+    parallelism: int | None,
+    restore: str | None,
+    allow_non_restored_state: bool,
+    job_manager: str | None,
+    local: bool,
+    config: Path | None,
+    definitions: tuple[str, ...],
+    job: Path,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run a job file. Attached, it shows progress and exits with 0 when the job FINISHED, 1 when it FAILED or was
+    CANCELED; Ctrl-C cancels the job."""
+    from cli.program import check_readable, run_program
+
+    if local and (job_manager is not None or detached):
+        raise Misuse("--local runs a cluster only as long as the job: it goes with neither --jobmanager nor --detached")
+    check_readable(job)
+    forced = address_definitions(job_manager)
+    if parallelism is not None:
+        forced.append(f"parallelism.default={parallelism}")
+    configuration = load_configuration(config, definitions, *forced)
+    texts = configuration.to_strings()
+    if local:
+        from cli.local import LocalClusterExecutor
+
+        local_executor = LocalClusterExecutor(restore or "", allow_non_restored_state)
+        run_program(job, arguments, local_executor, texts)
+        _check_submitted(job, local_executor.submitted)
+        return
+    from cli.client import JobManagerClient
+    from cli.executor import ClusterExecutor
+
+    with JobManagerClient(address_of(configuration)) as client:
+        client.cluster()  # no cluster: say so before the program does its work
+        executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached)
+        run_program(job, arguments, executor, texts)
+        _check_submitted(job, executor.submitted)
+
+
+@click.command(context_settings=_PROGRAM)
+@_PARALLELISM
+@configuration_options
+@click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@reporting
+def info(
+    parallelism: int | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
+    job: Path,
+    arguments: tuple[str, ...],
+) -> None:
+    """Show the plan of a job file, without running it."""
+    from cli.program import run_program
+    from tidegate.datastream.executor import PlanRecorded, PlanRecorder
+
+    forced = [] if parallelism is None else [f"parallelism.default={parallelism}"]
+    recorder = PlanRecorder()
+    texts = load_configuration(config, definitions, *forced).to_strings()
+    with contextlib.suppress(PlanRecorded):
+        run_program(job, arguments, recorder, texts)
+    if recorder.graph is None:
+        _check_submitted(job, 0)
+    else:
+        _show_plan(recorder.graph)
+
+
+def _check_submitted(job: Path, submitted: int) -> None:
+    if submitted == 0:
+        raise InvalidJob(f"{job.name} ended without a job; call env.execute() at its end")
+
+
+def _show_plan(graph: JobGraph) -> None:
+    from rich.table import Table
+
+    from cli.local import slots_of
+    from cli.tables import make_table, show
+
+    numbers = {vertex.vertex_id: number for number, vertex in enumerate(graph.vertices, start=1)}
+    table: Table = make_table("", "vertex", "parallelism", "max", "inputs", "slot group")
+    for vertex in graph.vertices:
+        inputs = ", ".join(
+            f"{edge.partitioner.value} from {numbers[edge.source]}" for edge in graph.inputs_of(vertex.vertex_id)
+        )
+        row: list[Any] = [numbers[vertex.vertex_id], vertex.name, vertex.parallelism, vertex.max_parallelism]
+        table.add_row(*(str(cell) for cell in row), inputs or "-", vertex.slot_sharing_group)
+    click.echo(f"Job {graph.name!r}: {len(graph.vertices)} vertices, {slots_of(graph)} slots")
+    show(table)
+    sys.stdout.flush()
