@@ -1,0 +1,225 @@
+"""Sinks: what is written becomes visible on confirm, once, in order, and after any restart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
+from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.common.typeinfo import Types
+from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
+from tidegate.model.errors import NotSerializable, StorageError
+
+
+class World:
+    """The system outside."""
+
+    def __init__(self) -> None:
+        self.visible: list[Any] = []
+        self.seen: set[str] = set()
+        self.failures = 0
+        self.calls: list[str] = []
+
+
+class Writer(SinkWriter):
+    def __init__(self, sink: Journal, context: SinkContext, state: Sequence[Any]) -> None:
+        self.works_on = sink.works_on
+        self.world = sink.world
+        self.open: list[Any] = []
+        self.state = list(state)
+        self.name = context.attempt
+
+    def write(self, batch: Batch) -> None:
+        assert isinstance(batch, ArrowBatch if self.works_on == "arrow" else RecordsBatch)
+        self.open += batch.data["value"].to_pylist() if isinstance(batch, ArrowBatch) else batch.values
+
+    def flush(self, end_of_input: bool) -> None:
+        self.world.calls.append(f"flush {end_of_input}")
+
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+        rows, self.open = self.open, []
+        return [{"id": f"{checkpoint_id}-{rows[0]}", "rows": rows}] if rows else []
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return [*self.state, checkpoint_id]
+
+    def close(self) -> None:
+        self.world.calls.append("close")
+
+
+class JournalCommitter(Committer):
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def commit(self, committables: Sequence[Any]) -> None:
+        if self.world.failures:
+            self.world.failures -= 1
+            raise StorageError("the disk is away")
+        for committable in committables:
+            self.world.calls.append(f"commit {committable['id']}")
+            if committable["id"] not in self.world.seen:
+                self.world.seen.add(committable["id"])
+                self.world.visible += committable["rows"]
+
+    def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:
+        self.world.calls.append(f"abort {[r['id'] for r in restored]}")
+
+
+class Journal(Sink):
+    def __init__(self, world: World, works_on: str = "records") -> None:
+        self.world = world
+        self.works_on = works_on
+
+    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+        self.world.calls.append(f"writer {list(state)}")
+        return Writer(self, context, state)
+
+    def make_committer(self, context: SinkContext) -> Committer | None:
+        return JournalCommitter(self.world)
+
+
+def sink(world: World, works_on: str = "records", **more: Any) -> Running:
+    return start(spec("sink", input_types=(Types.LONG(),), options={"sink": Journal(world, works_on)}), **more)
+
+
+def test_nothing_is_visible_before_its_checkpoint_is_confirmed() -> None:
+    world = World()
+    one = sink(world)
+    one.feed([1, 2])
+    one.snapshot(1)
+    one.feed([3])
+    assert world.visible == []
+    one.operator.notify_checkpoint_complete(1)
+    assert world.visible == [1, 2]
+    assert one.operator.has_pending_commits(), "3 is not even prepared"
+    one.snapshot(2)
+    one.operator.notify_checkpoint_complete(2)
+    assert world.visible == [1, 2, 3]
+    assert not one.operator.has_pending_commits()
+
+
+def test_a_confirm_commits_skipped_checkpoints_too_and_no_later_ones() -> None:
+    world = World()
+    one = sink(world)
+    for n in (1, 2, 3, 4):
+        one.feed([n])
+        one.snapshot(n)
+        if n == 1:
+            one.operator.notify_checkpoint_aborted(1)
+    one.operator.notify_checkpoint_complete(3)
+    assert world.visible == [1, 2, 3]
+    assert [c for c in world.calls if c.startswith("commit")] == ["commit 1-1", "commit 2-2", "commit 3-3"]
+    one.operator.notify_checkpoint_complete(3)
+    assert world.visible == [1, 2, 3]
+
+
+def test_a_restored_sink_commits_at_once_then_cleans_up_then_writes() -> None:
+    world = World()
+    one = sink(world)
+    one.feed([1])
+    one.snapshot(1)
+    one.feed([2])
+    snapshot = one.snapshot(2)
+    one.feed([3])
+    one.snapshot(3)
+    world.calls.clear()
+    again = sink(world, restored=restored_of([snapshot]), restored_id=2)
+    assert world.visible == [1, 2]
+    assert world.calls == ["commit 1-1", "commit 2-2", "abort ['1-1', '2-2']", "writer [2]"]
+    again.feed([30])
+    again.snapshot(4)
+    again.operator.notify_checkpoint_complete(4)
+    assert world.visible == [1, 2, 30]
+    sink(world, restored=restored_of([snapshot]), restored_id=2)
+    assert world.visible == [1, 2, 30], "committing again does no harm"
+
+
+def test_what_is_committed_leaves_the_state() -> None:
+    one = sink(World())
+    one.feed([1])
+    one.snapshot(1)
+    one.operator.notify_checkpoint_complete(1)
+    snapshot = one.snapshot(2)
+    assert [h.state_name for h in snapshot.operator] == ["writer"]
+
+
+def test_a_failed_commit_is_tried_again_then_fails_the_attempt() -> None:
+    world = World()
+    one = sink(world, configuration={"sink.committer.retries": "3"})
+    one.feed([1])
+    one.snapshot(1)
+    world.failures = 3
+    one.operator.notify_checkpoint_complete(1)
+    assert world.visible == [1]
+    one.feed([2])
+    one.snapshot(2)
+    world.failures = 4
+    with pytest.raises(StorageError):
+        one.operator.notify_checkpoint_complete(2)
+    assert one.operator.has_pending_commits()
+    one.operator.notify_checkpoint_complete(2)
+    assert world.visible == [1, 2]
+
+
+def test_the_last_records_wait_for_the_final_checkpoint() -> None:
+    world = World()
+    one = sink(world)
+    one.feed([1])
+    one.snapshot(1)
+    one.feed([2])
+    one.operator.finish()
+    one.operator.notify_checkpoint_complete(1)
+    assert world.visible == [1]
+    assert one.operator.has_pending_commits()
+    one.snapshot(2)
+    one.operator.notify_checkpoint_complete(2)
+    assert world.visible == [1, 2]
+    assert not one.operator.has_pending_commits()
+
+
+def test_without_checkpoints_everything_is_committed_at_the_end() -> None:
+    world = World()
+    one = sink(world)
+    one.feed([1, 2])
+    one.operator.finish()
+    one.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
+    assert world.visible == [1, 2]
+    assert not one.operator.has_pending_commits()
+    assert "flush True" in world.calls
+
+
+@pytest.mark.parametrize("works_on", ["arrow", "records"])
+def test_writers_get_the_shape_that_they_work_on(works_on: str) -> None:
+    world = World()
+    one = sink(world, works_on)
+    one.feed([1], [5])
+    one.operator.process(ArrowBatch(pa.record_batch({"value": pa.array([2], pa.int64())}), pa.array([6])), 0)
+    one.snapshot(1)
+    one.operator.notify_checkpoint_complete(1)
+    assert world.visible == [1, 2]
+
+
+def test_committables_must_be_plain_values() -> None:
+    class Odd(Writer):
+        def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+            return [object()]
+
+    class OddSink(Journal):
+        def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+            return Odd(self, context, state)
+
+    one = start(spec("sink", input_types=(Types.LONG(),), options={"sink": OddSink(World())}))
+    one.feed([1])
+    with pytest.raises(NotSerializable, match="'op', state 'committables'"):
+        one.operator.freeze(1)
+
+
+def test_close_reaches_the_writer() -> None:
+    world = World()
+    sink(world).operator.close()
+    assert world.calls[-1] == "close"
