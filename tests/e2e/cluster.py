@@ -161,7 +161,8 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         try:
-            self.start_job_manager()
+            if self.job_manager is None:
+                self.start_job_manager()
         except BaseException:
             self._end_by_force()
             raise
