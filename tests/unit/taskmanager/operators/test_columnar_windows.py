@@ -47,6 +47,7 @@ def expected(batches: Sequence[ArrowBatch], keys: Sequence[str], offset: int = 0
     for one in batches:
         columns = [one.data.column(k).to_pylist() for k in keys]
         rows = zip(*columns, one.data.column("v").to_pylist(), one.data.column("f").to_pylist(), strict=True)
+        assert one.timestamps is not None
         for row, stamp in zip(rows, one.timestamps.to_pylist(), strict=True):
             window = (stamp - offset) // SIZE * SIZE + offset
             groups.setdefault((window, window + SIZE, *row[:-2]), []).append(row[-2:])
@@ -227,6 +228,7 @@ def test_a_restore_at_another_parallelism_loses_and_repeats_nothing(kind: str, b
 
 def _spread(batches: Sequence[ArrowBatch], keys: Sequence[str], windows: Sequence[Running]) -> None:
     for one in batches:
+        assert one.timestamps is not None
         groups = key_groups(hash_columns([one.data.column(k) for k in keys]), 128)
         owners = np.array([subtask_of(int(g), 128, len(windows)) for g in groups])
         for index, window in enumerate(windows):

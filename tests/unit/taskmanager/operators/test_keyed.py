@@ -14,8 +14,10 @@ from tidegate.common.row import Row
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.datastream.functions import (
     AggregateFunction,
+    KeyedContext,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    KeyedTimerContext,
     ProcessWindowFunction,
     ReduceFunction,
     RuntimeContext,
@@ -90,7 +92,7 @@ class EveryState(KeyedProcessFunction):
             AggregatingStateDescriptor("mean", MeanAggregate(), Types.PICKLED_BYTE_ARRAY())
         )
 
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
         self.value.update((self.value.value() or 0) + 1)
         self.list.add(value[1])
         self.map.put(str(value[1] % 3), value[1])
@@ -112,7 +114,7 @@ class ReadMutates(KeyedProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.state = runtime_context.get_state(ValueStateDescriptor("seen", Types.PICKLED_BYTE_ARRAY()))
 
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
         seen = self.state.value()
         if seen is None:
             seen = []
@@ -165,7 +167,7 @@ def test_a_list_changed_in_place_while_the_snapshot_is_written_stays_out_of_it()
 
 
 class Timed(KeyedProcessFunction):
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
         service = ctx.timer_service()
         if value[1] < 0:
             service.delete_event_time_timer(-value[1])
@@ -174,7 +176,7 @@ class Timed(KeyedProcessFunction):
             service.register_processing_time_timer(1000 + value[1])
         return None
 
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any]:
         yield (ctx.get_current_key(), timestamp, ctx.time_domain() is TimeDomain.EVENT_TIME)
         if timestamp == 5:
             ctx.timer_service().register_event_time_timer(6)
@@ -214,10 +216,10 @@ class Joined(KeyedCoProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.left = runtime_context.get_state(ValueStateDescriptor("left", Types.LONG()))
 
-    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> None:
+    def process_element1(self, value: Any, ctx: KeyedContext) -> None:
         self.left.update(value[1])
 
-    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any]:
+    def process_element2(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
         yield (value[0], self.left.value(), value[1])
         yield LATE, value
 
@@ -372,7 +374,7 @@ def test_a_changed_type_is_told() -> None:
         def open(self, runtime_context: RuntimeContext) -> None:
             runtime_context.get_state(ValueStateDescriptor("value", Types.STRING()))
 
-        def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        def process_element(self, value: Any, ctx: KeyedContext) -> None:
             return None
 
     with pytest.raises(SchemaMismatch, match="state 'value'.*int64.*String"):
@@ -399,7 +401,7 @@ def test_a_damaged_segment_is_named() -> None:
 
 def test_user_errors_carry_the_users_frames_only() -> None:
     class Failing(KeyedProcessFunction):
-        def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
             yield 1 // value[1]
 
     with pytest.raises(UserFunctionError, match="operator 'op': ZeroDivisionError") as raised:

@@ -16,7 +16,7 @@ from tidegate.common.time import Duration
 from tidegate.common.typeinfo import Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.datastream.expressions import col
-from tidegate.datastream.functions import CoProcessFunction, MapFunction, ProcessFunction, RuntimeContext
+from tidegate.datastream.functions import CoProcessFunction, MapFunction, ProcessFunction, RuntimeContext, TimedContext
 from tidegate.datastream.output_tag import OutputTag
 from tidegate.datastream.state import ValueStateDescriptor
 from tidegate.model.errors import InvalidJob, SchemaMismatch, UserFunctionError
@@ -65,7 +65,7 @@ def test_a_flat_map_that_multiplies_emits_in_pieces() -> None:
 
 
 class Sides(ProcessFunction):
-    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any]:
+    def process_element(self, value: Any, ctx: TimedContext) -> Iterable[Any]:
         if value % 2:
             yield ODD, value
         else:
@@ -81,10 +81,10 @@ def test_process_knows_time_and_side_outputs() -> None:
 
 
 class Tagged(CoProcessFunction):
-    def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any]:
+    def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any]:
         return [("left", value)]
 
-    def process_element2(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any]:
+    def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any]:
         return [("right", value)]
 
 
@@ -107,7 +107,7 @@ def test_state_and_timers_without_keys_are_refused() -> None:
         start(spec("map", options={"func": Stateful()}))
 
     class Timed(ProcessFunction):
-        def process_element(self, value: Any, ctx: ProcessFunction.Context) -> None:
+        def process_element(self, value: Any, ctx: TimedContext) -> None:
             ctx.timer_service().register_event_time_timer(1)
 
     with pytest.raises(InvalidJob, match="timers belong to keys"):
