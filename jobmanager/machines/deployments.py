@@ -90,6 +90,7 @@ class Deployments:
             is_source=vertex.is_source,
             data_token=self._data_token,
             finished_on_restore=execution.finished_on_restore,
+            spark_query=vertex.spark_query,
         )
 
     def _input(self, edge: JobEdge, consumer: int) -> InputDeployment:

@@ -121,4 +121,6 @@ class BlobStore:
 
 
 def _keys_of(graph: JobGraph) -> Iterable[BlobKey]:
-    return dict.fromkeys([*(vertex.program for vertex in graph.vertices), *graph.blobs.values()])
+    programs = [vertex.program for vertex in graph.vertices]
+    queries = [vertex.spark_query for vertex in graph.vertices if vertex.spark_query is not None]
+    return dict.fromkeys([*programs, *queries, *graph.blobs.values()])

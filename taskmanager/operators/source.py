@@ -80,6 +80,7 @@ class SourceOperator(Operator):
                     attempt=str(context.attempt),
                     operator_id=context.operator_id,
                     configuration=dict(context.configuration),
+                    is_restored=has_state(context.restored, STATE_NAME),
                     spark_rows=context.spark_rows,
                 )
             )

@@ -65,6 +65,8 @@ class ReaderContext:
     attempt: str
     operator_id: str
     configuration: dict[str, str] = field(default_factory=dict)
+    is_restored: bool = False
+    """The splits come from a checkpoint: what is not among them belongs to another subtask."""
     wakeup: Callable[[], None] | None = None
     """A reader with a thread of its own calls it, from that thread, when ``poll`` has something again."""
     spark_rows: Any = None

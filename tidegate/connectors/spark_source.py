@@ -12,7 +12,7 @@ partitions is pinned by ``PINNED``, so that every TaskManager cuts alike.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,9 +80,13 @@ class SparkSource(Source):
         return SparkPartitionReader(self.schema, context)
 
 
-def owned_directory(checkpoint_dir: str, job_id: str, operator_id: str) -> str:
-    """Where a materialized result lives. Task-owned: no checkpoint deletes it."""
-    return f"{checkpoint_dir.rstrip('/')}/{job_id}/taskowned/spark-{operator_id}"
+def owned_directory(configuration: Mapping[str, str], job_id: str, operator_id: str) -> str:
+    """Where a materialized result lives. Task-owned: no checkpoint deletes it. Raises ``InvalidJob`` when the job has no
+    checkpoint directory."""
+    root = configuration.get("execution.checkpointing.dir")
+    if not root:
+        raise InvalidJob("from_spark with materialize=True needs execution.checkpointing.dir: the result is kept there")
+    return f"{root.rstrip('/')}/{job_id}/taskowned/spark-{operator_id}"
 
 
 def read_marker(directory: str) -> str | None:
@@ -103,12 +107,14 @@ class MaterializedReader(FileReader):
         self._context = context
 
     def open(self, states: Sequence[SplitState]) -> None:
-        super().open(states or self._listed())
+        super().open(states if self._context.is_restored else self._listed())
 
     def _listed(self) -> list[SplitState]:
-        directory = read_marker(self._context.configuration["tidegate.spark.materialized-directory"])
+        context = self._context
+        owned = owned_directory(context.configuration, context.job_id, context.operator_id)
+        directory = read_marker(owned)
         if directory is None:
-            raise CorruptData("the materialized result of a Spark source is not there; restart the job without -s")
+            raise CorruptData(f"the materialized result of a Spark source is not in {owned}; submit the job again")
         parts = _row_groups(directory, self._format)
         mine = parts[self._context.subtask_index :: self._context.parallelism]
         return [SplitState(split) for split in mine]
@@ -165,7 +171,7 @@ class SparkPartitionReader(SourceReader):
         running = xxhash.xxh3_64()
         checked_at = number if rows else number - 1
         last = -1
-        for index, data in enumerate(_rechunk(self._context.spark_rows, self._schema)):
+        for index, data in enumerate(_rechunk(self._context.spark_rows or (), self._schema)):
             running.update(data.serialize())
             seen = running.hexdigest()
             if index == checked_at and seen != digest:

@@ -15,7 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
+
 from tidegate.connectors.base import Sink, Source, Split
+from tidegate.connectors.spark_source import SparkSource
+from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream.chaining import Chain, chain_name, make_chains, operator_ids
 from tidegate.datastream.local_modules import shipped_files
 from tidegate.datastream.program_pickling import pickle_program
@@ -51,7 +55,14 @@ def build_job_graph(
     vertices = []
     for chain in chains:
         vertex_id = builder.vertex_ids[chain.head.node_id]
-        vertices.append(builder.vertex(chain, _stored(pickle_program(programs[vertex_id]), blobs)))
+        query = _spark_source(chain)
+        vertices.append(
+            builder.vertex(
+                chain,
+                _stored(pickle_program(programs[vertex_id]), blobs),
+                None if query is None else _stored(cloudpickle.dumps(query), blobs),
+            )
+        )
     files = {name: _stored(content, blobs) for name, content in shipped_files(python_files).items()}
     job = JobGraph(
         job_id=job_id,
@@ -85,7 +96,7 @@ class _Builder:
             for edge_id, edge in enumerate(crossing)
         ]
 
-    def vertex(self, chain: Chain, program: BlobKey) -> JobVertex:
+    def vertex(self, chain: Chain, program: BlobKey, spark_query: BlobKey | None) -> JobVertex:
         head = chain.head
         return JobVertex(
             vertex_id=self.vertex_ids[head.node_id],
@@ -96,6 +107,7 @@ class _Builder:
             program=program,
             max_parallelism_is_explicit=head.max_parallelism is not None,
             slot_sharing_group=head.slot_sharing_group,
+            spark_query=spark_query,
         )
 
     def program(self, chain: Chain) -> VertexProgram:
@@ -173,3 +185,11 @@ def _stored(content: bytes, blobs: dict[BlobKey, bytes]) -> BlobKey:
     key = BlobKey(hashlib.sha256(content).hexdigest())
     blobs[key] = content
     return key
+
+
+def _spark_source(chain: Chain) -> SparkSource | None:
+    """The source of ``from_spark`` at the head of a chain, also a throttled one."""
+    source = chain.head.options.get("source")
+    while isinstance(source, ThrottledSource):
+        source = source.inner
+    return source if isinstance(source, SparkSource) else None

@@ -6,7 +6,7 @@ It collects transformations; ``execute`` turns them into a job graph and hands t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Source
 from tidegate.connectors.collection import CollectionSource
+from tidegate.connectors.spark_query import describe
+from tidegate.connectors.spark_source import SparkSource
 from tidegate.datastream.checkpoint_config import CheckpointConfig
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
 from tidegate.datastream.data_stream import DataStream, bind_strategy, type_of
@@ -178,6 +180,22 @@ class StreamExecutionEnvironment:
         self, source_func: Source, source_name: str = "Custom Source", type_info: TypeInformation | None = None
     ) -> DataStream:
         return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
+
+    def from_spark(
+        self,
+        query: Callable[[Any], Any],
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "Spark",
+        materialize: bool | None = None,
+    ) -> DataStream:
+        """Ours: the rows of the DataFrame that ``query(spark)`` gives, bounded, as a columnar stream. Partition i is read by
+        subtask i, and a replay that differs fails by name. With ``materialize`` (by default for a plan with a shuffle or a
+        non-deterministic expression) one TaskManager writes the result once as Parquet under ``execution.checkpointing.dir``,
+        and parallelism may change at a restore. Raises ``InvalidJob`` when the query cannot be analysed."""
+        options = {key: text for key, text in self._configuration.to_dict().items() if key.startswith("spark.")}
+        found = describe(query, self.get_parallelism(), options)
+        source = SparkSource(query, found.schema, bool(found.must_materialize) if materialize is None else materialize)
+        return self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
 
     def from_collection(self, collection: Sequence[Any], type_info: TypeInformation | None = None) -> DataStream:
         """A bounded stream of what the collection holds now; its parallelism is 1."""

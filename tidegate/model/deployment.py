@@ -53,6 +53,8 @@ class TaskDeployment:
     is_source: bool = False
     data_token: str = ""
     """Shared secret of the job: presented by consumers when they connect to a producer."""
+    spark_query: BlobKey | None = None
+    """Blob of the pickled source of ``from_spark``: partition i of its DataFrame feeds subtask i."""
     finished_on_restore: bool = False
     """Every operator had finished in the restored checkpoint: forward end of data, acknowledge nothing but that."""
 

@@ -55,6 +55,8 @@ class JobVertex:
     program: BlobKey
     max_parallelism_is_explicit: bool = False
     slot_sharing_group: str = DEFAULT_SLOT_SHARING_GROUP
+    spark_query: BlobKey | None = None
+    """Blob of the pickled source of ``from_spark``, which a TaskManager's Spark driver opens; ``None`` elsewhere."""
 
     @property
     def is_source(self) -> bool:

@@ -549,6 +549,7 @@ class TaskDeployment(_message.Message):
     IS_SOURCE_FIELD_NUMBER: _builtins.int
     DATA_TOKEN_FIELD_NUMBER: _builtins.int
     FINISHED_ON_RESTORE_FIELD_NUMBER: _builtins.int
+    SPARK_QUERY_FIELD_NUMBER: _builtins.int
     attempt: _builtins.str
     generation: _builtins.str
     allocation_id: _builtins.str
@@ -561,6 +562,8 @@ class TaskDeployment(_message.Message):
     is_source: _builtins.bool
     data_token: _builtins.str
     finished_on_restore: _builtins.bool
+    spark_query: _builtins.str
+    """blob key of the pickled source of from_spark; absent elsewhere"""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputDeployment]: ...
     @_builtins.property
@@ -594,12 +597,15 @@ class TaskDeployment(_message.Message):
         is_source: _builtins.bool = ...,
         data_token: _builtins.str = ...,
         finished_on_restore: _builtins.bool = ...,
+        spark_query: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["restore", b"restore"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "restore", b"restore", "spark_query", b"spark_query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_id", b"allocation_id", "attempt", b"attempt", "blobs", b"blobs", "configuration", b"configuration", "data_token", b"data_token", "finished_on_restore", b"finished_on_restore", "generation", b"generation", "inputs", b"inputs", "is_source", b"is_source", "job_name", b"job_name", "max_parallelism", b"max_parallelism", "outputs", b"outputs", "parallelism", b"parallelism", "program", b"program", "restore", b"restore", "task_name", b"task_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "allocation_id", b"allocation_id", "attempt", b"attempt", "blobs", b"blobs", "configuration", b"configuration", "data_token", b"data_token", "finished_on_restore", b"finished_on_restore", "generation", b"generation", "inputs", b"inputs", "is_source", b"is_source", "job_name", b"job_name", "max_parallelism", b"max_parallelism", "outputs", b"outputs", "parallelism", b"parallelism", "program", b"program", "restore", b"restore", "spark_query", b"spark_query", "task_name", b"task_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__spark_query: _TypeAlias = _typing.Literal["spark_query"]  # noqa: Y015
+    _WhichOneofArgType__spark_query: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__spark_query) -> _WhichOneofReturnType__spark_query | None: ...
 
 Global___TaskDeployment: _TypeAlias = TaskDeployment  # noqa: Y015
 

@@ -67,6 +67,7 @@ class JobVertex(_message.Message):
     SLOT_SHARING_GROUP_FIELD_NUMBER: _builtins.int
     OPERATORS_FIELD_NUMBER: _builtins.int
     PROGRAM_FIELD_NUMBER: _builtins.int
+    SPARK_QUERY_FIELD_NUMBER: _builtins.int
     vertex_id: _builtins.str
     name: _builtins.str
     parallelism: _builtins.int
@@ -74,6 +75,8 @@ class JobVertex(_message.Message):
     max_parallelism_is_explicit: _builtins.bool
     slot_sharing_group: _builtins.str
     program: _builtins.str
+    spark_query: _builtins.str
+    """blob key of the pickled source of from_spark; absent elsewhere"""
     @_builtins.property
     def operators(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorInfo]: ...
     def __init__(
@@ -87,12 +90,15 @@ class JobVertex(_message.Message):
         slot_sharing_group: _builtins.str = ...,
         operators: _abc.Iterable[Global___OperatorInfo] | None = ...,
         program: _builtins.str = ...,
+        spark_query: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "spark_query", b"spark_query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_parallelism", b"max_parallelism", "max_parallelism_is_explicit", b"max_parallelism_is_explicit", "name", b"name", "operators", b"operators", "parallelism", b"parallelism", "program", b"program", "slot_sharing_group", b"slot_sharing_group", "vertex_id", b"vertex_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "max_parallelism", b"max_parallelism", "max_parallelism_is_explicit", b"max_parallelism_is_explicit", "name", b"name", "operators", b"operators", "parallelism", b"parallelism", "program", b"program", "slot_sharing_group", b"slot_sharing_group", "spark_query", b"spark_query", "vertex_id", b"vertex_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__spark_query: _TypeAlias = _typing.Literal["spark_query"]  # noqa: Y015
+    _WhichOneofArgType__spark_query: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__spark_query) -> _WhichOneofReturnType__spark_query | None: ...
 
 Global___JobVertex: _TypeAlias = JobVertex  # noqa: Y015
 

@@ -90,6 +90,7 @@ def deployment_to_pb(deployment: TaskDeployment) -> pb.TaskDeployment:
         is_source=deployment.is_source,
         data_token=deployment.data_token,
         finished_on_restore=deployment.finished_on_restore,
+        spark_query=deployment.spark_query,
     )
 
 
@@ -111,6 +112,7 @@ def deployment_from_pb(message: pb.TaskDeployment) -> TaskDeployment:
         is_source=message.is_source,
         data_token=message.data_token,
         finished_on_restore=message.finished_on_restore,
+        spark_query=BlobKey(message.spark_query) if message.HasField("spark_query") else None,
     )
 
 

@@ -70,6 +70,7 @@ def _vertex_to_pb(vertex: JobVertex) -> pb.JobVertex:
             for operator in vertex.operators
         ],
         program=vertex.program,
+        spark_query=vertex.spark_query,
     )
 
 
@@ -93,4 +94,5 @@ def _vertex_from_pb(message: pb.JobVertex) -> JobVertex:
         program=BlobKey(message.program),
         max_parallelism_is_explicit=message.max_parallelism_is_explicit,
         slot_sharing_group=message.slot_sharing_group,
+        spark_query=BlobKey(message.spark_query) if message.HasField("spark_query") else None,
     )

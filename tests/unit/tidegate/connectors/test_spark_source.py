@@ -80,15 +80,14 @@ def test_another_parallelism_is_refused_with_the_remedy() -> None:
 
 
 def test_a_materialized_result_is_dealt_by_row_group(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+    data, owned = tmp_path / "data", tmp_path / "j" / "taskowned" / "spark-o"
     data.mkdir()
+    owned.mkdir(parents=True)
     pq.write_table(pa.table({"n": range(100)}, schema=SCHEMA), data / "part-0.parquet", row_group_size=30)
-    (tmp_path / MARKER).write_text(f'{{"directory": "{data}"}}')
+    (owned / MARKER).write_text(f'{{"directory": "{data}"}}')
     found: list[int] = []
     for subtask in range(3):
-        context = ReaderContext(
-            subtask, 3, 128, "j", "a", "o", {"tidegate.spark.materialized-directory": str(tmp_path)}
-        )
+        context = ReaderContext(subtask, 3, 128, "j", "a", "o", {"execution.checkpointing.dir": str(tmp_path)})
         made = SparkSource(lambda spark: spark, SCHEMA, materialize=True).make_reader(context)
         made.open([])
         found += drain(made)
