@@ -1,13 +1,15 @@
 """The life of a subtask, with the rules of its final checkpoint.
 
-    CREATED ─▶ INITIALIZING ─▶ RUNNING ── data ended ──▶ AT_END ── confirm n, may finish ──▶ SETTLING ─▶ CLOSING ─▶ FINISHED
-                   │              │                        │  (snapshot n was taken at the end)  │           │
-                   └──────────────┴────────────────────────┴─────────────────────────────────────┴───────────┘
+    CREATED ─▶ INITIALIZING ─▶ RUNNING ── data ended ──▶ AT_END ── final checkpoint confirmed, ──▶ SETTLING ─▶ CLOSING ─▶ FINISHED
+                   │              │                        │       inputs closed                     │           │
+                   └──────────────┴────────────────────────┴─────────────────────────────────────────┴───────────┘
                               cancel ─▶ CANCELED    error ─▶ FAILED    control stream lost ─▶ CUT_OFF (silent)
 
 To the outside RUNNING, AT_END, SETTLING and CLOSING are all RUNNING. AT_END: all input was processed, operators have finished,
-end of data was sent and reported once; the subtask still takes part in checkpoints. SETTLING: asynchronous parts are awaited.
-CLOSING: end of partition was sent, the outputs drain. With checkpointing off AT_END is left at once, after everything is committed.
+end of data was sent and reported once; the subtask still takes part in checkpoints, also after its final one while its
+producers have not ended their partitions. SETTLING: asynchronous parts are awaited.
+CLOSING: end of partition was sent, the outputs drain. With checkpointing off no final checkpoint is waited for: everything is
+committed at the end of data.
 
 Laws. A final checkpoint lets a subtask finish only if its snapshot was taken at the end of data and the JobManager says that
 every sibling was there too. After CANCELED, FAILED or CUT_OFF nothing is committed or acknowledged; CUT_OFF says nothing at all.
@@ -73,6 +75,11 @@ class DataFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class InputsClosed:
+    """The end of partition of every channel was read. (A source has none: never told.)"""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointConfirmed:
     """After operators were notified of it."""
 
@@ -111,6 +118,7 @@ LifeEvent = (
     | TriggerReceived
     | SnapshotStarted
     | DataFinished
+    | InputsClosed
     | CheckpointConfirmed
     | SnapshotsSettled
     | OutputsDrained
@@ -162,9 +170,12 @@ LifeCommand = ReportState | ReportEndOfData | PassTrigger | DeclineTrigger | Com
 
 
 class SubtaskLife:
-    def __init__(self, *, checkpointing: bool) -> None:
+    def __init__(self, *, checkpointing: bool, has_inputs: bool) -> None:
         self.state = LifeState.CREATED
         self._checkpointing = checkpointing
+        self._inputs_closed = not has_inputs
+        self._may_settle = False
+        """The final checkpoint was confirmed, or none is needed."""
         self._final_min_id: int | None = None
         """First snapshot taken at the end of data: the final checkpoint is this one or a later one."""
 
@@ -192,6 +203,9 @@ class SubtaskLife:
                 return []
             case DataFinished():
                 return self._on_data_finished()
+            case InputsClosed():
+                self._inputs_closed = True
+                return self._settle()
             case CheckpointConfirmed(checkpoint_id, may_finish):
                 return self._on_confirmed(checkpoint_id, may_finish)
             case SnapshotsSettled():
@@ -225,16 +239,21 @@ class SubtaskLife:
 
     def _on_data_finished(self) -> list[LifeCommand]:
         assert self.state is LifeState.RUNNING, self.state
+        self.state = LifeState.AT_END
         if self._checkpointing:
-            self.state = LifeState.AT_END
             return [ReportEndOfData()]
-        self.state = LifeState.SETTLING
-        return [ReportEndOfData(), CommitAll()]
+        self._may_settle = True
+        return [ReportEndOfData(), CommitAll(), *self._settle()]
 
     def _on_confirmed(self, checkpoint_id: int, may_finish: bool) -> list[LifeCommand]:
         if self.state is not LifeState.AT_END or not may_finish:
             return []
         if self._final_min_id is None or checkpoint_id < self._final_min_id:
             return []
-        self.state = LifeState.SETTLING
+        self._may_settle = True
+        return self._settle()
+
+    def _settle(self) -> list[LifeCommand]:
+        if self.state is LifeState.AT_END and self._may_settle and self._inputs_closed:
+            self.state = LifeState.SETTLING
         return []

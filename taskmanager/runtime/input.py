@@ -43,6 +43,10 @@ class SubtaskInput(Protocol):
     def data_ended(self) -> bool: ...
 
     @property
+    def closed(self) -> bool:
+        """Every channel ended its partition; nothing comes any more, no barrier either. True for a source."""
+
+    @property
     def drained(self) -> bool:
         """Whether the end of data is the end of event time too (it is not when a job is suspended)."""
 
@@ -83,6 +87,7 @@ class ChannelInput:
         self._sizer = sizer
         self._input_of = [input_indices[gate.input_of(channel)] for channel in range(gate.channels)]
         self._open_data = set(range(gate.channels))
+        self._open = set(range(gate.channels))
         self._drains = True
         self._batch: ArrowBatch | None = None
         self._edge = 0
@@ -92,6 +97,10 @@ class ChannelInput:
     @property
     def data_ended(self) -> bool:
         return not self._open_data
+
+    @property
+    def closed(self) -> bool:
+        return not self._open
 
     @property
     def drained(self) -> bool:
@@ -159,6 +168,7 @@ class ChannelInput:
             case EndOfPartition():
                 if channel in self._open_data:
                     raise CorruptFrame(f"channel {channel} ended without its end of data")
+                self._open.discard(channel)
                 self._align(a.ChannelEnded(channel))
             case EndOfChannelState() | BarrierAnnouncement():
                 pass  # of unaligned checkpoints: an aligned handler waits for the barrier itself

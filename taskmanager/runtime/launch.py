@@ -85,7 +85,7 @@ class _SubtaskRun:
         self._environment = environment
         self._clock = environment.clock
         self._counters = TaskCounters()
-        self._life: life.SubtaskLife = life.SubtaskLife(checkpointing=True)
+        self._life: life.SubtaskLife = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
         self._connected: set[AttemptId] = set()
         self._loop: SubtaskLoop | None = None
         self._closing_errors: list[BaseException] = []
@@ -105,7 +105,7 @@ class _SubtaskRun:
     def _run(self, resources: ExitStack) -> None:
         deployment = self._deployment
         settings = RuntimeSettings.of(deployment.configuration)
-        self._life = life.SubtaskLife(checkpointing=settings.checkpointing)
+        self._life = life.SubtaskLife(checkpointing=settings.checkpointing, has_inputs=bool(deployment.inputs))
         endpoint = DataEndpoint(
             attempt=deployment.attempt,
             token=deployment.data_token,

@@ -49,6 +49,10 @@ class SourceInput:
         return self._ended
 
     @property
+    def closed(self) -> bool:
+        return True
+
+    @property
     def drained(self) -> bool:
         return True
 

@@ -145,7 +145,7 @@ class SubtaskLoop:
             case life.LifeState.RUNNING:
                 return self._work_on()
             case life.LifeState.AT_END:
-                return self._work.step()  # barriers and ends of partitions
+                return self._wait_at_end()
             case life.LifeState.SETTLING:
                 return self._settle()
             case life.LifeState.CLOSING:
@@ -166,6 +166,12 @@ class SubtaskLoop:
             self._finish_data()
             return True
         return fired or worked
+
+    def _wait_at_end(self) -> bool:
+        worked = self._work.step()  # barriers and ends of partitions
+        if self._work.closed:
+            self._on_life(life.InputsClosed())
+        return worked
 
     def _finish_data(self) -> None:
         self._timers.quiesce()

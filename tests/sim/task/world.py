@@ -65,6 +65,7 @@ class SimSubtask:
     outputs: list[deque[Item]] = field(default_factory=list)
     blocked: set[int] = field(default_factory=set)
     open_data: set[int] = field(default_factory=set)
+    ended: set[int] = field(default_factory=set)
     handler: a.BarrierHandler | None = None
     valve: w.WatermarkValve | None = None
     mails: deque[ToTask] = field(default_factory=deque)
@@ -186,6 +187,9 @@ class World:
                     self._end_data(subtask)
             case EndOfPartition():
                 self._align(subtask, a.ChannelEnded(channel))
+                subtask.ended.add(channel)
+                if len(subtask.ended) == len(subtask.inputs):
+                    self._live(subtask, life.InputsClosed())
 
     def _watermark(self, subtask: SimSubtask, event: w.ValveEvent) -> None:
         assert subtask.valve is not None
@@ -336,7 +340,7 @@ class World:
         subtask = SimSubtask(
             f"{['source', 'middle', 'sink'][layer]}-{index}",
             layer,
-            life.SubtaskLife(checkpointing=True),
+            life.SubtaskLife(checkpointing=True, has_inputs=layer > 0),
             kind(),
         )
         subtask.limit = self.random.randint(10, 120) if layer == 0 else 0

@@ -12,6 +12,7 @@ from taskmanager.machines.subtask import (
     EndPartitions,
     InitializationStarted,
     Initialized,
+    InputsClosed,
     LifeCommand,
     LifeEvent,
     LifeState,
@@ -48,8 +49,8 @@ PATHS[LifeState.FAILED] = [*PATHS[LifeState.RUNNING], SubtaskFailed(ERROR)]
 PATHS[LifeState.CUT_OFF] = [*PATHS[LifeState.RUNNING], ControlBroken()]
 
 
-def at(state: LifeState, *, checkpointing: bool = True) -> SubtaskLife:
-    life = SubtaskLife(checkpointing=checkpointing)
+def at(state: LifeState, *, checkpointing: bool = True, has_inputs: bool = False) -> SubtaskLife:
+    life = SubtaskLife(checkpointing=checkpointing, has_inputs=has_inputs)
     for event in PATHS[state]:
         life.on(event, 0)
     assert life.state is state
@@ -60,8 +61,12 @@ def on(life: SubtaskLife, event: LifeEvent) -> list[LifeCommand]:
     return list(life.on(event, 0))
 
 
+def assert_at(life: SubtaskLife, state: LifeState) -> None:
+    assert life.state is state
+
+
 def test_the_way_to_the_end_with_its_reports() -> None:
-    life = SubtaskLife(checkpointing=True)
+    life = SubtaskLife(checkpointing=True, has_inputs=False)
     assert on(life, InitializationStarted()) == [ReportState(ExecutionState.INITIALIZING)]
     assert on(life, Initialized()) == [ReportState(ExecutionState.RUNNING)]
     assert on(life, SnapshotStarted(2)) == []
@@ -70,7 +75,7 @@ def test_the_way_to_the_end_with_its_reports() -> None:
     assert on(life, CheckpointConfirmed(3, True)) == []
     assert on(life, SnapshotsSettled()) == [EndPartitions()]
     assert on(life, OutputsDrained()) == [StopWork()]
-    assert life.state is LifeState.FINISHED
+    assert_at(life, LifeState.FINISHED)
 
 
 def test_a_checkpoint_from_before_the_end_of_data_is_not_the_final_one() -> None:
@@ -78,32 +83,52 @@ def test_a_checkpoint_from_before_the_end_of_data_is_not_the_final_one() -> None
     on(life, SnapshotStarted(2))
     on(life, DataFinished())
     on(life, CheckpointConfirmed(2, True))
-    assert life.state is LifeState.AT_END
+    assert_at(life, LifeState.AT_END)
     on(life, SnapshotStarted(3))
     on(life, CheckpointConfirmed(2, True))
-    assert life.state is LifeState.AT_END
+    assert_at(life, LifeState.AT_END)
 
 
 def test_a_checkpoint_that_siblings_were_not_ready_for_is_not_the_final_one() -> None:
     life = at(LifeState.AT_END)
     on(life, CheckpointConfirmed(3, False))
-    assert life.state is LifeState.AT_END
+    assert_at(life, LifeState.AT_END)
     on(life, SnapshotStarted(4))
     on(life, CheckpointConfirmed(4, True))
-    assert life.state is LifeState.SETTLING
+    assert_at(life, LifeState.SETTLING)
 
 
 def test_a_confirm_before_any_snapshot_at_the_end_means_nothing() -> None:
     life = at(LifeState.RUNNING)
     on(life, DataFinished())
     on(life, CheckpointConfirmed(9, True))
-    assert life.state is LifeState.AT_END
+    assert_at(life, LifeState.AT_END)
 
 
 def test_without_checkpointing_everything_is_committed_at_the_end_of_data() -> None:
     life = at(LifeState.RUNNING, checkpointing=False)
     assert on(life, DataFinished()) == [ReportEndOfData(), CommitAll()]
     assert on(life, SnapshotsSettled()) == [EndPartitions()]
+
+
+@pytest.mark.parametrize("checkpointing", [True, False])
+def test_a_subtask_takes_part_until_its_producers_have_ended_their_partitions(checkpointing: bool) -> None:
+    life = at(LifeState.RUNNING, checkpointing=checkpointing, has_inputs=True)
+    on(life, DataFinished())
+    on(life, SnapshotStarted(3))
+    on(life, CheckpointConfirmed(3, True))
+    assert_at(life, LifeState.AT_END)
+    assert on(life, TriggerReceived(BARRIER)) == [PassTrigger(BARRIER)]
+    on(life, InputsClosed())
+    assert_at(life, LifeState.SETTLING)
+
+
+def test_closed_inputs_alone_do_not_end_it() -> None:
+    life = at(LifeState.AT_END, has_inputs=True)
+    on(life, InputsClosed())
+    assert_at(life, LifeState.AT_END)
+    on(life, CheckpointConfirmed(3, True))
+    assert_at(life, LifeState.SETTLING)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +158,7 @@ def test_cancel_failure_and_loss_end_every_state(state: LifeState) -> None:
     ):
         life = at(state)
         assert on(life, event) == [StopWork()]
-        assert life.state is expected
+        assert_at(life, expected)
         assert life.is_over
 
 
@@ -148,7 +173,7 @@ def test_after_the_end_nothing_matters(state: LifeState) -> None:
         SubtaskFailed(ERROR),
     ):
         assert on(life, event) == []
-        assert life.state is state
+        assert_at(life, state)
 
 
 @pytest.mark.parametrize("state", [LifeState.CREATED, LifeState.INITIALIZING, LifeState.RUNNING, LifeState.AT_END])
@@ -156,4 +181,4 @@ def test_events_of_later_states_change_nothing(state: LifeState) -> None:
     life = at(state)
     for event in (SnapshotsSettled(), OutputsDrained()):
         assert on(life, event) == []
-    assert life.state is state
+    assert_at(life, state)

@@ -1,0 +1,364 @@
+"""A job in one process: every subtask in a thread of its own, over real Unix sockets, and a JobManager of a few lines.
+
+    job = InProcessJob(env.build(), directory)  ;  job.start()  ;  job.checkpoint()  ;  job.finish()
+
+State is really written and read. The queue of what the subtasks tell is the only thing that is waited on.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from taskmanager.runtime.environment import SubtaskEnvironment
+from taskmanager.runtime.launch import run_subtask
+from taskmanager.runtime.mailbox import Mailbox
+from taskmanager.runtime.ports import (
+    AbortCheckpoint,
+    CancelTask,
+    ConfirmCheckpoint,
+    ConnectInputs,
+    ControlLost,
+    TaskMetrics,
+    TriggerCheckpoint,
+)
+from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.model.checkpoint import (
+    Acknowledgement,
+    CheckpointOptions,
+    DeclineReason,
+    OperatorStateHandle,
+    RestoredOperator,
+    SegmentHandle,
+    StateRedistribution,
+    SubtaskSnapshot,
+    TaskRestore,
+)
+from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress, TaskDeployment
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.graph import JobEdge, JobVertex, consumers_of, producers_of
+from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, OperatorId, VertexId
+from tidegate.model.program import VertexProgram
+from tidegate.model.states import ExecutionState
+
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Told:
+    attempt: AttemptId
+    what: str
+    value: Any = None
+
+
+class RecordingPort:
+    """Implements ``ControlPort``: everything goes into one queue, with the time when it came."""
+
+    def __init__(self, attempt: AttemptId, inbox: queue.SimpleQueue[Told]) -> None:
+        self._attempt = attempt
+        self._inbox = inbox
+        self.last_metrics = TaskMetrics()
+
+    def state_changed(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
+        self._tell("state", (state, error))
+
+    def listening(self, address: str) -> None:
+        self._tell("listening", address)
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        self._tell("ack", acknowledgement)
+
+    def decline(self, checkpoint_id: int, reason: DeclineReason, error: ErrorInfo | None = None) -> None:
+        self._tell("decline", (checkpoint_id, reason, error))
+
+    def end_of_data(self) -> None:
+        self._tell("end-of-data")
+
+    def metrics(self, metrics: TaskMetrics) -> None:
+        self.last_metrics = metrics
+
+    def _tell(self, what: str, value: Any = None) -> None:
+        self._inbox.put(Told(self._attempt, what, value))
+
+
+@dataclass
+class Task:
+    attempt: AttemptId
+    vertex: JobVertex
+    deployment: TaskDeployment
+    mailbox: Mailbox
+    port: RecordingPort
+    thread: threading.Thread | None = None
+    state: ExecutionState = ExecutionState.DEPLOYING
+    error: ErrorInfo | None = None
+    address: str | None = None
+    ended: bool = False
+
+
+@dataclass
+class Completed:
+    checkpoint_id: int
+    location: str
+    acks: dict[AttemptId, Acknowledgement]
+    duration_ms: float = 0.0
+
+    def restored(self, operator_id: OperatorId, subtask: int, parallelism: int) -> RestoredOperator:
+        """Keyed segments go to everybody (each reads its key groups); list state is dealt by element."""
+        parts = [
+            ack.snapshot.operators[operator_id] for ack in self._in_order() if operator_id in ack.snapshot.operators
+        ]
+        keyed: list[SegmentHandle] = [segment for part in parts for segment in part.keyed]
+        handles: list[OperatorStateHandle] = []
+        slices: list[tuple[int, int]] = []
+        for i, part in enumerate(parts):
+            for handle in part.operator:
+                if handle.redistribution is StateRedistribution.UNION or i % parallelism == subtask:
+                    handles.append(handle)
+                    slices.append((0, handle.elements))
+        return RestoredOperator(tuple(keyed), tuple(handles), tuple(slices))
+
+    def damaged(self) -> Completed:
+        """The same, with one byte of each keyed segment flipped."""
+        acks = {attempt: replace(ack, snapshot=_flip(ack.snapshot)) for attempt, ack in self.acks.items()}
+        return replace(self, acks=acks)
+
+    def _in_order(self) -> list[Acknowledgement]:
+        return [self.acks[attempt] for attempt in sorted(self.acks)]
+
+
+def _flip(snapshot: SubtaskSnapshot) -> SubtaskSnapshot:
+    def flipped(segment: SegmentHandle) -> SegmentHandle:
+        data = bytearray(segment.handle.data or b"")
+        assert data, "small states travel inline"
+        data[len(data) // 2] ^= 1
+        return replace(segment, handle=replace(segment.handle, data=bytes(data)))
+
+    return SubtaskSnapshot(
+        {op: replace(part, keyed=tuple(map(flipped, part.keyed))) for op, part in snapshot.operators.items()}
+    )
+
+
+@dataclass
+class InProcessJob:
+    built: BuiltJob
+    directory: Path
+    restore: Completed | None = None
+    attempt: int = 0
+    probes: Mapping[str, Callable[[AttemptId, dict[str, Any]], None]] = field(default_factory=dict)
+    first_checkpoint: int = 1
+    tasks: dict[AttemptId, Task] = field(default_factory=dict)
+    declined: list[tuple[AttemptId, int, DeclineReason]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.inbox: queue.SimpleQueue[Told] = queue.SimpleQueue()
+        self.acks: dict[int, dict[AttemptId, Acknowledgement]] = {}
+        self.next_id = self.first_checkpoint
+        for vertex in self.built.graph.vertices:
+            for index in range(vertex.parallelism):
+                attempt = self._attempt_id(vertex.vertex_id, index)
+                deployment = self._deployment(vertex, attempt)
+                self.tasks[attempt] = Task(attempt, vertex, deployment, Mailbox(), RecordingPort(attempt, self.inbox))
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.start_failing()
+        self.until(lambda: all(task.state is not ExecutionState.DEPLOYING for task in self.tasks.values()), "deployed")
+        self.until(lambda: all(task.state is not ExecutionState.INITIALIZING for task in self.tasks.values()), "run")
+
+    def start_failing(self) -> None:
+        """As ``start``, without waiting for RUNNING."""
+        for task in self.tasks.values():
+            task.thread = threading.Thread(target=self._run, args=(task,), name=str(task.attempt.subtask), daemon=True)
+            task.thread.start()
+        self.until(lambda: all(task.address is not None for task in self.tasks.values()), "all listen", failing=True)
+        for task in self.tasks.values():
+            producers = dict.fromkeys(p for edge in task.deployment.inputs for p in edge.producers)
+            addresses = tuple(ProducerAddress(p, self.tasks[p].address or "") for p in producers)
+            task.mailbox.put(ConnectInputs(addresses))
+
+    def checkpoint_until(self, condition: Callable[[], bool]) -> None:
+        """One confirmed checkpoint after another."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline, "no end of it"
+            self.checkpoint()
+
+    def checkpoint(self, *, confirm: bool = True) -> Completed:
+        """Trigger, wait for all, confirm. Fails when a subtask declines."""
+        completed = self.complete(self.trigger())
+        if confirm:
+            self.confirm(completed.checkpoint_id)
+        return completed
+
+    def trigger(self) -> int:
+        n, self.next_id = self.next_id, self.next_id + 1
+        location = self._location(n)
+        Path(location).mkdir(parents=True)
+        self.acks[n] = {}
+        self._waits_for = [task.attempt for task in self.tasks.values() if not task.state.is_terminal]
+        self._may_finish = {v.vertex_id for v in self.built.graph.vertices if all(t.ended for t in self._of(v))}
+        mail = TriggerCheckpoint(n, time.time_ns() // 1_000_000, CheckpointOptions(location))
+        for task in self._first_running():
+            task.mailbox.put(mail)
+        return n
+
+    def complete(self, n: int) -> Completed:
+        began = time.perf_counter()
+        self.until(lambda: len(self.acks[n]) >= len(self._waits_for) or bool(self.declined), f"checkpoint {n}")
+        assert not self.declined, self.declined
+        return Completed(n, self._location(n), dict(self.acks[n]), (time.perf_counter() - began) * 1000)
+
+    def confirm(self, n: int) -> None:
+        for task in self.tasks.values():
+            if not task.state.is_terminal:
+                task.mailbox.put(ConfirmCheckpoint(n, task.vertex.vertex_id in self._may_finish))
+
+    def abort(self, n: int) -> None:
+        for task in self.tasks.values():
+            task.mailbox.put(AbortCheckpoint(n))
+
+    def finish(self) -> None:
+        """Checkpoints until every subtask is FINISHED."""
+        self.until(lambda: all(task.ended or task.state.is_terminal for task in self.tasks.values()), "end of data")
+        while not self.is_over:
+            self.checkpoint()
+            self.until(lambda: self.is_over, "FINISHED")
+        self.join()
+
+    def cancel(self) -> None:
+        for task in self.tasks.values():
+            task.mailbox.put(CancelTask())
+        self.until(lambda: self.is_over, "CANCELED")
+        self.join()
+
+    def cut_off(self) -> None:
+        """The control streams break: all threads end, and nobody says why."""
+        for task in self.tasks.values():
+            task.mailbox.put(ControlLost())
+        self.join()
+
+    def join(self) -> None:
+        for task in self.tasks.values():
+            if task.thread is not None:
+                task.thread.join(TIMEOUT_S)
+                assert not task.thread.is_alive(), f"{task.attempt} does not end"
+
+    @property
+    def is_over(self) -> bool:
+        return all(task.state.is_terminal for task in self.tasks.values())
+
+    @property
+    def states(self) -> set[ExecutionState]:
+        return {task.state for task in self.tasks.values()}
+
+    @property
+    def errors(self) -> list[ErrorInfo]:
+        return [task.error for task in self.tasks.values() if task.error is not None]
+
+    def until(self, condition: Callable[[], bool], what: str, *, failing: bool = False) -> None:
+        """Take in what the subtasks tell until ``condition``. Fails at once when a subtask FAILED, unless ``failing``."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            try:
+                told = self.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                states = {str(t.attempt)[-5:]: (t.state.name, t.ended) for t in self.tasks.values()}
+                raise AssertionError(f"timed out waiting for: {what}; {states}") from None
+            self._take_in(told)
+            if not failing:
+                assert not self.errors, self.errors[0]
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _take_in(self, told: Told) -> None:
+        task = self.tasks[told.attempt]
+        match told.what:
+            case "listening":
+                task.address = told.value
+            case "state":
+                task.state, task.error = told.value
+            case "ack":
+                known = self.acks[told.value.checkpoint_id]
+                assert told.attempt not in known, f"{told.attempt} acknowledged {told.value.checkpoint_id} twice"
+                known[told.attempt] = told.value
+            case "decline":
+                self.declined.append((told.attempt, told.value[0], told.value[1]))
+            case "end-of-data":
+                assert not task.ended
+                task.ended = True
+
+    def _run(self, task: Task) -> None:
+        program: VertexProgram = cloudpickle.loads(self.built.blobs[task.vertex.program])
+
+        def probe(point: str, told: dict[str, Any]) -> None:
+            if point in self.probes:
+                self.probes[point](task.attempt, told)
+
+        environment = SubtaskEnvironment(
+            listen=f"unix:{self.directory}", temp_dir=str(self.directory), probe=probe if self.probes else None
+        )
+        run_subtask(task.deployment, program, task.mailbox, task.port, environment)
+
+    def _first_running(self) -> list[Task]:
+        running = {t.attempt for t in self.tasks.values() if not t.state.is_terminal}
+        return [
+            task
+            for task in self.tasks.values()
+            if task.attempt in running and not any(p in running for e in task.deployment.inputs for p in e.producers)
+        ]
+
+    def _of(self, vertex: JobVertex) -> list[Task]:
+        return [task for task in self.tasks.values() if task.vertex is vertex]
+
+    def _attempt_id(self, vertex_id: VertexId, index: int) -> AttemptId:
+        return AttemptId(self.built.graph.job_id, vertex_id, index, self.attempt)
+
+    def _location(self, n: int) -> str:
+        return str(self.directory / f"attempt-{self.attempt}" / f"chk-{n}")
+
+    def _deployment(self, vertex: JobVertex, attempt: AttemptId) -> TaskDeployment:
+        graph = self.built.graph
+        return TaskDeployment(
+            attempt=attempt,
+            generation=Generation("0" * 32),
+            allocation_id=AllocationId("0" * 32),
+            job_name=graph.name,
+            task_name=vertex.name,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            program=vertex.program,
+            inputs=tuple(self._input(edge, attempt) for edge in graph.inputs_of(vertex.vertex_id)),
+            outputs=tuple(self._output(edge, attempt) for edge in graph.outputs_of(vertex.vertex_id)),
+            restore=self._restore(vertex, attempt.subtask),
+            configuration=graph.configuration,
+            is_source=vertex.is_source,
+            data_token="secret",
+        )
+
+    def _input(self, edge: JobEdge, attempt: AttemptId) -> InputDeployment:
+        source, target = self.built.graph.vertex(edge.source), self.built.graph.vertex(edge.target)
+        indices = producers_of(edge.partitioner, source.parallelism, target.parallelism, attempt.subtask)
+        producers = tuple(self._attempt_id(edge.source, i) for i in indices)
+        return InputDeployment(edge.edge_id, edge.input_index, edge.partitioner, producers)
+
+    def _output(self, edge: JobEdge, attempt: AttemptId) -> OutputDeployment:
+        source, target = self.built.graph.vertex(edge.source), self.built.graph.vertex(edge.target)
+        consumers = tuple(consumers_of(edge.partitioner, source.parallelism, target.parallelism, attempt.subtask))
+        return OutputDeployment(edge.edge_id, edge.partitioner, consumers, target.parallelism, target.max_parallelism)
+
+    def _restore(self, vertex: JobVertex, subtask: int) -> TaskRestore | None:
+        if self.restore is None:
+            return None
+        operators = {
+            op.operator_id: self.restore.restored(op.operator_id, subtask, vertex.parallelism)
+            for op in vertex.operators
+        }
+        return TaskRestore(CheckpointId(self.restore.checkpoint_id), self.restore.location, operators)

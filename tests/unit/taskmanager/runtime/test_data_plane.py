@@ -1,0 +1,202 @@
+"""The smallest whole data plane: real operators, state, exchange and mailbox loops, in threads of this process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from taskmanager.runtime.ports import TriggerCheckpoint
+from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
+from tests.unit.taskmanager.runtime.in_process import InProcessJob
+from tidegate.common import Types, WatermarkStrategy
+from tidegate.common.time import Time
+from tidegate.connectors.number_sequence import DataGeneratorSource, NumberSequenceSource
+from tidegate.datastream import StreamExecutionEnvironment, aggregates
+from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
+from tidegate.model.states import ExecutionState
+
+KEYS = 10
+WINDOW_ROWS = 1000
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Short, since the path of a Unix socket may be 100 characters long."""
+    with tempfile.TemporaryDirectory(prefix="tg-") as path:
+        yield Path(path)
+
+
+def env_of(parallelism: int, *, checkpointing: bool = True) -> StreamExecutionEnvironment:
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(parallelism)
+    if checkpointing:
+        env.enable_checkpointing(60_000)
+    return env
+
+
+def rows(first: int, number: int) -> pa.RecordBatch:
+    index = np.arange(first, first + number, dtype=np.int64)
+    columns = [pa.array(index % KEYS), pa.array(index), pa.array(index)]
+    return pa.RecordBatch.from_arrays(columns, names=["key", "value", "ts"])
+
+
+def windows(
+    world: str, total: int, *, parallelism: int = 2, rate: float | None = None, checkpointing: bool = True
+) -> BuiltJob:
+    env = env_of(parallelism, checkpointing=checkpointing)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("ts")
+    stream = env.from_source(DataGeneratorSource(rows, total, rows_per_second=rate), strategy, "rows")
+    (
+        stream.key_by("key")
+        .window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_ROWS)))
+        .agg(aggregates.count().alias("n"), aggregates.sum("value").alias("total"))
+        .sink_to(CollectingSink(world))
+    )
+    return env.build()
+
+
+def expected_windows(total: int) -> Counter[tuple[Any, ...]]:
+    found: dict[tuple[int, int], list[int]] = {}
+    for i in range(total):
+        entry = found.setdefault((i // WINDOW_ROWS * WINDOW_ROWS, i % KEYS), [0, 0])
+        entry[0] += 1
+        entry[1] += i
+    return Counter((start, start + WINDOW_ROWS, key, n, value) for (start, key), (n, value) in found.items())
+
+
+def as_counter(world: str) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row) for row in committed(world))
+
+
+def test_a_bounded_job_commits_everything_by_its_final_checkpoint(directory: Path) -> None:
+    job = InProcessJob(windows("bounded", 20_000), directory)
+    job.start()
+    job.until(lambda: all(task.ended for task in job.tasks.values()), "end of data")
+    assert committed("bounded") == []
+    assert job.states == {ExecutionState.RUNNING}
+    job.finish()
+    assert job.states == {ExecutionState.FINISHED}
+    assert as_counter("bounded") == expected_windows(20_000)
+
+
+def test_without_checkpointing_the_job_ends_by_itself(directory: Path) -> None:
+    job = InProcessJob(windows("unchecked", 20_000, checkpointing=False), directory)
+    job.start()
+    job.until(lambda: job.is_over, "FINISHED")
+    job.join()
+    assert job.states == {ExecutionState.FINISHED}
+    assert as_counter("unchecked") == expected_windows(20_000)
+
+
+@pytest.mark.parametrize("confirmed", [True, False], ids=["confirmed", "not confirmed"])
+@pytest.mark.parametrize("parallelism", [2, 3, 1])
+def test_a_job_that_broke_off_continues_from_its_checkpoint(directory: Path, parallelism: int, confirmed: bool) -> None:
+    world = f"restored-{parallelism}-{confirmed}"
+    total = 40_000
+    first = InProcessJob(windows(world, total, rate=30_000.0), directory)
+    first.start()
+    first.checkpoint()
+    first.checkpoint_until(lambda: len(committed(world)) >= 5 * KEYS)
+    latest = first.checkpoint(confirm=confirmed)
+    first.cut_off()
+    early = as_counter(world)
+    assert early < expected_windows(total)
+    second = InProcessJob(windows(world, total, parallelism=parallelism), directory, latest, 1, first_checkpoint=1000)
+    second.start()
+    second.finish()
+    assert as_counter(world) == expected_windows(total)
+
+
+def test_an_aborted_checkpoint_changes_nothing(directory: Path) -> None:
+    job = InProcessJob(windows("aborted", 30_000, rate=30_000.0), directory)
+    job.start()
+    job.abort(job.trigger())
+    job.checkpoint()
+    job.abort(job.next_id)
+    aborted = job.trigger()
+    job.checkpoint()
+    job.finish()
+    assert all(len(job.acks[n]) <= len(job.tasks) for n in job.acks)
+    assert len(job.acks[aborted]) < len(job.tasks)
+    assert as_counter("aborted") == expected_windows(30_000)
+
+
+def test_a_canceled_job_leaves_nothing_behind(directory: Path) -> None:
+    job = InProcessJob(windows("canceled", 10_000_000, rate=10_000.0), directory)
+    job.start()
+    job.checkpoint(confirm=False)
+    job.cancel()
+    assert job.states == {ExecutionState.CANCELED}
+    assert committed("canceled") == []
+
+
+def test_a_trigger_before_the_task_runs_is_declined(directory: Path) -> None:
+    job = InProcessJob(windows("early", 1000), directory)
+    consumer = next(task for task in job.tasks.values() if task.deployment.inputs)
+    consumer.mailbox.put(TriggerCheckpoint(1, 0, CheckpointOptions("mem")))
+    job.start()
+    assert [(n, reason) for _, n, reason in job.declined] == [(1, DeclineReason.TASK_NOT_READY)]
+    job.cancel()
+
+
+def records(world: str, *, fail_at: int | None = None, total: int = 2000) -> BuiltJob:
+    def plus_one(value: int) -> tuple[int, int]:
+        if value == fail_at:
+            raise ValueError(f"no {value} today")
+        return value % KEYS, value + 1
+
+    env = env_of(2)
+    pair = Types.TUPLE([Types.LONG(), Types.LONG()])
+    (
+        env.from_source(NumberSequenceSource(1, total), WatermarkStrategy.no_watermarks(), "numbers")
+        .map(plus_one, pair)
+        .key_by(lambda pair: pair[0], Types.LONG())
+        .reduce(lambda a, b: (a[0], a[1] + b[1]))
+        .sink_to(CollectingSink(world, "records"))
+    )
+    return env.build()
+
+
+def test_record_functions_with_a_key_selector(directory: Path) -> None:
+    job = InProcessJob(records("records"), directory)
+    job.start()
+    job.finish()
+    last: dict[int, int] = {}
+    for key, value in committed("records"):
+        last[key] = max(value, last.get(key, 0))
+    assert last == {key: sum(i + 1 for i in range(1, 2001) if i % KEYS == key) for key in range(KEYS)}
+    assert len(committed("records")) == 2000
+
+
+def test_a_failing_user_function_fails_the_attempt_with_its_own_traceback(directory: Path) -> None:
+    job = InProcessJob(records("failing", fail_at=700), directory)
+    job.start_failing()
+    job.until(lambda: any(error.code == "user-function" for error in job.errors), "FAILED", failing=True)
+    error = next(error for error in job.errors if error.code == "user-function")
+    assert "no 700 today" in error.message
+    assert "plus_one" in error.details
+    assert error.origin.startswith("Source: numbers -> Map (")
+    job.cut_off()
+    assert committed("failing") == []
+
+
+def test_a_damaged_state_file_is_named_and_never_used(directory: Path) -> None:
+    world, total = "damaged", 40_000
+    first = InProcessJob(windows(world, total, rate=30_000.0), directory)
+    first.start()
+    first.checkpoint_until(lambda: len(committed(world)) >= KEYS)
+    latest = first.checkpoint(confirm=False)
+    first.cut_off()
+    second = InProcessJob(windows(world, total), directory, latest.damaged(), 1, first_checkpoint=1000)
+    second.start_failing()
+    second.until(lambda: bool(second.errors), "FAILED", failing=True)
+    assert {error.code for error in second.errors} & {"corrupt-data"}
+    second.cut_off()
