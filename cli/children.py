@@ -62,6 +62,7 @@ class Child:
             ended = not self.is_alive()
             if self._ready_file.exists():
                 ready: dict[str, Any] = json.loads(self._ready_file.read_text(encoding="utf-8"))
+                self._ready_file.unlink()
                 if "error" in ready:
                     raise ErrorInfo(**ready["error"]).to_exception()
                 return ready

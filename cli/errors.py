@@ -55,10 +55,10 @@ def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
 def fail(error: TidegateError, verbose: bool) -> NoReturn:
     """Tell one error and leave."""
     click.echo(f"error: {error.message}", err=True)
-    if verbose and error.details:
-        click.echo(error.details.rstrip(), err=True)
     if verbose:
-        traceback.print_exception(error)
+        if error.details:
+            click.echo(error.details.rstrip(), err=True)
+        traceback.print_exception(error, chain=False)
     sys.exit(MISUSE if error.code in _MISUSE_CODES else FAILED)
 
 

@@ -15,7 +15,7 @@ PIPE_WIDTH = 240
 
 
 def make_table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column in ("job", "id"))
     return table

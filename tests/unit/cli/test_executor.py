@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.errors import cause_in_a_few_lines
+from cli.executor import JobCanceled, SubmittedJob, absolute, job_error, with_absolute_directories
+from cli.local import slots_of
+from cli.progress import line_of, records_of
+from cli.tables import duration, size
+from tidegate.model.errors import ErrorInfo, UserFunctionError
+from tidegate.model.graph import JobGraph, JobVertex
+from tidegate.model.ids import BlobKey, JobId, VertexId
+from tidegate.pb import common_pb2
+from tidegate.pb import jobmanager_pb2 as pb
+
+JOB = JobId("a" * 32)
+
+
+class RecordedClient:
+    """A JobManager that has only this to tell."""
+
+    address = "somewhere:1"
+
+    def __init__(self, *statuses: pb.JobStatus) -> None:
+        self.statuses = statuses
+
+    def watch(self, job_id: str):  # type: ignore[no-untyped-def]
+        assert job_id == JOB
+        yield from self.statuses
+
+
+def wait_for(*statuses: pb.JobStatus) -> int:
+    return SubmittedJob(RecordedClient(*statuses), JOB, "tiny").wait().net_runtime_ms  # type: ignore[arg-type]
+
+
+def test_a_finished_job_has_a_runtime() -> None:
+    assert wait_for(pb.JobStatus(state="RUNNING"), pb.JobStatus(state="FINISHED", start_ms=5, end_ms=12)) == 7
+
+
+def test_a_failed_job_raises_its_cause_in_a_few_lines() -> None:
+    trace = "\n".join(f"line {number}" for number in range(20))
+    failure = common_pb2.Error(
+        code="user-function", domain="user", message="Map: ValueError: 3", details=trace, origin="map (2/4) on tm-1"
+    )
+    with pytest.raises(UserFunctionError) as raised:
+        wait_for(pb.JobStatus(state="FAILED", failure=failure))
+    lines = raised.value.message.splitlines()
+    assert lines[0] == f"job 'tiny' ({JOB}) failed: Map: ValueError: 3 in map (2/4) on tm-1"
+    assert lines[1:3] == ["  ...", "  line 12"]
+    assert lines[-1] == "  line 19"
+
+
+def test_a_canceled_job_says_so() -> None:
+    with pytest.raises(JobCanceled, match=f"job 'tiny' \\({JOB}\\) was canceled"):
+        wait_for(pb.JobStatus(state="CANCELED"))
+
+
+def test_a_failure_without_a_cause_is_still_told() -> None:
+    assert job_error("job x failed", None).message == "job x failed: the JobManager gave no cause"
+    assert cause_in_a_few_lines(ErrorInfo("storage", "external", "disk full")) == "disk full"
+
+
+def test_relative_directories_are_the_clients(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    graph = JobGraph(JOB, "x", (), (), {"execution.checkpointing.dir": "ck", "parallelism.default": "2"})
+    assert with_absolute_directories(graph).configuration == {
+        "execution.checkpointing.dir": f"{tmp_path}/ck",
+        "parallelism.default": "2",
+    }
+    assert absolute("s3://bucket/x") == "s3://bucket/x"
+
+
+def test_slots_are_the_greatest_parallelism_of_each_group() -> None:
+    def vertex(name: str, parallelism: int, group: str) -> JobVertex:
+        return JobVertex(VertexId(name), name, parallelism, 128, (), BlobKey(""), slot_sharing_group=group)
+
+    vertices = (vertex("a", 2, "x"), vertex("b", 3, "x"), vertex("c", 4, "y"))
+    assert slots_of(JobGraph(JOB, "x", vertices, ())) == 7
+
+
+def test_progress_shows_what_matters() -> None:
+    subtask = pb.SubtaskStatus(metrics=common_pb2.TaskMetrics(records_out=40, records_in=2))
+    status = pb.JobStatus(
+        name="tiny",
+        state="RUNNING",
+        restarts=2,
+        waiting_for="1 of 2 slots",
+        vertices=[pb.VertexStatus(vertex_id="s", subtasks=[subtask, subtask]), pb.VertexStatus(vertex_id="t")],
+        last_completed=pb.CheckpointStatus(checkpoint_id=27),
+    )
+    assert records_of(status, {"s"}) == 80
+    assert (
+        line_of(status, 1234567.0)
+        == "tiny: RUNNING  waiting for 1 of 2 slots  1,234,567 records/s  checkpoint 27  2 restarts"
+    )
+    assert line_of(status, None, coarse=True) == "tiny: RUNNING  waiting for 1 of 2 slots  checkpoint 20+  2 restarts"
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "text"), [(120, "120ms"), (3_400, "3.4s"), (123_000, "2m 03s"), (3_723_000, "1h 02m 03s")]
+)
+def test_durations(span_ms: int, text: str) -> None:
+    assert duration(span_ms) == text
+
+
+@pytest.mark.parametrize(("size_bytes", "text"), [(12, "12 B"), (3_500, "3.4 KiB"), (5 << 40, "5.0 TiB")])
+def test_sizes(size_bytes: int, text: str) -> None:
+    assert size(size_bytes) == text
