@@ -329,7 +329,8 @@ class ColumnarWindow(Operator):
         for start in self._state.starts():
             if start + self._size_ms - 1 > timestamp_ms:
                 break
-            self._emit(start, self._state.take(start))
+            for partials in self._state.take(start):
+                self._emit(start, partials)
         super().on_watermark(timestamp_ms)
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:

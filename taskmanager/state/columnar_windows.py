@@ -1,21 +1,22 @@
 """Keyed state of columnar windows: for each window, Arrow batches of partial aggregates that are only ever replaced.
 
-    add(start, batch) ─▶ runs of window ─▶ merged into fewer when they get many (bounded work) ─▶ take(start) at its end
+    add(start, batch) ─▶ buckets of the window (``window_buckets``) ─▶ take(start) at its end
 
 Law 3 holds by construction: a batch is never written in place, so freezing takes the lists of references, and later
-merges make new batches. Key groups are computed on whole columns when the state is written, in the snapshot thread.
+merges make new batches. What is written is merged and sorted by key group in the snapshot thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from taskmanager.state.segments import StateDescription, read_keyed, write_keyed
+from taskmanager.state.segments import Groups, StateDescription, read_keyed, write_keyed
+from taskmanager.state.window_buckets import FrozenWindow, GroupsOf, Merge, WindowBuckets
 from tidegate.common.key_hashing import hash_columns, key_groups
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
 from tidegate.model.errors import SchemaMismatch
@@ -25,18 +26,6 @@ STATE_NAME = "windows"
 KEY_PREFIX = "key."
 VALUE_PREFIX = "value."
 WINDOW_COLUMNS = ("window_start", "window_end")
-
-MERGE_ROWS = 1 << 17
-"""Runs of one window are merged once they hold this many rows not yet merged: a few milliseconds of work."""
-
-Merge = Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
-"""Batches of one window to one batch with each key once."""
-
-
-@dataclass(slots=True)
-class _Window:
-    runs: list[pa.RecordBatch]
-    unmerged_rows: int = 0
 
 
 class ColumnarWindowState:
@@ -51,7 +40,7 @@ class ColumnarWindowState:
         self._size_ms = size_ms
         self._owned = owned
         self._max_parallelism = max_parallelism
-        self._windows: dict[int, _Window] = {}
+        self._windows: dict[int, WindowBuckets] = {}
         self._schema: pa.Schema | None = None
 
     def add(self, start_ms: int, partials: pa.RecordBatch) -> None:
@@ -64,24 +53,23 @@ class ColumnarWindowState:
                 f"operator '{self._operator}': its windows have the columns {_describe(self._schema)}, now come "
                 f"{_describe(partials.schema)}: give the operator another uid, or restore with the job that wrote them"
             )
-        window = self._windows.setdefault(start_ms, _Window([]))
-        window.runs.append(partials)
-        window.unmerged_rows += partials.num_rows
-        if window.unmerged_rows >= MERGE_ROWS and len(window.runs) > 1:
-            self._compact(window)
+        window = self._windows.get(start_ms)
+        if window is None:
+            window = self._windows[start_ms] = WindowBuckets(self._owned, self._merge, self._groups_of)
+        window.add(partials)
 
     def starts(self) -> list[int]:
         """Windows that hold something, in the order of time."""
         return sorted(self._windows)
 
-    def take(self, start_ms: int) -> pa.RecordBatch:
+    def take(self, start_ms: int) -> Iterator[pa.RecordBatch]:
         """Everything of one window, each key once; the window is forgotten."""
-        return self._merge(self._windows.pop(start_ms).runs)
+        return self._windows.pop(start_ms).freeze().merged(self._merge, self._groups_of)
 
     def freeze(self) -> FrozenState:
-        runs = {start: tuple(window.runs) for start, window in self._windows.items()}
+        windows = {start: window.freeze() for start, window in self._windows.items()}
         return _FrozenWindows(
-            self._operator, self._keys, self._merge, self._size_ms, self._owned, self._max_parallelism, runs
+            self._operator, self._keys, self._merge, self._groups_of, self._size_ms, self._owned, windows
         )
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
@@ -105,15 +93,10 @@ class ColumnarWindowState:
                 "give the operator another uid, or restore with the job that wrote them"
             )
 
-    def _compact(self, window: _Window) -> None:
-        """Merge the newest runs, and older ones only while they are no larger, so that the work stays in proportion."""
-        keep = len(window.runs) - 1
-        rows = window.runs[keep].num_rows
-        while keep > 0 and window.runs[keep - 1].num_rows <= max(2 * rows, MERGE_ROWS // 4):
-            keep -= 1
-            rows += window.runs[keep].num_rows
-        window.runs[keep:] = [self._merge(window.runs[keep:])]
-        window.unmerged_rows = 0
+    def _groups_of(self, batch: pa.RecordBatch) -> Groups:
+        if not self._keys:
+            return np.full(batch.num_rows, self._owned.start, np.int32)
+        return key_groups(hash_columns([batch.column(n) for n in self._keys]), self._max_parallelism)
 
 
 def _describe(schema: pa.Schema) -> str:
@@ -125,17 +108,21 @@ class _FrozenWindows(FrozenState):
     operator: str
     keys: tuple[str, ...]
     merge: Merge
+    groups_of: GroupsOf
     size_ms: int
     owned: KeyGroupRange
-    max_parallelism: int
-    runs: dict[int, tuple[pa.RecordBatch, ...]]
+    windows: dict[int, FrozenWindow]
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
-        if not self.runs:
+        parts = [
+            (start, part)
+            for start, window in sorted(self.windows.items())
+            for part in window.merged(self.merge, self.groups_of)
+        ]
+        if not parts:
             return OperatorSnapshot()
-        merged = {start: self.merge(runs) for start, runs in sorted(self.runs.items())}
-        batch = pa.concat_batches(list(merged.values()))
-        starts = np.repeat(np.fromiter(merged, np.int64), [b.num_rows for b in merged.values()])
+        batch = pa.concat_batches([part for _, part in parts])
+        starts = np.repeat(np.array([start for start, _ in parts], np.int64), [part.num_rows for _, part in parts])
         names = [(KEY_PREFIX if n in self.keys else VALUE_PREFIX) + n for n in batch.schema.names]
         columns = dict(zip(names, batch.columns, strict=True))
         columns[WINDOW_COLUMNS[0]] = pa.array(starts)
@@ -146,12 +133,7 @@ class _FrozenWindows(FrozenState):
         about = StateDescription(
             self.operator, STATE_NAME, "columnar_windows", {n: str(data.schema.field(n).type) for n in order}
         )
-        return OperatorSnapshot(keyed=(write_keyed(store, data, self._groups(batch), self.owned, about),))
+        return OperatorSnapshot(keyed=(write_keyed(store, data, self.groups_of(batch), self.owned, about),))
 
     def release(self) -> None:
-        self.runs = {}
-
-    def _groups(self, batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        if not self.keys:
-            return np.full(batch.num_rows, self.owned.start, np.int32)
-        return key_groups(hash_columns([batch.column(n) for n in self.keys]), self.max_parallelism)
+        self.windows = {}

@@ -10,6 +10,7 @@ Python for each value.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -150,8 +151,26 @@ def _transpose(values: Sequence[Any], names: list[str], type_info: TypeInformati
     """Columns of records. A ``None`` record is not allowed here."""
     width = len(names)
     by_name = isinstance(type_info, ArrowTypeInfo) or (isinstance(type_info, RowTypeInfo) and type_info.is_named)
+    parts = _plain_parts(values, names, by_name)
+    if parts is not None:
+        with contextlib.suppress(ValueError):  # lengths that differ: the way below names the record
+            columns: list[Sequence[Any]] = list(zip(*parts, strict=True))
+            if len(columns) == width:
+                return columns
     parts = [_fields_of(value, names, width, by_name) for value in values]
     return list(zip(*parts, strict=True)) if parts else [()] * width
+
+
+def _plain_parts(values: Sequence[Any], names: list[str], by_name: bool) -> Sequence[Sequence[Any]] | None:
+    """The fields of each record when all are of one simple form, which is the usual case; else ``None``."""
+    kinds = set(map(type, values))
+    if kinds == {tuple}:
+        return values
+    if kinds != {Row} or any(row._row_kind is not RowKind.INSERT for row in values):
+        return None
+    if by_name and any(row._fields is not None and row._fields != names for row in values):
+        return None
+    return [row._values for row in values]
 
 
 def _fields_of(value: Any, names: list[str], width: int, by_name: bool) -> Sequence[Any]:

@@ -91,8 +91,10 @@ def test_a_second_release_changes_nothing() -> None:
 
 
 def test_only_what_can_change_is_copied() -> None:
-    for value in (1, "a", (1, "a"), None, b"x"):
+    immutable: list[Any] = [1, "a", (1, "a"), None, b"x"]
+    for value in immutable:
         assert detached(value) is value
-    for value in ([1], {"a": 1}, (1, [2])):
+    mutable: list[Any] = [[1], {"a": 1}, (1, [2])]
+    for value in mutable:
         assert detached(value) == value
         assert detached(value) is not value
