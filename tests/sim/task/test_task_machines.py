@@ -16,7 +16,7 @@ PLANTED_WITHIN = 200
 
 def broken_law(world: World) -> LawBroken | None:
     try:
-        world.run(heal_steps=5000)
+        world.run(heal_steps=20_000)
     except LawBroken as broken:
         return broken
     return None

@@ -94,18 +94,19 @@ class World:
         self.coordinator = SimCoordinator(
             [[t.name for t in layer] for layer in self.layers], self.laws, self.max_concurrent
         )
+        self._alive = list(self.subtasks.values())
         self._connect()
         for subtask in self.subtasks.values():
             self._live(subtask, life.InitializationStarted())
             self._live(subtask, life.Initialized())
 
-    def run(self, chaos_steps: int = 300, heal_steps: int = 20_000) -> None:
+    def run(self, chaos_steps: int = 300, heal_steps: int = 50_000) -> None:
         """Raises ``LawBroken``."""
         while self._must_go_on(chaos_steps):
             self._step()
         self.chaos = False
         for _ in range(heal_steps):
-            if all(subtask.life.is_over for subtask in self.subtasks.values()):
+            if not self._alive:
                 self.laws.check_end({t.name: t.seen for t in self.layers[-1]}, self._emitted())
                 return
             self._step()
@@ -113,31 +114,36 @@ class World:
         self.laws.broken("liveness", f"after the faults stopped the job does not end: {stuck}")
 
     def _must_go_on(self, chaos_steps: int) -> bool:
-        if all(subtask.life.is_over for subtask in self.subtasks.values()):
+        if not self._alive:
             return False
         return self.events < chaos_steps or self.faults < 3
 
     # --- one step ---------------------------------------------------------------------------------
 
     def _step(self) -> None:
+        """One action: of the coordinator, or of one subtask (nothing happens when that has nothing to do)."""
+        chance = self.random.random()
+        if chance < 0.15:
+            self._act(self._coordinate)
+        elif chance < 0.155 and self.chaos and self.coordinator.pending:
+            self._act(self._abort_some)
+        else:
+            actions = self._actions(self.random.choice(self._alive))
+            if actions:
+                self._act(self.random.choice(actions))
+
+    def _act(self, action: Action) -> None:
         self.events += 1
         self.now_ms += self.random.randint(0, 3)
-        self.random.choice(self._actions())()
+        action()
 
-    def _actions(self) -> list[Action]:
+    def _actions(self, subtask: SimSubtask) -> list[Action]:
         actions: list[Action] = []
-        for subtask in self.subtasks.values():
-            if subtask.life.is_over:
-                continue
-            if subtask.mails:
-                actions.append(lambda t=subtask: self._take_mail(t))  # type: ignore[misc]
-            if subtask.snapshots.writing or subtask.written_twice:
-                actions.append(lambda t=subtask: self._end_write(t))  # type: ignore[misc]
-            actions += self._work_of(subtask)
-        actions += [self._coordinate] * 2
-        if self.chaos and self.coordinator.pending and self.random.random() < 0.05:
-            actions.append(self._abort_some)
-        return actions
+        if subtask.mails:
+            actions.append(lambda: self._take_mail(subtask))
+        if subtask.written_twice or subtask.snapshots.writing:
+            actions.append(lambda: self._end_write(subtask))
+        return [*actions, *self._work_of(subtask)]
 
     def _work_of(self, subtask: SimSubtask) -> list[Action]:
         state = subtask.life.state
@@ -296,6 +302,7 @@ class World:
                 case life.EndPartitions():
                     self._broadcast(subtask, EndOfPartition())
                 case life.StopWork():
+                    self._alive.remove(subtask)
                     self.laws.finished(subtask.name, subtask.position, frozenset(subtask.seen))
                     self.coordinator.inbox.append(("finished", subtask.name, 0))
                 case life.ReportState() | life.CommitAll():
