@@ -16,6 +16,7 @@ from jobmanager.machines.commands import (
     WriteManifest,
 )
 from jobmanager.machines.effects import Call, CallKind, Effects
+from jobmanager.machines.execution import RUNNING_OR_FINISHED
 from jobmanager.machines.execution_graph import ExecutionGraph
 from jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import Alignment, CheckpointManifest, CheckpointOptions
@@ -68,6 +69,7 @@ class CheckpointCommands:
 
     def confirm(self, permit: CommitPermit) -> None:
         checkpoint_id = permit.manifest.checkpoint_id
+        may_finish = self._may_finish(permit)
         for task_manager_id, attempts in self._placed(permit.confirm):
             self._fx.emit(
                 ConfirmCheckpoint(
@@ -77,7 +79,7 @@ class CheckpointCommands:
                     attempts,
                     checkpoint_id,
                     permit.manifest.timestamp_ms,
-                    tuple(a for a in attempts if a in permit.may_finish),
+                    tuple(a for a in attempts if a in may_finish),
                 )
             )
 
@@ -97,6 +99,18 @@ class CheckpointCommands:
     def report(self, request_id: str, checkpoint_id: CheckpointId | None, failure: str, path: str) -> None:
         error = ErrorInfo("checkpoint-failed", "external", failure) if failure else None
         self._fx.emit(ReportSnapshot(request_id, checkpoint_id, path, error))
+
+    def _may_finish(self, permit: CommitPermit) -> frozenset[AttemptId]:
+        """Subtasks of a vertex finish together: when one is being restarted, the others wait for its successor."""
+        broken = {a.vertex_id for a in permit.confirm if not self._goes_on(a)}
+        may_finish = frozenset(a for a in permit.may_finish if a.vertex_id not in broken)
+        for attempt in may_finish:
+            self._graph[attempt.subtask_id].may_finish = True
+        return may_finish
+
+    def _goes_on(self, attempt: AttemptId) -> bool:
+        execution = self._graph.current(attempt)
+        return execution is not None and execution.state in RUNNING_OR_FINISHED
 
     def _placed(self, attempts: Iterable[AttemptId]) -> Iterator[tuple[TaskManagerId, tuple[AttemptId, ...]]]:
         """By TaskManager; attempts that are over are left out, nothing of them counts any more."""

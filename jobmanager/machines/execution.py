@@ -29,6 +29,7 @@ class Execution:
         "attempt",
         "failure",
         "finished_on_restore",
+        "may_finish",
         "missing_reports",
         "restore",
         "state",
@@ -50,6 +51,8 @@ class Execution:
         self.restore: TaskRestore | None = None
         self.finished_on_restore = False
         self.at_end_of_data = False
+        self.may_finish = False
+        """Its final checkpoint was confirmed: it finishes by itself now."""
         self.submit_answered = False
         self.missing_reports = 0
         """Heartbeats in a row of its TaskManager that did not list it."""

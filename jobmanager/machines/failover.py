@@ -54,12 +54,26 @@ class Failover:
         if isinstance(decision, RestartSuppressed):
             return FailTheJob(_because(failure, f"Recovery is suppressed by {decision.by}"))
         everything = failed is None or not self._regional
-        affected = tuple(e.subtask_id for e in self._graph) if everything else self._graph.regions.of(_given(failed))
+        affected = tuple(e.subtask_id for e in self._graph) if everything else self._affected_by(_given(failed))
         is_new = not (decision.merged and self.is_pending)
         self._affected.update(dict.fromkeys(affected))
         self._at_ms = max(self._at_ms, now_ms + decision.delay_ms)
         self._backoff_is_over = False
         return RestartLater(affected, self._at_ms, is_new)
+
+    def _affected_by(self, failed: SubtaskId) -> tuple[SubtaskId, ...]:
+        """The region, and those of subtasks that keep union state together with one of it and finish, or have finished, by
+        their final checkpoint: a successor that runs alone could never complete a checkpoint (Flink has that trap)."""
+        affected: dict[SubtaskId, None] = {}
+        open_regions = [self._graph.regions.of(failed)]
+        while open_regions:
+            region = open_regions.pop()
+            affected.update(dict.fromkeys(region))
+            for vertex_id in {s.vertex_id for s in region}:
+                if any(op.uses_union_state for op in self._graph.vertices[vertex_id].operators):
+                    leaving = [e.subtask_id for e in self._graph.executions_of(vertex_id) if e.may_finish]
+                    open_regions.extend(self._graph.regions.of(s) for s in leaving if s not in affected)
+        return tuple(affected)
 
     def on_backoff_over(self) -> None:
         self._backoff_is_over = True

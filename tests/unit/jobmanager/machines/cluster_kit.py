@@ -48,9 +48,7 @@ def vertex(
     name: str, parallelism: int, *, source: bool = False, group: str = DEFAULT_SLOT_SHARING_GROUP, union: bool = False
 ) -> JobVertex:
     info = OperatorInfo(operator_id(name), name, uid=name, is_source=source, uses_union_state=union)
-    return JobVertex(
-        vertex_id(name), name, parallelism, 128, (info,), BlobKey("0" * 64), slot_sharing_group=group
-    )
+    return JobVertex(vertex_id(name), name, parallelism, 128, (info,), BlobKey("0" * 64), slot_sharing_group=group)
 
 
 def graph(
@@ -154,9 +152,7 @@ class Cluster:
     def register(self, name: str, slots: int, session: str = "s1") -> list[c.Command]:
         self.sessions[name] = session
         report = tuple(e.ReportedSlot(i) for i in range(slots))
-        told = self.tell(
-            e.TaskManagerRegistered(TaskManagerId(name), session, f"{name}:1", name, report)
-        )
+        told = self.tell(e.TaskManagerRegistered(TaskManagerId(name), session, f"{name}:1", name, report))
         return told + self.settle()
 
     def submit(

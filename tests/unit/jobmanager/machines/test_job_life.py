@@ -111,9 +111,7 @@ def test_without_checkpointing_a_failure_ends_the_job() -> None:
     assert cluster.job_state is J.FAILED
     failure = cluster.job().failure
     assert failure is not None
-    assert failure.message == (
-        "killed by the test (Recovery is suppressed by NoRestartBackoffTimeStrategy)"
-    )
+    assert failure.message == ("killed by the test (Recovery is suppressed by NoRestartBackoffTimeStrategy)")
     assert failure.origin == "sink (1/2)#0 on tm-1"
 
 

@@ -1,0 +1,198 @@
+"""Checkers on the JobManager's side: laws 1, 4, 6 and 7. Sees every event before and its commands after; looks into the
+machine only to ask what its executions were."""
+
+from __future__ import annotations
+
+from jobmanager.machines import commands as c
+from jobmanager.machines import events as e
+from jobmanager.machines.execution import Execution
+from jobmanager.machines.jobmanager import JobManagerMachine
+from tests.sim.job import JOB, origin_of
+from tests.sim.storage import Storage
+from tests.sim.watch import LawBroken, Watch
+from tidegate.model.ids import AttemptId
+from tidegate.model.states import ExecutionState, JobState
+
+_OF_ATTEMPT = e.TaskStateChanged | e.EndOfDataReached | e.SubtaskAcknowledged | e.SubtaskDeclined
+
+
+class JobManagerWatch:
+    def __init__(self, machine: JobManagerMachine, storage: Storage, watch: Watch) -> None:
+        self._machine = machine
+        self._storage = storage
+        self._watch = watch
+        self._reasons_to_start = 0
+        self._starts = 0
+        self._expected: dict[int, frozenset[AttemptId]] = {}
+        self._savepoints: set[int] = set()
+        self._acknowledged: dict[int, set[AttemptId]] = {}
+        self._triggered: set[int] = set()
+        self._located: set[int] = set()
+        self._told_durable: set[int] = set()
+        self._unsettled: set[int] = set()
+        self._over: set[int] = set()
+        self._not_removed: set[int] = set()
+        self._before: tuple[ExecutionState, bool, AttemptId] | None = None
+
+    # ---- events ------------------------------------------------------------------------------------------------------
+
+    def before_event(self, event: e.Event) -> None:
+        self._before = None
+        if isinstance(event, _OF_ATTEMPT):
+            execution = self._execution(event.attempt)
+            if execution.attempt != event.attempt:
+                self._before = (execution.state, execution.at_end_of_data, execution.attempt)
+
+    def after_event(self, event: e.Event, commands: list[c.Command]) -> None:
+        self._note(event)
+        self._check_fencing(event)
+        for command in commands:
+            self._check(command)
+        self._check_ended_checkpoints(commands)
+
+    def _note(self, event: e.Event) -> None:
+        match event:
+            case e.TimerFired() if "checkpoint-trigger" in event.timer:
+                self._reasons_to_start += 1
+            case e.SnapshotRequested() | e.EndOfDataReached():
+                self._reasons_to_start += 1
+            case e.SubtaskAcknowledged():
+                self._acknowledged.setdefault(event.checkpoint_id, set()).add(event.attempt)
+            case e.LocationCreated() if event.error is None:
+                self._located.add(event.checkpoint_id)
+            case e.CheckpointDiscarded() if event.error is not None:
+                self._not_removed.add(event.checkpoint_id)
+            case e.ManifestWritten():
+                self._told_durable.add(event.checkpoint_id)
+                self._unsettled.discard(event.checkpoint_id)
+            case e.ManifestWriteFailed():
+                self._unsettled.discard(event.checkpoint_id)
+                if event.outcome_unknown:
+                    self._unsettled.add(event.checkpoint_id)
+            case _:
+                pass
+
+    def _check_fencing(self, event: e.Event) -> None:
+        """Law 6: what an attempt says that is over changes nothing of its successor."""
+        if self._before is None or not isinstance(event, _OF_ATTEMPT):
+            return
+        execution = self._execution(event.attempt)
+        now = (execution.state, execution.at_end_of_data, execution.attempt)
+        if now != self._before:
+            raise LawBroken(6, f"{type(event).__name__} of {event.attempt} turned {self._before} into {now}")
+
+    # ---- commands ----------------------------------------------------------------------------------------------------
+
+    def _check(self, command: c.Command) -> None:
+        match command:
+            case c.CreateLocation():
+                self._on_start(command)
+            case c.TriggerCheckpoint():
+                self._on_trigger(command)
+            case c.WriteManifest():
+                self._on_write(command)
+            case c.ConfirmCheckpoint():
+                self._on_confirm(command)
+            case c.AbortCheckpoint():
+                if command.checkpoint_id in self._told_durable:
+                    raise LawBroken(4, f"checkpoint {command.checkpoint_id} is complete and aborted")
+            case c.DiscardCheckpoint():
+                self._on_discard(command.checkpoint_id)
+            case _:
+                pass
+
+    def _on_start(self, command: c.CreateLocation) -> None:
+        self._starts += 1
+        if self._starts > self._reasons_to_start:
+            raise LawBroken(1, f"checkpoint {command.checkpoint_id} was started by nobody")
+        running = [x.attempt for x in self._executions() if x.state is ExecutionState.RUNNING]
+        self._expected[command.checkpoint_id] = frozenset(running)
+        if command.snapshot_type.is_savepoint:
+            self._savepoints.add(command.checkpoint_id)
+
+    def _on_trigger(self, command: c.TriggerCheckpoint) -> None:
+        self._triggered.add(command.checkpoint_id)
+        graph = self._machine._jobs[JOB].executions
+        for attempt in command.attempts:
+            self._watch.triggered.add((attempt, command.checkpoint_id))
+            for edge in graph.inputs_of(attempt.vertex_id):
+                producers = graph.producers(edge, attempt.subtask)
+                if any(graph.executions_of(edge.source)[p].state is ExecutionState.RUNNING for p in producers):
+                    raise LawBroken(1, f"{attempt} is triggered for {command.checkpoint_id}, but has running producers")
+
+    def _on_write(self, command: c.WriteManifest) -> None:
+        checkpoint_id = command.checkpoint_id
+        missing = self._expected[checkpoint_id] - self._acknowledged.get(checkpoint_id, set())
+        if missing:
+            raise LawBroken(4, f"_metadata of {checkpoint_id} without the acknowledgements of {sorted(missing)}")
+        expected = {str(a) for a in self._expected[checkpoint_id]}
+        for operator in command.manifest.operators:
+            strangers = {origin_of(s) for s in operator.subtasks.values()} - expected
+            if strangers:
+                raise LawBroken(6, f"_metadata of {checkpoint_id} holds state of {strangers}")
+
+    def _on_confirm(self, command: c.ConfirmCheckpoint) -> None:
+        checkpoint_id = command.checkpoint_id
+        if checkpoint_id not in self._told_durable or checkpoint_id not in self._storage.ever_durable:
+            raise LawBroken(4, f"checkpoint {checkpoint_id} is confirmed, but _metadata is not known to be durable")
+        if checkpoint_id in self._savepoints:
+            raise LawBroken(4, f"savepoint {checkpoint_id} is confirmed")
+
+    def _on_discard(self, checkpoint_id: int) -> None:
+        if checkpoint_id in self._unsettled:
+            raise LawBroken(4, f"checkpoint {checkpoint_id} is deleted while nobody knows whether it is durable")
+        latest = self._machine.checkpoints(JOB)
+        newest = latest.latest_completed_id if latest else None
+        if checkpoint_id == newest and not self._state.is_terminal:
+            raise LawBroken(4, f"checkpoint {checkpoint_id} is the latest and is deleted")
+
+    def _check_ended_checkpoints(self, commands: list[c.Command]) -> None:
+        """Law 7 (and the last part of law 4): how a checkpoint that is pending no more was told to its tasks."""
+        pending = self._machine._jobs[JOB].coordinator._pending if JOB in self._machine._jobs else {}
+        ended = [n for n in self._expected if n not in pending and n not in self._over]
+        for checkpoint_id in ended:
+            self._over.add(checkpoint_id)
+            if checkpoint_id not in self._triggered:
+                continue
+            live = {a for a in self._expected[checkpoint_id] if self._is_live(a)}
+            completed = checkpoint_id in self._told_durable
+            kind = c.ConfirmCheckpoint if completed else c.AbortCheckpoint
+            told: set[AttemptId] = set()
+            for command in commands:
+                if isinstance(command, c.ConfirmCheckpoint | c.AbortCheckpoint) and isinstance(command, kind):
+                    told.update(command.attempts if command.checkpoint_id == checkpoint_id else ())
+            if completed and (checkpoint_id in self._savepoints or self._is_outdated(checkpoint_id)):
+                continue
+            if live - told and not self._state.is_terminal:
+                what = "completed" if completed else "failed"
+                raise LawBroken(4 if completed else 7, f"{checkpoint_id} {what}, {sorted(live - told)} are not told")
+            discarded = any(isinstance(x, c.DiscardCheckpoint) and x.checkpoint_id == checkpoint_id for x in commands)
+            if not completed and checkpoint_id in self._located and not discarded:
+                raise LawBroken(7, f"{checkpoint_id} failed, and its files are left")
+
+    def check_leftovers(self) -> None:
+        """Law 7, at the end: no file of a failed checkpoint is left by a subtask that told of it, unless the disk refused to remove it."""
+        for checkpoint_id, writers in self._storage.files.items():
+            if checkpoint_id not in self._storage.manifests and checkpoint_id not in self._not_removed:
+                left = self._watch.writers(writers, checkpoint_id) & self._acknowledged.get(checkpoint_id, set())
+                if left:
+                    raise LawBroken(7, f"files of {sorted(left)} are left in failed checkpoint {checkpoint_id}")
+
+    # ---- what is asked of the machine --------------------------------------------------------------------------------
+
+    @property
+    def _state(self) -> JobState:
+        return self._machine._jobs[JOB].life.state
+
+    def _executions(self) -> list[Execution]:
+        return list(self._machine._jobs[JOB].executions)
+
+    def _execution(self, attempt: AttemptId) -> Execution:
+        return self._machine._jobs[JOB].executions[attempt.subtask_id]
+
+    def _is_live(self, attempt: AttemptId) -> bool:
+        execution = self._execution(attempt)
+        return execution.attempt == attempt and execution.is_deployed
+
+    def _is_outdated(self, checkpoint_id: int) -> bool:
+        return any(n > checkpoint_id for n in self._told_durable - self._savepoints)

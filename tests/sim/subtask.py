@@ -1,0 +1,367 @@
+"""A model subtask: simulated channels and operators around the real task-side machines (life, alignment, snapshot).
+
+It is also a point where bugs are planted: the methods with a name of their own (``emit_barrier``, ``block``, ``freeze_state``,
+``before_write``, ``on_prepared``) are overridden by ``tests/sim/plants.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from jobmanager.machines import events as e
+from taskmanager.machines import alignment as align
+from taskmanager.machines import snapshot as snap
+from taskmanager.machines import subtask as life
+from tests.sim.channel import Channel, Item, Row
+from tests.sim.job import SINK, SOURCE, SimJob
+from tests.sim.operators import CounterOperator, Operator, SinkOperator, SourceOperator
+from tests.sim.storage import External, Storage
+from tests.sim.watch import Watch
+from tests.sim.world import World
+from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition
+from tidegate.model.checkpoint import CheckpointMetrics
+from tidegate.model.deployment import ProducerAddress, TaskDeployment
+from tidegate.model.errors import ErrorInfo, StorageError, SubtaskLost
+from tidegate.model.ids import AttemptId, CheckpointId
+from tidegate.model.states import ExecutionState
+
+STEP_MS = (3, 12)
+ITEMS_PER_STEP = 3
+
+
+@dataclass(slots=True)
+class TaskContext:
+    """What every subtask of a simulation shares."""
+
+    world: World
+    job: SimJob
+    storage: Storage
+    external: External
+    watch: Watch
+    make_task: type[SimTask]
+    live: dict[AttemptId, SimTask] = field(default_factory=dict)
+
+
+class SimTask:
+    def __init__(
+        self,
+        context: TaskContext,
+        deployment: TaskDeployment,
+        send: Callable[[e.Event], None],
+        on_over: Callable[[SimTask, ExecutionState, ErrorInfo | None], None],
+    ) -> None:
+        self.context = context
+        self.deployment = deployment
+        self.attempt = deployment.attempt
+        self._send = send
+        self._on_over = on_over
+        restored_id = deployment.restore.checkpoint_id if deployment.restore else 0
+        self.life = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
+        self.snapshots = snap.SnapshotCoordinator(restored_id=restored_id)
+        producers = [p for i in deployment.inputs for p in i.producers]
+        self.alignment = align.AlignedHandler(range(len(producers)), last_id=restored_id)
+        self.inputs: dict[int, Channel] = {}
+        self._channel_of = {producer: channel for channel, producer in enumerate(producers)}
+        self.outputs = [[Channel(self) for _ in output.consumers] for output in deployment.outputs]
+        self.blocked: set[int] = set()
+        self.ended: set[int] = set()
+        self.data_ended: set[int] = set()
+        self.is_gone = False
+        self._is_stepping = False
+        self.operator = self._make_operator()
+
+    @property
+    def is_source(self) -> bool:
+        return not self._channel_of
+
+    def _make_operator(self) -> Operator:
+        if self.attempt.vertex_id == SOURCE:
+            return SourceOperator(self.context.job, self.deployment)
+        if self.attempt.vertex_id == SINK:
+            return SinkOperator(self.context.external, self.context.watch, self.deployment)
+        return CounterOperator(self.deployment)
+
+    # ---- life --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.context.live[self.attempt] = self
+        self._live(life.InitializationStarted())
+        if self.is_source:
+            self._become_running()
+
+    def connect(self, producers: Sequence[ProducerAddress]) -> None:
+        for producer in producers:
+            channel = self._channel_of[producer.attempt]
+            if channel in self.inputs:
+                continue
+            task = self.context.live.get(producer.attempt)
+            if task is None:
+                self.context.world.later(20, lambda: self.fail(_lost("its producer is not there")))
+                return
+            self.inputs[channel] = task.output_to(self)
+            self.inputs[channel].consumer = self
+        if len(self.inputs) == len(self._channel_of):
+            self._become_running()
+
+    def _become_running(self) -> None:
+        if self.life.state is life.LifeState.INITIALIZING:
+            self.operator.open()
+            self._live(life.Initialized())
+            self.wake()
+
+    def output_to(self, consumer: SimTask) -> Channel:
+        for output, channels in zip(self.deployment.outputs, self.outputs, strict=True):
+            edge = consumer.deployment.inputs[0].edge_id
+            if output.edge_id == edge:
+                return channels[output.consumers.index(consumer.attempt.subtask)]
+        raise AssertionError("no such output")
+
+    def cancel(self) -> None:
+        self._live(life.CancelRequested())
+        self._end(ExecutionState.CANCELED, None)
+
+    def fail(self, error: ErrorInfo) -> None:
+        if not self.is_gone:
+            self._live(life.SubtaskFailed(error))
+            self._end(ExecutionState.FAILED, error)
+
+    def cut_off(self) -> None:
+        """Its TaskManager is gone, or not connected any more: it stops and says nothing."""
+        self._live(life.ControlBroken())
+        self._go()
+
+    def _end(self, state: ExecutionState, error: ErrorInfo | None) -> None:
+        if not self.is_gone:
+            self._go()
+            self._on_over(self, state, error)
+
+    def _go(self) -> None:
+        if self.is_gone:
+            return
+        self.is_gone = True
+        self.context.live.pop(self.attempt, None)
+        for command in self.snapshots.on(snap.SubtaskStopped(), self.context.world.now_ms):
+            self._on_snapshot_command(command)
+        for channel in (c for channels in self.outputs for c in channels):
+            consumer = channel.consumer
+            finished = any(isinstance(item, EndOfPartition) for item in channel.queue) or (
+                self.life.state is life.LifeState.FINISHED
+            )
+            if consumer is not None and not finished:
+                self.context.world.later(15, lambda c=consumer: c.fail(_lost("its producer died")))
+
+    # ---- the loop ----------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        if not self._is_stepping and not self.is_gone:
+            self._is_stepping = True
+            self.context.world.later(self.context.world.rng.randint(*STEP_MS), self._step)
+
+    def _step(self) -> None:
+        self._is_stepping = False
+        if self.is_gone:
+            return
+        busy = self._emit() if self.is_source else self._consume()
+        self._settle()
+        if busy:
+            self.wake()
+
+    def _emit(self) -> bool:
+        if self.life.state is not life.LifeState.RUNNING:
+            return False
+        if self._has_room:
+            row = self.operator.poll()
+            if row is None:
+                self._finish_data()
+                return False
+            self._push(row)
+        return True
+
+    def _consume(self) -> bool:
+        if self.life.state is life.LifeState.INITIALIZING:
+            return False
+        for _ in range(ITEMS_PER_STEP):
+            ready = [n for n, c in self.inputs.items() if c.queue and n not in self.blocked]
+            if not ready or not self._has_room:
+                return bool(ready)
+            number = ready[self.context.world.rng.randrange(len(ready))]
+            channel = self.inputs[number]
+            item = channel.queue.popleft()
+            channel.producer.wake()
+            self._on_item(number, item)
+            if self.is_gone:
+                return False
+        return True
+
+    def _on_item(self, channel: int, item: Item) -> None:
+        match item:
+            case Row():
+                self.context.watch.on_row(self.attempt, self._source_attempt(item), item)
+                for out in self.operator.process(item):
+                    self._push(out)
+            case Barrier():
+                self.context.watch.on_barrier(self.attempt, channel, item.checkpoint_id)
+                self._align(align.BarrierArrived(channel, item))
+            case CancelBarrier():
+                self._align(align.CancelBarrierArrived(channel, item.checkpoint_id))
+            case EndOfData():
+                self.data_ended.add(channel)
+                if len(self.data_ended) == len(self._channel_of):
+                    self._finish_data()
+            case EndOfPartition():
+                self.ended.add(channel)
+                self.context.watch.on_channel_ended(self.attempt, channel)
+                self._align(align.ChannelEnded(channel))
+                if len(self.ended) == len(self._channel_of):
+                    self._live(life.InputsClosed())
+
+    def _finish_data(self) -> None:
+        self.broadcast(EndOfData())
+        self._live(life.DataFinished())
+
+    def _settle(self) -> None:
+        """Steps that wait for nothing but this subtask itself."""
+        if self.life.state is life.LifeState.SETTLING and not self.snapshots.writing:
+            self._live(life.SnapshotsSettled())
+        if self.life.state is life.LifeState.CLOSING:
+            if all(not c.queue for channels in self.outputs for c in channels):
+                self._live(life.OutputsDrained())
+            else:
+                self.wake()
+
+    @property
+    def _has_room(self) -> bool:
+        return all(c.has_room for channels in self.outputs for c in channels)
+
+    def _push(self, row: Row) -> None:
+        for output, channels in zip(self.deployment.outputs, self.outputs, strict=True):
+            channels[self.operator.target(row, output)].push(row)
+
+    def broadcast(self, item: Item) -> None:
+        for channels in self.outputs:
+            for channel in channels:
+                channel.push(item)
+
+    def _source_attempt(self, row: Row) -> AttemptId:
+        return AttemptId(self.attempt.job_id, SOURCE, row.source, self.attempt.attempt)
+
+    # ---- checkpoints -------------------------------------------------------------------------------------------------
+
+    def trigger(self, barrier: Barrier) -> None:
+        self._live(life.TriggerReceived(barrier))
+
+    def confirm(self, checkpoint_id: int, may_finish: bool) -> None:
+        self._snapshot(snap.ConfirmReceived(checkpoint_id))
+        self._live(life.CheckpointConfirmed(checkpoint_id, may_finish))
+        self._settle()
+
+    def abort(self, checkpoint_id: int, latest: int | None) -> None:
+        self._snapshot(snap.AbortReceived(checkpoint_id, latest))
+        self._align(align.CheckpointAborted(checkpoint_id))
+
+    def _live(self, event: life.LifeEvent) -> None:
+        for command in self.life.on(event, self.context.world.now_ms):
+            match command:
+                case life.ReportState():
+                    self._send(e.TaskStateChanged(self.attempt, command.state, data_address=str(self.attempt)))
+                case life.ReportEndOfData():
+                    self._send(e.EndOfDataReached(self.attempt))
+                case life.PassTrigger() if self.is_source:
+                    self._snapshot(snap.SnapshotRequested(command.barrier))
+                case life.PassTrigger():
+                    self._align(align.CheckpointTriggered(command.barrier))
+                case life.DeclineTrigger():
+                    self._send(e.SubtaskDeclined(self.attempt, CheckpointId(command.checkpoint_id), command.reason))
+                case life.EndPartitions():
+                    self.broadcast(EndOfPartition())
+                    self.wake()
+                case life.StopWork() if self.life.state is life.LifeState.FINISHED:
+                    self._end(ExecutionState.FINISHED, None)
+                case life.StopWork() | life.CommitAll():
+                    pass
+
+    def _align(self, event: align.AlignmentEvent) -> None:
+        for command in self.alignment.on(event, self.context.world.now_ms):
+            match command:
+                case align.BlockChannel():
+                    self.block(command.channel)
+                case align.UnblockChannel():
+                    self.blocked.discard(command.channel)
+                    self.wake()
+                case align.StartSnapshot():
+                    self._snapshot(snap.SnapshotRequested(command.barrier))
+                case align.AbortAlignment():
+                    self._snapshot(snap.AlignmentAborted(command.checkpoint_id, command.reason))
+
+    def _snapshot(self, event: snap.SnapshotEvent) -> None:
+        for command in self.snapshots.on(event, self.context.world.now_ms):
+            self._on_snapshot_command(command)
+
+    def _on_snapshot_command(self, command: snap.SnapshotCommand) -> None:
+        match command:
+            case snap.PrepareSnapshot():
+                self._live(life.SnapshotStarted(command.checkpoint_id))
+                self.operator.prepare(command.checkpoint_id)
+            case snap.BroadcastBarrier():
+                self.emit_barrier(command.barrier)
+            case snap.FreezeState():
+                self._freeze(command.barrier)
+            case snap.BroadcastCancelBarrier():
+                self.broadcast(CancelBarrier(command.checkpoint_id))
+            case snap.Acknowledge():
+                self.acknowledge(command)
+            case snap.Decline():
+                number = CheckpointId(command.checkpoint_id)
+                self.context.watch.on_declined(self.attempt, command.checkpoint_id)
+                self._send(e.SubtaskDeclined(self.attempt, number, command.reason, command.error))
+            case snap.CancelWrite():
+                self.context.storage.remove_file(command.checkpoint_id, self.attempt)
+            case snap.NotifyComplete():
+                self.operator.commit(command.checkpoint_id)
+            case snap.NotifyAborted():
+                pass
+
+    def acknowledge(self, command: snap.Acknowledge) -> None:
+        number = CheckpointId(command.checkpoint_id)
+        self.context.watch.on_acknowledged(self.attempt, command.checkpoint_id)
+        self._send(e.SubtaskAcknowledged(self.attempt, number, command.snapshot, command.metrics))
+
+    def emit_barrier(self, barrier: Barrier) -> None:
+        if isinstance(self.operator, SourceOperator):
+            self.context.watch.on_cut(self.attempt, barrier.checkpoint_id, self.operator.offset)
+        self.broadcast(barrier)
+
+    def block(self, channel: int) -> None:
+        self.blocked.add(channel)
+
+    def _freeze(self, barrier: Barrier) -> None:
+        checkpoint_id = barrier.checkpoint_id
+        sent = all(c.queue and c.queue[-1] == barrier for channels in self.outputs for c in channels)
+        self.context.watch.on_frozen(self.attempt, checkpoint_id, barrier_was_sent=sent, channels=self._channel_of)
+        frozen = self.operator.freeze(checkpoint_id)
+        before = frozen.digest()
+        self.on_frozen(checkpoint_id)
+        world = self.context.world
+        delay_ms = world.rng.randint(2, 30) * (10 if world.chance(world.plan.slow) else 1)
+
+        def write() -> None:
+            if checkpoint_id not in self.snapshots.writing:
+                return
+            self.context.watch.on_written(self.attempt, checkpoint_id, frozen_changed=frozen.digest() != before)
+            if world.chance(world.plan.storage_fails):
+                failed = ErrorInfo.of(StorageError("a segment could not be written"))
+                self._snapshot(snap.SnapshotFailed(checkpoint_id, failed))
+            else:
+                self.context.storage.put(checkpoint_id, self.attempt)
+                self._snapshot(snap.SnapshotWritten(checkpoint_id, frozen.snapshot(), CheckpointMetrics()))
+            self._settle()
+
+        world.later(delay_ms, write)
+
+    def on_frozen(self, checkpoint_id: int) -> None:
+        """Right after the state was frozen."""
+
+
+def _lost(why: str) -> ErrorInfo:
+    return ErrorInfo.of(SubtaskLost(why))

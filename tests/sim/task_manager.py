@@ -1,0 +1,220 @@
+"""A model TaskManager: slots, tasks, one ordered outbox to the JobManager that retries as long as the process lives and is
+connected, heartbeats, and registration again and again. When its connection breaks it stops its tasks and frees its slots."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from jobmanager.machines import commands as c
+from jobmanager.machines import events as e
+from tests.sim.shell import Answer, Call, Shell
+from tests.sim.subtask import SimTask, TaskContext
+from tests.sim.world import World
+from tidegate.model.channel_events import Barrier
+from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, UnknownAttempt
+from tidegate.model.ids import AllocationId, AttemptId, JobId, TaskManagerId
+from tidegate.model.states import ExecutionState
+
+HEARTBEAT_INTERVAL_MS = 400
+RETRY_MS = 120
+
+
+class SimTaskManager:
+    def __init__(self, world: World, shell: Shell, context: TaskContext, name: str, session: str, slots: int) -> None:
+        self.task_manager_id = TaskManagerId(name)
+        self.session = session
+        self.tasks: dict[AttemptId, SimTask] = {}
+        self.is_dead = False
+        self.is_partitioned = False
+        self._world = world
+        self._shell = shell
+        self._context = context
+        self._slots: list[tuple[AllocationId, JobId] | None] = [None] * slots
+        self._ever: set[AttemptId] = set()
+        self._is_connected = False
+        self._life = 0
+        self._outbox: deque[e.Event] = deque()
+        self._is_sending = False
+
+    # ---- registration and heartbeats ---------------------------------------------------------------------------------
+
+    @property
+    def is_cut_off(self) -> bool:
+        return self.is_dead or self.is_partitioned
+
+    @property
+    def slot_count(self) -> int:
+        return len(self._slots)
+
+    def register(self) -> None:
+        if self.is_dead or self._is_connected:
+            return
+        if not self.is_cut_off and not self._world.chance(self._world.plan.lose):
+            self._life += 1
+            self._is_connected = True
+            self._shell.connect(self.task_manager_id, self)
+            report = self._report()
+            self._shell.tell(e.TaskManagerRegistered(self.task_manager_id, self.session, "host:1", "host", report))
+            self._heartbeat(self._life)
+            return
+        self._world.later(RETRY_MS, self.register)
+
+    def _report(self) -> tuple[e.ReportedSlot, ...]:
+        return tuple(
+            e.ReportedSlot(i, slot[0], slot[1]) if slot else e.ReportedSlot(i) for i, slot in enumerate(self._slots)
+        )
+
+    def _heartbeat(self, life: int) -> None:
+        if self.is_dead or not self._is_connected or life != self._life:
+            return
+        if not self.is_cut_off:
+            event = e.TaskManagerHeartbeat(self.task_manager_id, self.session, self._report(), tuple(self.tasks))
+            self._world.later(self._world.message_delay_ms(), lambda: self._deliver_heartbeat(event, life))
+        self._world.later(HEARTBEAT_INTERVAL_MS, lambda: self._heartbeat(life))
+
+    def _deliver_heartbeat(self, event: e.TaskManagerHeartbeat, life: int) -> None:
+        if not self.is_cut_off and self._is_connected and life == self._life:
+            self._shell.tell(event)
+
+    def on_connection_lost(self) -> None:
+        """Seen from this side: nothing that runs here may go on."""
+        if self.is_dead or not self._is_connected:
+            return
+        self._is_connected = False
+        self._outbox.clear()
+        for task in list(self.tasks.values()):
+            task.cut_off()
+        self.tasks.clear()
+        self._slots = [None] * len(self._slots)
+        self._world.later(RETRY_MS, self.register)
+
+    # ---- faults ------------------------------------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        self.is_dead = True
+        for task in list(self.tasks.values()):
+            task.cut_off()
+        self.tasks.clear()
+        lost = e.TaskManagerConnectionLost(self.task_manager_id, self.session, "connection reset")
+        if self._world.rng.random() < 0.7:
+            self._world.later(self._world.rng.randint(5, 100), lambda: self._shell.tell(lost))
+
+    def partition(self, duration_ms: int) -> None:
+        self.is_partitioned = True
+        if self._world.rng.random() < 0.5:
+            self._world.later(self._world.rng.randint(200, 1_200), self.on_connection_lost)
+        if self._world.rng.random() < 0.5:
+            lost = e.TaskManagerConnectionLost(self.task_manager_id, self.session, "keepalive failed")
+            self._world.later(self._world.rng.randint(200, 1_200), lambda: self._shell.tell(lost))
+        self._world.later(duration_ms, self._end_partition)
+
+    def _end_partition(self) -> None:
+        self.is_partitioned = False
+
+    # ---- to the JobManager -------------------------------------------------------------------------------------------
+
+    def send(self, event: e.Event) -> None:
+        self._outbox.append(event)
+        if not self._is_sending:
+            self._send_next()
+
+    def _send_next(self) -> None:
+        self._is_sending = bool(self._outbox) and not self.is_dead
+        if not self._is_sending:
+            return
+        event = self._outbox[0]
+        life = self._life
+        if self.is_cut_off or self._world.chance(self._world.plan.lose):
+            self._world.later(RETRY_MS, self._send_next)
+            return
+        if self._world.chance(self._world.plan.duplicate):
+            self._world.later(self._world.rng.randint(1, 300), lambda: self._arrive(event, life))
+        self._world.later(self._world.message_delay_ms(), lambda: self._arrive_in_order(event, life))
+
+    def _arrive(self, event: e.Event, life: int) -> None:
+        if not self.is_cut_off and life == self._life and self._is_connected:
+            self._shell.tell(event)
+
+    def _arrive_in_order(self, event: e.Event, life: int) -> None:
+        if self.is_cut_off:
+            self._world.later(RETRY_MS, self._send_next)
+            return
+        self._arrive(event, life)
+        if self._outbox and self._outbox[0] is event:
+            self._outbox.popleft()
+        self._send_next()
+
+    # ---- from the JobManager -----------------------------------------------------------------------------------------
+
+    def handle(self, call: Call) -> Answer | None:
+        if self.is_dead or not self._is_connected:
+            return None
+        match call:
+            case c.AllocateSlot():
+                return self._allocate(call), {}
+            case c.FreeSlot():
+                return self._free(call.allocation_id), {}
+            case c.SubmitTask():
+                return self._submit(call), {}
+            case c.ConnectTask() | c.CancelTask():
+                task = self.tasks.get(call.attempt)
+                if task is None:
+                    return ErrorInfo.of(UnknownAttempt(f"{call.attempt} is not here")), {}
+                if isinstance(call, c.ConnectTask):
+                    task.connect(call.producers)
+                else:
+                    task.cancel()
+                return None, {}
+            case c.TriggerCheckpoint():
+                barrier = Barrier(call.checkpoint_id, call.timestamp_ms, call.options)
+                return None, self._for_each(call.attempts, lambda t: t.trigger(barrier))
+            case c.ConfirmCheckpoint():
+                may = set(call.may_finish)
+                return None, self._for_each(call.attempts, lambda t: t.confirm(call.checkpoint_id, t.attempt in may))
+            case c.AbortCheckpoint():
+                latest = call.latest_completed_id
+                return None, self._for_each(call.attempts, lambda t: t.abort(call.checkpoint_id, latest))
+
+    def _for_each(
+        self, attempts: tuple[AttemptId, ...], action: Callable[[SimTask], None]
+    ) -> dict[AttemptId, ErrorInfo]:
+        errors = {}
+        for attempt in attempts:
+            task = self.tasks.get(attempt)
+            if task is None:
+                errors[attempt] = ErrorInfo.of(UnknownAttempt(f"{attempt} is not here"))
+            else:
+                action(task)
+        return errors
+
+    def _allocate(self, call: c.AllocateSlot) -> ErrorInfo | None:
+        there = self._slots[call.slot_index]
+        if there is not None and there[0] != call.allocation_id:
+            return ErrorInfo.of(InternalError(f"slot {call.slot_index} is taken"))
+        self._slots[call.slot_index] = (call.allocation_id, call.job_id)
+        return None
+
+    def _free(self, allocation_id: AllocationId) -> None:
+        for task in [t for t in self.tasks.values() if t.deployment.allocation_id == allocation_id]:
+            task.fail(ErrorInfo.of(SubtaskLost("its slot was freed")))
+        for index, slot in enumerate(self._slots):
+            if slot is not None and slot[0] == allocation_id:
+                self._slots[index] = None
+        self.send(e.SlotFreed(self.task_manager_id, allocation_id))
+
+    def _submit(self, call: c.SubmitTask) -> ErrorInfo | None:
+        deployment = call.deployment
+        if deployment.attempt in self._ever:
+            return None
+        if all(slot is None or slot[0] != deployment.allocation_id for slot in self._slots):
+            return ErrorInfo.of(InternalError(f"no slot for {deployment.attempt}"))
+        self._ever.add(deployment.attempt)
+        task = self._context.make_task(self._context, deployment, self.send, self._on_task_over)
+        self.tasks[deployment.attempt] = task
+        task.start()
+        return None
+
+    def _on_task_over(self, task: SimTask, state: ExecutionState, error: ErrorInfo | None) -> None:
+        self.tasks.pop(task.attempt, None)
+        self.send(e.TaskStateChanged(task.attempt, state, error))

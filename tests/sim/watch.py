@@ -1,0 +1,118 @@
+"""Checkers on the side of the subtasks and sinks: laws 1, 2, 3 and 5 of a checkpoint (docs/architecture)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.sim.channel import Row
+from tests.sim.job import JOB, SINK_OP, transactions_of
+from tests.sim.storage import Storage, Transaction
+from tidegate.model.ids import AttemptId
+
+
+class LawBroken(AssertionError):
+    """``law``: its number in docs/architecture; 0 for what every law is for, an exact output in the end."""
+
+    def __init__(self, law: int, text: str) -> None:
+        super().__init__(f"law {law}: {text}")
+        self.law = law
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one attempt has seen of one source attempt."""
+
+    highest: int = -1
+    floor: int = 0
+
+
+@dataclass(slots=True)
+class Watch:
+    storage: Storage
+    cuts: dict[tuple[int, AttemptId], int] = field(default_factory=dict)
+    _seen: dict[AttemptId, dict[AttemptId, _Seen]] = field(default_factory=dict)
+    _barriers: dict[tuple[AttemptId, int], set[int]] = field(default_factory=dict)
+    _ended: dict[AttemptId, set[int]] = field(default_factory=dict)
+    _answers: set[tuple[AttemptId, int]] = field(default_factory=set)
+    triggered: set[tuple[AttemptId, int]] = field(default_factory=set)
+    """Filled by the JobManager's side: who was sent a trigger for what."""
+    answered_late: set[tuple[AttemptId, int]] = field(default_factory=set)
+
+    # ---- law 1: who may start a snapshot -----------------------------------------------------------------------------
+
+    def on_barrier(self, attempt: AttemptId, channel: int, checkpoint_id: int) -> None:
+        self._barriers.setdefault((attempt, checkpoint_id), set()).add(channel)
+
+    def on_channel_ended(self, attempt: AttemptId, channel: int) -> None:
+        self._ended.setdefault(attempt, set()).add(channel)
+
+    def on_frozen(
+        self, attempt: AttemptId, checkpoint_id: int, *, barrier_was_sent: bool, channels: dict[AttemptId, int]
+    ) -> None:
+        ended = self._ended.get(attempt, set())
+        missing = set(channels.values()) - ended - self._barriers.get((attempt, checkpoint_id), set())
+        if missing:
+            raise LawBroken(1, f"{attempt} took snapshot {checkpoint_id} without a barrier on channels {missing}")
+        if not channels and (attempt, checkpoint_id) not in self.triggered:
+            raise LawBroken(1, f"{attempt} took snapshot {checkpoint_id}, which nobody triggered")
+        if not barrier_was_sent:
+            raise LawBroken(3, f"{attempt} froze its state for {checkpoint_id} before it sent the barrier")
+        for source, seen in self._seen.get(attempt, {}).items():
+            cut = self.cuts.get((checkpoint_id, source))
+            if cut is None:
+                continue
+            if seen.highest >= cut:
+                raise LawBroken(
+                    2, f"{attempt} has row {seen.highest} of {source} in snapshot {checkpoint_id}, the cut is at {cut}"
+                )
+            seen.floor = cut
+
+    # ---- law 2: the cut ----------------------------------------------------------------------------------------------
+
+    def on_cut(self, source: AttemptId, checkpoint_id: int, offset: int) -> None:
+        self.cuts[checkpoint_id, source] = offset
+
+    def on_row(self, attempt: AttemptId, source: AttemptId, row: Row) -> None:
+        seen = self._seen.setdefault(attempt, {}).setdefault(source, _Seen())
+        if row.offset < seen.floor:
+            raise LawBroken(2, f"{attempt} gets row {row.offset} of {source} behind a barrier at {seen.floor}")
+        seen.highest = max(seen.highest, row.offset)
+
+    # ---- law 3: frozen, answered once --------------------------------------------------------------------------------
+
+    def on_written(self, attempt: AttemptId, checkpoint_id: int, *, frozen_changed: bool) -> None:
+        if frozen_changed:
+            raise LawBroken(3, f"the state that {attempt} froze for {checkpoint_id} changed before it was written")
+
+    def on_acknowledged(self, attempt: AttemptId, checkpoint_id: int) -> None:
+        self._answer(attempt, checkpoint_id, "acknowledges")
+
+    def on_declined(self, attempt: AttemptId, checkpoint_id: int) -> None:
+        self._answer(attempt, checkpoint_id, "declines")
+
+    def _answer(self, attempt: AttemptId, checkpoint_id: int, what: str) -> None:
+        if (attempt, checkpoint_id) in self._answers:
+            raise LawBroken(3, f"{attempt} {what} {checkpoint_id} after it had answered it")
+        self._answers.add((attempt, checkpoint_id))
+
+    # ---- law 5: effects only on confirm ------------------------------------------------------------------------------
+
+    def on_commit(self, transaction: Transaction, *, was_aborted: bool) -> None:
+        if was_aborted:
+            raise LawBroken(5, f"{transaction} is to be committed after it was aborted")
+        if transaction not in self.durable_votes:
+            raise LawBroken(5, f"{transaction} is committed, but no checkpoint that holds it was ever durable")
+
+    durable_votes: set[Transaction] = field(default_factory=set)
+
+    def on_durable(self, checkpoint_id: int) -> None:
+        """``_metadata`` is there: the votes in it may be carried out."""
+        for operator in self.storage.manifests[checkpoint_id].operators:
+            if operator.operator_id == SINK_OP:
+                for snapshot in operator.subtasks.values():
+                    self.durable_votes.update(transactions_of(snapshot))
+
+    def writers(self, attempts: Iterable[AttemptId], checkpoint_id: int) -> set[AttemptId]:
+        """Those of ``attempts`` that have told the JobManager about their files."""
+        return {a for a in attempts if (a, checkpoint_id) in self._answers and a.job_id == JOB}

@@ -1,0 +1,85 @@
+"""The world of a simulation: virtual time, one source of chance, one queue of what happens next, and the faults.
+
+Everything that is random is drawn from ``rng``, so a schedule is its seed. Faults are data (``FaultPlan``); after ``heal`` the
+world is perfect, and then liveness is demanded.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Action = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """Probabilities per message or write, and the number of big faults during the time of chaos."""
+
+    chaos_ms: int
+    lose: float
+    duplicate: float
+    slow: float
+    storage_fails: float
+    storage_unknown: float
+    task_crashes: int
+    task_manager_crashes: int
+    partitions: int
+
+
+def draw_fault_plan(rng: random.Random) -> FaultPlan:
+    return FaultPlan(
+        chaos_ms=rng.randint(1_500, 3_000),
+        lose=rng.choice((0.0, 0.02, 0.08)),
+        duplicate=rng.choice((0.0, 0.03, 0.1)),
+        slow=rng.choice((0.0, 0.05, 0.15)),
+        storage_fails=rng.choice((0.0, 0.05, 0.15)),
+        storage_unknown=rng.choice((0.0, 0.1, 0.3)),
+        task_crashes=rng.randint(1, 3),
+        task_manager_crashes=rng.randint(1, 2),
+        partitions=rng.randint(1, 2),
+    )
+
+
+NO_FAULTS = FaultPlan(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.plan = draw_fault_plan(self.rng)
+        self.now_ms = 0
+        self.events = 0
+        self.faults = 0
+        self._queue: list[tuple[int, int, Action]] = []
+        self._order = 0
+
+    def later(self, delay_ms: int, action: Action) -> None:
+        self._order += 1
+        heapq.heappush(self._queue, (self.now_ms + delay_ms, self._order, action))
+
+    def step(self) -> bool:
+        """Let the next thing happen; ``False`` when nothing is left."""
+        if not self._queue:
+            return False
+        self.now_ms, _, action = heapq.heappop(self._queue)
+        self.events += 1
+        action()
+        return True
+
+    def heal(self) -> None:
+        self.plan = NO_FAULTS
+
+    def chance(self, probability: float) -> bool:
+        """A fault that is drawn; counted when it strikes."""
+        if probability > 0 and self.rng.random() < probability:
+            self.faults += 1
+            return True
+        return False
+
+    def message_delay_ms(self) -> int:
+        if self.chance(self.plan.slow):
+            return self.rng.randint(50, 400)
+        return self.rng.randint(1, 5)
