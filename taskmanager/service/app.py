@@ -105,5 +105,6 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     control = control if session.is_embedded else identity.address
     subtasks.connect(session, control, own.data_listen(host, session.is_embedded, directory))
     services.started("Spark: workers are warm", watch(session, executor, memory.process_bytes, fatal))
+    spark.rehearse_soon()
     on_ready(identity)
     services.started("registration: begins", keep_registered(job_manager, executor, identity, fatal), 4_500)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from pathlib import Path
 
 from taskmanager.spark.session import Session, SessionSettings, start_session
@@ -14,6 +15,7 @@ from tidegate.model.options import FileOptions, SparkOptions, TaskManagerOptions
 _log = logging.getLogger(__name__)
 
 WARM_WORKERS_MAX = 4
+REHEARSAL_DELAY_S = 3.0
 
 
 class SparkService:
@@ -24,6 +26,7 @@ class SparkService:
         self._workers = min(configuration.get(TaskManagerOptions.NUM_SLOTS), WARM_WORKERS_MAX)
         self._pool = Pool(1, "spark")
         self._session: Session | None = None
+        self._is_closing = False
         self._starting = self._pool.submit(self._start)
 
     @property
@@ -34,8 +37,17 @@ class SparkService:
         """Raises ``ExternalError`` when Java or Spark cannot be had."""
         return await asyncio.shield(self._starting)
 
+    def rehearse_soon(self) -> None:
+        """Once this TaskManager has had time to take its first tasks."""
+        asyncio.get_running_loop().call_later(REHEARSAL_DELAY_S, self._rehearse)
+
+    def _rehearse(self) -> None:
+        if self._session is not None and not self._is_closing:
+            threading.Thread(target=self._session.rehearse, name="rehearsal", daemon=True).start()
+
     async def close(self) -> None:
         """End the JVM and everything below it; returns when they are gone."""
+        self._is_closing = True
         await asyncio.wait([self._starting])
         if not self._starting.cancelled():
             self._starting.exception()  # told to whoever awaited it

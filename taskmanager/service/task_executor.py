@@ -82,6 +82,7 @@ class TaskExecutor:
         self._refusal: ErrorInfo | None = None
         self._metrics: dict[AttemptId, common_pb2.TaskMetrics] = {}
         self._fresh_metrics: set[AttemptId] = set()
+        self._names: dict[AttemptId, str] = {}
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
@@ -118,8 +119,7 @@ class TaskExecutor:
 
     def task_name(self, attempt: AttemptId) -> str:
         """As logs show it; the id for one that is not here."""
-        task = self._machine.tasks.task(attempt)
-        return task.name if task else str(attempt)
+        return self._names.get(attempt, str(attempt))
 
     def local_pids(self) -> Mapping[AllocationId, Mapping[AttemptId, int]]:
         """Processes of this machine that are attached, by slot."""
@@ -184,6 +184,7 @@ class TaskExecutor:
     # ---- commands ----------------------------------------------------------------------------------------------------
 
     def _execute(self, command: TaskManagerCommand) -> None:
+        _log.debug("%s", command)
         match command:
             case slots.Refuse(error):
                 self._refusal = error
@@ -225,6 +226,7 @@ class TaskExecutor:
         match command:
             case tv.StartSubtask(deployment, token):
                 self._is_empty.clear()
+                self._names[deployment.attempt] = tv.Task(deployment, token).name
                 self._deployer.start(deployment, token, self._on_spark_job_ended)
             case tv.AcceptStream(attempt, deployment, mails):
                 assert self._opening is not None
@@ -296,6 +298,7 @@ class TaskExecutor:
 
     def _remove(self, attempt: AttemptId) -> None:
         self._streams.pop(attempt, None)
+        self._names.pop(attempt, None)
         self._metrics.pop(attempt, None)
         self._fresh_metrics.discard(attempt)
         self._deployer.remove(attempt)

@@ -28,6 +28,7 @@ from tidegate.model.ids import AttemptId
 
 _log = logging.getLogger(__name__)
 
+CANCEL_AFTER_KILL_S = 0.5
 OnEnd = Callable[[AttemptId, ErrorInfo | None], None]
 
 
@@ -64,11 +65,16 @@ class SparkDeployer:
         thread.start()
 
     def cancel(self, attempt: AttemptId, pid: int = 0, host: str = "") -> None:
-        """End the attempt by force: its process by SIGKILL when it is on this machine, its Spark job in any case."""
+        """End the attempt by force: its process by SIGKILL when it is on this machine, which ends its Spark job sooner than
+        cancelling does; else, or if that did not help, its Spark job."""
+        delay_s = 0.0
         if pid and host == socket.gethostname():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        threading.Thread(target=self._cancel_group, args=(attempt,), name=f"cancel {attempt}", daemon=True).start()
+                delay_s = CANCEL_AFTER_KILL_S
+        cancelling = threading.Timer(delay_s, self._cancel_group, [attempt])
+        cancelling.daemon = True
+        cancelling.start()
 
     def running(self) -> int:
         with self._lock:
@@ -118,6 +124,9 @@ class SparkDeployer:
             return self._empty_rdds[parallelism]
 
     def _cancel_group(self, attempt: AttemptId) -> None:
+        with self._lock:
+            if attempt not in self._running:
+                return
         try:
             self._session.context.cancelJobGroup(str(attempt))
         except Exception as failure:  # noqa: BLE001  (the JVM may be gone, and the job with it)

@@ -5,6 +5,8 @@ Small on purpose: the driver imports it too, and what it pickles is this class b
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +35,17 @@ class SubtaskEntry:
 
 def warm(index: int, rows: Iterable[Any]) -> Iterator[Any]:
     """A partition that does nothing: it makes Spark start its daemon and fork a worker."""
+    return iter(())
+
+
+def die(index: int, rows: Iterable[Any]) -> Iterator[Any]:
+    """A partition whose process goes away: for the rehearsal of a loss."""
+    os._exit(1)
+
+
+def wait(index: int, rows: Iterable[Any]) -> Iterator[Any]:
+    """A partition that waits to be cancelled, but not for long: for the rehearsal of a cancellation."""
+    time.sleep(5)
     return iter(())
 
 

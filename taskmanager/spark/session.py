@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import taskmanager
-from taskmanager.spark.entry import warm
+from taskmanager.spark.entry import die, wait, warm
 from taskmanager.spark.java import check_java, find_java
 from taskmanager.spark.jvm import Jvm, start_jvm
 from tidegate.model.errors import ConfigurationError, ExternalError
@@ -121,6 +121,22 @@ class Session:
                 f"Spark's Python workers do not start. Spark says: {last_lines(str(error), 3)}", details=str(error)
             ) from error
 
+    def rehearse(self) -> None:
+        """Lose a worker and cancel a job, once, on purpose. What the JVM does for the first time it does slowly: the first real
+        loss would be seen after more than a second, later ones after 10 to 100 ms. Takes about a second."""
+        from py4j.protocol import Py4JError
+
+        group = "rehearsal"
+        self.context.setJobGroup(group, "rehearsal of a loss", True)
+        partitions = self.context.parallelize([], 1)
+        with contextlib.suppress(Py4JError):
+            partitions.mapPartitionsWithIndex(die).count()
+        cancelling = threading.Timer(0.2, self.context.cancelJobGroup, [group])
+        cancelling.start()
+        with contextlib.suppress(Py4JError):
+            partitions.mapPartitionsWithIndex(wait).count()
+        cancelling.join()
+
     def close(self) -> None:
         """End the JVM, and with it the Python daemon and all workers. Idempotent; returns when it is gone."""
         _silence(self.context)
@@ -217,7 +233,9 @@ def _forget_context() -> None:
 
 
 def _silence(context: Any) -> None:
-    """Let the accumulator server, which is connected to the JVM, end without a traceback when that goes."""
+    """Let what is connected to the JVM end without tracebacks when that goes: the accumulator server, and calls of Py4J,
+    which logs them on the root logger."""
+    logging.getLogger().addFilter(lambda record: not str(record.msg).startswith("Exception while sending command"))
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:
         server.server_shutdown = True

@@ -158,7 +158,7 @@ async def deploy(fake: FakeJobManager, program: bytes, subtask: int, attempt: in
 
 def subtasks_of(manager: RealTaskManager) -> list[psutil.Process]:
     """Children of the Python daemon."""
-    daemons = [process for process in manager.family() if "taskmanager.spark.daemon" in " ".join(process.cmdline())]
+    daemons = [process for process in manager.family() if "-m taskmanager.spark.daemon" in " ".join(process.cmdline())]
     parents = {process.pid for process in daemons}
     return [process for process in daemons if process.ppid() in parents]
 
