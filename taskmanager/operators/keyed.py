@@ -130,7 +130,8 @@ class KeyedOperator(Operator):
             at = int(strange.argmax())
             raise InternalError(
                 f"operator '{self._name}': a record with key {keys[at]!r} of key group {int(groups[at])} came to the subtask "
-                f"of key groups {owned.start} to {owned.end}: the key selector gives different keys for the same record"
+                f"of key groups {owned.start} to {owned.end}: the key selector gives different keys for the same record, "
+                "or the record's type changed the field that the key is made of (FLOAT rounds, DOUBLE makes 1 a 1.0)"
             )
 
 

@@ -11,6 +11,7 @@ Python for each value.
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -30,7 +31,9 @@ from tidegate.common.column_codec import (
     pickle_column,
     unpickle_column,
 )
+from tidegate.common.key_types import register_key_type
 from tidegate.common.row import Row, RowKind, make_row
+from tidegate.common.time import Instant
 from tidegate.common.typeinfo import (
     ArrowTypeInfo,
     BasicType,
@@ -44,6 +47,9 @@ from tidegate.common.typeinfo import (
     TypeInformation,
 )
 from tidegate.model.errors import SchemaMismatch, TidegateError
+
+# An instant hashes like the value of its column, so that a key is the same before and behind an exchange.
+register_key_type(Instant, lambda i: datetime.timedelta(seconds=i.seconds, microseconds=i.nanos // 1000))
 
 
 def encode(type_info: TypeInformation, values: Sequence[Any], operator: str = "") -> pa.RecordBatch:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start, values_of
+from tests.unit.taskmanager.operators.keyed_kit import PAIR, MeanAggregate, first, keyed
 from tidegate.common.key_hashing import hash_key
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.datastream.functions import (
-    AggregateFunction,
     KeyedContext,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeyedTimerContext,
-    ProcessWindowFunction,
     ReduceFunction,
     RuntimeContext,
 )
@@ -31,27 +29,12 @@ from tidegate.datastream.state import (
     ValueStateDescriptor,
 )
 from tidegate.datastream.time_domain import TimeDomain
-from tidegate.datastream.window import (
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
-)
 from tidegate.model.checkpoint import SegmentHandle, StateHandle
 from tidegate.model.errors import CorruptData, InternalError, InvalidJob, SchemaMismatch, UserFunctionError
 from tidegate.model.keygroups import key_group, subtask_of
 from tidegate.model.program import KeySpec, OperatorSpec
 
-PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
 LATE = OutputTag("late", PAIR)
-
-
-def first(value: Any) -> Any:
-    return value[0]
-
-
-def keyed(kind: str = "keyed_process", key_type: TypeInformation | None = None, **options: Any) -> OperatorSpec:
-    key = KeySpec(selector=first, key_type=key_type)
-    return spec(kind, input_types=(PAIR, PAIR), output_type=PAIR, key=key, second_key=key, options=options)
 
 
 def owner(key: Any, parallelism: int) -> int:
@@ -62,22 +45,6 @@ def deal(values: Sequence[Any], running: Sequence[Running], stamps: Sequence[int
     for i, value in enumerate(values):
         one = running[owner(value[0], len(running))]
         one.feed([value], None if stamps is None else [stamps[i]])
-
-
-class MeanAggregate(AggregateFunction):
-    def create_accumulator(self) -> Any:
-        return [0, 0]
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        accumulator[0] += value[1]
-        accumulator[1] += 1
-        return accumulator
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator[0] / accumulator[1]
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return [acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]]
 
 
 class EveryState(KeyedProcessFunction):
@@ -253,106 +220,6 @@ def test_reduce_emits_every_result_even_when_it_changes_its_argument() -> None:
     again = start(of, restored=restored_of([one.snapshot()]))
     again.feed([Row("a", 1)])
     assert again.out.values() == [Row("a", 7)]
-
-
-class Summed(ProcessWindowFunction[Any, Any, Any, Any]):
-    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
-        fired = context.window_state().get_state(ValueStateDescriptor("fired", Types.LONG()))
-        total = context.global_state().get_state(ValueStateDescriptor("total", Types.LONG()))
-        fired.update((fired.value() or 0) + 1)
-        total.update((total.value() or 0) + 1)
-        values = [e[1] if isinstance(e, tuple) else e for e in elements]
-        yield (key, context.window().start, values, fired.value(), total.value())
-
-    def clear(self, context: Any) -> None:
-        context.window_state().get_state(ValueStateDescriptor("fired", Types.LONG())).clear()
-
-
-def add_pairs(a: Any, b: Any) -> Any:
-    return (a[0], a[1] + b[1])
-
-
-def window(function: tuple[Any, ...], assigner: Any = None, **options: Any) -> OperatorSpec:
-    assigner = assigner or TumblingEventTimeWindows.of(10)
-    return keyed("window", assigner=assigner, trigger=None, function=function, **options)
-
-
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (("reduce", add_pairs), [("a", 3), ("b", 4), ("a", 5)]),
-        (("aggregate", MeanAggregate()), [1.5, 4.0, 5.0]),
-        (
-            ("process", Summed()),
-            [("a", 0, [1, 2], 1, 1), ("b", 0, [4], 1, 1), ("a", 10, [5], 1, 2)],
-        ),
-        (
-            ("aggregate", MeanAggregate(), Summed()),
-            [("a", 0, [1.5], 1, 1), ("b", 0, [4.0], 1, 1), ("a", 10, [5.0], 1, 2)],
-        ),
-    ],
-)
-def test_tumbling_windows(function: tuple[Any, ...], expected: list[Any]) -> None:
-    one = start(window(function))
-    one.feed([("a", 1), ("a", 2), ("b", 4), ("a", 5)], [0, 9, 3, 12])
-    one.operator.on_watermark(8)
-    assert one.out.batches == []
-    again = start(window(function), restored=restored_of([one.snapshot()]))
-    again.operator.on_watermark(9)
-    again.operator.on_watermark(19)
-    got = again.out.values()  # timers of one time fire in no particular order of keys
-    assert sorted(got[:2], key=repr) + got[2:] == sorted(expected[:2], key=repr) + expected[2:]
-    assert again.out.stamps() == [9, 9, 19]
-    assert again.snapshot().keyed == () if len(function) == 2 and function[0] != "process" else True
-
-
-def test_late_records_fire_again_within_the_allowed_lateness_then_go_aside() -> None:
-    one = start(window(("reduce", add_pairs), allowed_lateness_ms=5, late_tag="late"))
-    one.feed([("a", 1)], [3])
-    one.operator.on_watermark(9)
-    one.feed([("a", 2)], [4])
-    one.operator.on_watermark(14)
-    one.feed([("a", 4), ("a", 8)], [5, 11])
-    one.operator.on_watermark(50)
-    assert one.out.values() == [("a", 1), ("a", 3), ("a", 8)]
-    assert values_of(one.out.sides["late"]) == [("a", 4)]
-    dropped = start(window(("reduce", add_pairs)))
-    dropped.operator.on_watermark(9)
-    dropped.feed([("a", 4), ("a", 8)], [5, 11])
-    assert dropped.out.counts == {"numLateRecordsDropped": 1}
-
-
-def test_sliding_and_processing_time_windows() -> None:
-    one = start(window(("reduce", add_pairs), SlidingEventTimeWindows.of(10, 5)))
-    one.feed([("a", 1), ("a", 2)], [4, 7])
-    one.operator.on_watermark(100)
-    assert one.out.values() == [("a", 1), ("a", 3), ("a", 2)]
-    two = start(window(("reduce", add_pairs), TumblingProcessingTimeWindows.of(10)))
-    two.clock.ms = 3
-    two.feed([("a", 1), ("a", 2)])
-    two.timers.advance_to(9)
-    assert two.out.values() == [("a", 3)]
-    assert two.snapshot().keyed == ()
-
-
-def test_windows_without_event_time_are_told() -> None:
-    with pytest.raises(InvalidJob, match="WatermarkStrategy"):
-        start(window(("reduce", add_pairs))).feed([("a", 1)])
-
-
-def test_window_state_is_typed_and_readable() -> None:
-    one = start(window(("reduce", add_pairs)))
-    one.feed([("a", 1), ("b", 2)], [1, 12])
-    store = MemoryStore()
-    one.snapshot(store=store)
-    tables = [pa.ipc.open_file(content).read_all() for content in store.contents]
-    contents = next(t for t in tables if "value" in t.schema.names)
-    assert sorted(zip(contents["window_start"].to_pylist(), contents["value"].to_pylist(), strict=True)) == [
-        (0, {"f0": "a", "f1": 1}),
-        (10, {"f0": "b", "f1": 2}),
-    ]
-    assert contents.schema.field("key").metadata == {b"tidegate.pickled": b"1"}
-    assert b'"state": "_window_contents"' in contents.schema.metadata[b"tidegate"]
 
 
 def test_state_that_nobody_asks_for_is_kept() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import datetime
 import math
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from tidegate.common.key_hashing import hash_columns, hash_key
 from tidegate.common.record_codec import decode, encode
 from tidegate.common.row import Row, RowKind
+from tidegate.common.time import Instant
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.model.errors import NotSerializable, SchemaMismatch
 
@@ -95,3 +98,23 @@ def test_what_cannot_be_pickled_is_named() -> None:
 def test_functions_are_pickled_by_value() -> None:
     (function,) = decode(Types.PICKLED_BYTE_ARRAY(), encode(Types.PICKLED_BYTE_ARRAY(), [lambda x: x + 1]))
     assert function(1) == 2
+
+
+@pytest.mark.parametrize(
+    ("type_info", "key"),
+    [
+        (Types.INSTANT(), Instant(-5, 7000)),
+        (Types.LONG(), -(2**40)),
+        (Types.STRING(), "grün"),
+        (Types.DOUBLE(), -0.0),
+        (Types.BOOLEAN(), True),
+        (Types.BIG_DEC(), Decimal("1.50")),
+        (Types.SQL_DATE(), datetime.date(1969, 12, 31)),
+        (Types.SQL_TIME(), datetime.time(1, 2, 3, 4)),
+        (Types.SQL_TIMESTAMP(), datetime.datetime(1960, 1, 2, 3, 4, 5, 6)),
+    ],
+)
+def test_a_key_hashes_alike_as_a_value_and_as_a_column(type_info: TypeInformation, key: Any) -> None:
+    column = encode(type_info, [key]).column(0)
+    assert hash_key(key) == int(hash_columns([column])[0])
+    assert hash_key(decode(type_info, encode(type_info, [key]))[0]) == hash_key(key)
