@@ -30,12 +30,16 @@ PREIMPORTED = (
     "pyarrow",
     "pyarrow.compute",
     "pyarrow.ipc",
+    "pandas",  # pyarrow imports it with the first list that becomes an array: half a second in every subtask
     "cloudpickle",
     "msgspec",
     "xxhash",
     "grpc",  # its import starts no thread; its first channel would
     "pyspark.worker",
     "taskmanager.spark.worker",
+    "tidegate.connectors.file_sink",
+    "tidegate.connectors.file_source",
+    "tidegate.connectors.throttle",
 )
 
 
