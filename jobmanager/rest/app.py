@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -58,9 +59,10 @@ class RestEndpoint:
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, host, port, reuse_address=True).start()
-        except OSError:
+        except OSError as error:
             await self._runner.cleanup()
-            raise port_error(host, port, "REST endpoint") from None
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise port_error(host, port, "REST endpoint", why) from None
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:

@@ -73,7 +73,8 @@ async def serve(configuration: Configuration, on_ready: Callable[[Listening], No
 
 async def start_services(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
     """Bring everything up; what was started stands in ``services``, also when this raises ``TidegateError``."""
-    blobs = BlobStore(configuration.get(FileOptions.BLOB_DIRECTORY), configuration.get(FileOptions.TMP_DIRS)[0])
+    option = configuration.get
+    blobs = BlobStore(option(FileOptions.BLOB_DIRECTORY), option(FileOptions.TMP_DIRS)[0])
     services.started(f"blob store: {blobs.directory}", blobs.close)
     pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()
     services.started("checkpoint storage: up", pool.close)
@@ -85,17 +86,15 @@ async def start_services(configuration: Configuration, services: Services, shutd
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, shutdown)
     rest = RestEndpoint(core.machine, core.attempts.metrics_of, configuration)
-    clients.rest_port = await rest.start(
-        configuration.get(RestOptions.BIND_ADDRESS), configuration.get(RestOptions.PORT)
-    )
+    clients.rest_port = await rest.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
     services.started(f"REST endpoint: port {clients.rest_port}", rest.stop)
 
     def register(server: grpc.aio.Server) -> None:
         add_JobManagerClientServiceServicer_to_server(clients, server)
         add_JobManagerServiceServicer_to_server(TaskManagerServicer(core, blobs), server)
 
-    bind_port = configuration.get(JobManagerOptions.RPC_BIND_PORT)
-    port = configuration.get(JobManagerOptions.RPC_PORT) if bind_port is None else bind_port
-    server, bound = await start_server(configuration.get(JobManagerOptions.BIND_HOST), port, register, "JobManager")
+    bind_port = option(JobManagerOptions.RPC_BIND_PORT)
+    port = option(JobManagerOptions.RPC_PORT) if bind_port is None else bind_port
+    server, bound = await start_server(option(JobManagerOptions.BIND_HOST), port, register, "JobManager")
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     return Listening(bound, clients.rest_port)

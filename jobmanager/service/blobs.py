@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -65,7 +66,8 @@ class BlobStore:
             raise StorageError(
                 f"cannot make the blob directory {place}: {error.strerror}; set blob.storage.directory"
             ) from None
-        self._uploaded: set[BlobKey] = set()
+        self._unclaimed: Counter[BlobKey] = Counter()
+        """Uploads whose job was not submitted yet: another job's end must not remove them."""
         self._jobs_of: dict[BlobKey, set[JobId]] = {}
 
     @property
@@ -77,7 +79,7 @@ class BlobStore:
 
     def finish(self, upload: BlobUpload) -> BlobKey:
         key = upload.finish()
-        self._uploaded.add(key)
+        self._unclaimed[key] += 1
         return key
 
     def read(self, key: str, chunk_bytes: int) -> Iterator[bytes]:
@@ -100,19 +102,19 @@ class BlobStore:
                 raise InvalidJob(f"job {graph.name!r} needs blob {key[:16]}, which was not uploaded; submit it again")
         for key in keys:
             self._jobs_of.setdefault(key, set()).add(graph.job_id)
+            self._unclaimed[key] -= 1
 
     def release(self, job_id: JobId) -> None:
         """The job is over: blobs that no other job needs are removed."""
         for key, jobs in list(self._jobs_of.items()):
             jobs.discard(job_id)
-            if not jobs:
-                del self._jobs_of[key]
-                self._uploaded.discard(key)
+            if not jobs and self._unclaimed[key] <= 0:
+                del self._jobs_of[key], self._unclaimed[key]
                 (self._directory / key).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove what this process stored."""
-        for key in {*self._uploaded, *self._jobs_of}:
+        for key in {*self._unclaimed, *self._jobs_of}:
             (self._directory / key).unlink(missing_ok=True)
         if self._is_own:
             for rest in self._directory.iterdir():

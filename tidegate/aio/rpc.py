@@ -58,6 +58,9 @@ async def start_server(
 
     Raises ``ExternalError`` that names ``what`` and the port when it cannot be had.
     """
+    why = _why_taken(host, port)  # asked first: gRPC itself would write lines of its own to the terminal
+    if why is not None:
+        raise port_error(host, port, what, why)
     server = grpc.aio.server(options=SERVER_OPTIONS)
     register(server)
     try:
@@ -65,22 +68,25 @@ async def start_server(
     except RuntimeError:
         bound = 0
     if bound == 0:
-        raise port_error(host, port, what)
+        raise port_error(host, port, what, "it cannot be listened on")
     await server.start()
     return server, bound
 
 
-def port_error(host: str, port: int, what: str) -> ExternalError:
-    """Why a port cannot be listened on, found by trying."""
-    reason = "it cannot be listened on"
+def port_error(host: str, port: int, what: str, why: str) -> ExternalError:
+    return ExternalError(f"cannot start the {what} on {host}:{port}: {why}; choose another port")
+
+
+def _why_taken(host: str, port: int) -> str | None:
+    """Why a port cannot be listened on, found by trying; ``None`` when it can."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        reason = error.strerror or str(error)
-    return ExternalError(f"cannot start the {what} on {host}:{port}: {reason}; choose another port")
+        return error.strerror or str(error)
+    return None
 
 
 def error_of_rpc(error: grpc.RpcError, peer: str = "") -> TidegateError:

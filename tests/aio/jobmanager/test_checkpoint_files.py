@@ -1,0 +1,127 @@
+"""Storage commands under slow and failing disks: what the machines are told."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from jobmanager.machines.commands import CreateLocation, DiscardCheckpoint, ReadBackManifest, WriteManifest
+from jobmanager.machines.events import (
+    CheckpointDiscarded,
+    Event,
+    LocationCreated,
+    ManifestWriteFailed,
+    ManifestWritten,
+)
+from jobmanager.service.checkpoint_files import CheckpointFiles, JobDirectories
+from tidegate.aio.pool import Pool
+from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.store.files import LocalCalls, LocalFiles
+
+JOB, N = JobId("a" * 32), CheckpointId(1)
+MANIFEST = CheckpointManifest(JOB, "x", N, 0, SnapshotType.CHECKPOINT, ())
+
+
+class Disk(LocalCalls):
+    """Renames wait for ``go``, and then fail when ``fails``."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.go.set()
+        self.fails = False
+
+    def rename(self, source: str, target: str) -> None:
+        assert self.go.wait(20)
+        if self.fails:
+            raise OSError(errno.EIO, "injected")
+        super().rename(source, target)
+
+
+class World:
+    def __init__(self, directory: Path, timeout_ms: int) -> None:
+        self.disk = Disk()
+        self.events: list[Event] = []
+        self.pool = Pool(2, "test")
+        storage = CheckpointStorage(LocalFiles(self.disk))
+        self.files = CheckpointFiles(storage, self.pool, self.events.append, timeout_ms)
+        self.files.add_job(JOB, JobDirectories(str(directory), None))
+        self.location = f"{directory}/{JOB}/chk-1"
+
+    def has_location(self) -> bool:
+        return Path(self.location).exists()
+
+    async def create(self) -> None:
+        self.files.execute(CreateLocation(JOB, N, SnapshotType.CHECKPOINT))
+        await self.files.settled()
+        assert self.events == [LocationCreated(JOB, N, self.location)]
+        self.events.clear()
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path, timeout_ms=50)
+    yield world
+    world.disk.go.set()
+    world.pool.close()
+
+
+async def test_a_write_is_durable_then_told(world: World) -> None:
+    await world.create()
+    world.files.execute(WriteManifest(JOB, N, world.location, MANIFEST))
+    world.files.execute(DiscardCheckpoint(JOB, N, world.location))
+    await world.files.settled()
+    written, discarded = world.events
+    assert isinstance(written, ManifestWritten)
+    assert written.size_bytes > 0
+    assert discarded == CheckpointDiscarded(JOB, N)
+    assert not world.has_location()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_write_that_takes_too_long_is_settled_by_reading_back_after_its_end(world: World, fails: bool) -> None:
+    await world.create()
+    world.disk.fails = fails
+    world.disk.go.clear()
+    world.files.execute(WriteManifest(JOB, N, world.location, MANIFEST))
+    await world.files.settled()
+    unknown = world.events.pop()
+    assert isinstance(unknown, ManifestWriteFailed)
+    assert unknown.outcome_unknown
+    assert "takes longer than 50 ms" in unknown.error.message
+    world.files.execute(ReadBackManifest(JOB, N, world.location))
+    await asyncio.sleep(0)
+    assert world.events == []  # the write may still arrive: nothing is settled
+    world.disk.go.set()
+    await world.files.settled()
+    settled = world.events.pop()
+    if fails:
+        assert isinstance(settled, ManifestWriteFailed)
+        assert not settled.outcome_unknown
+    else:
+        assert isinstance(settled, ManifestWritten)
+
+
+async def test_a_directory_that_cannot_be_made_is_told(world: World, tmp_path: Path) -> None:
+    (tmp_path / JOB).write_text("in the way")
+    world.files.execute(CreateLocation(JOB, N, SnapshotType.CHECKPOINT))
+    await world.files.settled()
+    failed = world.events.pop()
+    assert isinstance(failed, LocationCreated)
+    assert failed.error is not None
+    assert "Not a directory" in failed.error.message
+
+
+async def test_a_savepoint_needs_a_directory(world: World) -> None:
+    world.files.execute(CreateLocation(JOB, N, SnapshotType.SAVEPOINT))
+    await world.files.settled()
+    failed = world.events.pop()
+    assert isinstance(failed, LocationCreated)
+    assert failed.error is not None
+    assert "execution.checkpointing.savepoint-dir" in failed.error.message

@@ -1,0 +1,84 @@
+"""REST answers of a running job: every key and type that Flink's own clients require."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.aio.jobmanager.cluster import (
+    FakeTaskManager,
+    client_of,
+    make_graph,
+    put_blob,
+    running_job_manager,
+    submit,
+    watch_until,
+)
+
+JOB = "a" * 32
+
+
+async def get(port: int, path: str, status: int = 200, **options: Any) -> Any:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://localhost:{port}{path}", **options) as answer,
+    ):
+        assert answer.status == status, await answer.text()
+        assert answer.headers["content-type"] == "application/json; charset=UTF-8"
+        assert answer.headers["access-control-allow-origin"] == "*"
+        return await answer.json()
+
+
+async def test_what_flinks_clients_ask_first(tmp_path: Path) -> None:
+    async with running_job_manager() as listening, client_of(listening) as client:
+        task_manager = FakeTaskManager("tm-1")
+        await task_manager.start(listening)
+        await put_blob(client)
+        await submit(
+            client,
+            make_graph(execution_checkpointing_interval="50 ms", execution_checkpointing_dir=str(tmp_path)),
+        )
+        await watch_until(client, JOB, lambda status: status.checkpoints_completed >= 2)
+        port = listening.rest_port
+        overview = await get(port, "/v1/overview", data=b"{}")
+        assert (overview["taskmanagers"], overview["slots-total"], overview["jobs-running"]) == (1, 2, 1)
+        [item] = (await get(port, "/jobs/overview"))["jobs"]
+        assert (item["jid"], item["state"], item["tasks"]["total"], item["tasks"]["running"]) == (JOB, "RUNNING", 4, 4)
+        job = await get(port, f"/jobs/{JOB}")
+        assert [vertex["status"] for vertex in job["vertices"]] == ["RUNNING", "RUNNING"]
+        assert job["status-counts"]["RUNNING"] == 2
+        assert job["plan"]["nodes"][0]["inputs"] == [
+            {"num": 0, "id": "1" * 32, "ship_strategy": "HASH", "exchange": "pipelined_bounded"}
+        ]
+        assert "inputs" not in job["plan"]["nodes"][1]
+        checkpoints = await get(port, f"/v1/jobs/{JOB}/checkpoints")
+        assert checkpoints["counts"]["completed"] >= 2
+        latest = checkpoints["latest"]["completed"]
+        assert (latest["className"], latest["num_subtasks"], latest["num_acknowledged_subtasks"]) == ("completed", 4, 4)
+        assert latest["external_path"].startswith(f"file:{tmp_path}/{JOB}/chk-")
+        [view] = (await get(port, "/taskmanagers"))["taskmanagers"]
+        assert (view["id"], view["slotsNumber"], view["freeSlots"], view["assignedTasks"]) == ("tm-1", 2, 0, 4)
+        assert (await get(port, "/config"))["flink-version"].startswith("2.")
+        await task_manager.stop()
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        (f"/jobs/{JOB}", 404, f"Job {JOB} not found"),
+        (f"/jobs/{JOB}/checkpoints", 404, f"Job {JOB} not found"),
+        ("/jobs/nonsense", 400, "not a job id"),
+        ("/nothing", 404, "Unable to load requested file /nothing."),
+    ],
+)
+async def test_errors_have_flinks_shape(path: str, status: int, text: str) -> None:
+    async with running_job_manager() as listening:
+        body = await get(listening.rest_port, path, status)
+        assert list(body) == ["errors"]
+        assert text in body["errors"][0]
+        async with aiohttp.ClientSession() as session:
+            answer = await session.post(f"http://localhost:{listening.rest_port}/overview")
+            assert (answer.status, await answer.json()) == (404, {"errors": ["Not found: /overview"]})
