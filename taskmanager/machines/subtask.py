@@ -231,6 +231,8 @@ class SubtaskLife:
                 assert_never(event)
 
     def _on_trigger(self, barrier: Barrier) -> list[LifeCommand]:
+        if barrier.options.snapshot_type.is_synchronous:  # a job that is stopped needs more than a snapshot
+            return [DeclineTrigger(barrier.checkpoint_id, DeclineReason.DECLINED)]
         if self.state in (LifeState.RUNNING, LifeState.AT_END):
             return [PassTrigger(barrier)]
         closing = self.state in _ACTIVE

@@ -245,8 +245,12 @@ class SubtaskLoop:
         return max(0.0, min(limits))
 
 
+_WHY = {
+    DeclineReason.TASK_CLOSING: "the subtask is about to finish",
+    DeclineReason.TASK_NOT_READY: "the subtask is not running yet",
+    DeclineReason.DECLINED: "stop with a savepoint is not available; take a savepoint and cancel the job",
+}
+
+
 def _why(reason: DeclineReason) -> ErrorInfo:
-    text = (
-        "the subtask is about to finish" if reason is DeclineReason.TASK_CLOSING else "the subtask is not running yet"
-    )
-    return ErrorInfo("declined", "internal", text)
+    return ErrorInfo("declined", "internal", _WHY[reason])

@@ -28,7 +28,7 @@ from taskmanager.machines.subtask import (
     TriggerReceived,
 )
 from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
+from tidegate.model.checkpoint import CheckpointOptions, DeclineReason, SnapshotType
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.states import ExecutionState
 
@@ -142,6 +142,12 @@ def test_closed_inputs_alone_do_not_end_it() -> None:
 )
 def test_triggers_are_declined_outside_running(state: LifeState, reason: DeclineReason) -> None:
     assert on(at(state), TriggerReceived(BARRIER)) == [DeclineTrigger(1, reason)]
+
+
+@pytest.mark.parametrize("kind", [SnapshotType.SUSPEND, SnapshotType.TERMINATE])
+def test_synchronous_savepoints_are_declined(kind: SnapshotType) -> None:
+    barrier = Barrier(1, 0, CheckpointOptions("mem", kind))
+    assert on(at(LifeState.RUNNING), TriggerReceived(barrier)) == [DeclineTrigger(1, DeclineReason.DECLINED)]
 
 
 @pytest.mark.parametrize("state", [LifeState.RUNNING, LifeState.AT_END])

@@ -153,6 +153,8 @@ class InProcessJob:
     attempt: int = 0
     probes: Mapping[str, Callable[[AttemptId, dict[str, Any]], None]] = field(default_factory=dict)
     first_checkpoint: int = 1
+    finished: frozenset[VertexId] = frozenset()
+    """Vertices that had finished in the restored checkpoint."""
     tasks: dict[AttemptId, Task] = field(default_factory=dict)
     declined: list[tuple[AttemptId, int, DeclineReason]] = field(default_factory=list)
 
@@ -341,6 +343,7 @@ class InProcessJob:
             configuration=graph.configuration,
             is_source=vertex.is_source,
             data_token="secret",
+            finished_on_restore=vertex.vertex_id in self.finished,
         )
 
     def _input(self, edge: JobEdge, attempt: AttemptId) -> InputDeployment:

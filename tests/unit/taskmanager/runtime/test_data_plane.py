@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from taskmanager.runtime.ports import TriggerCheckpoint
+from taskmanager.runtime.ports import ConfirmCheckpoint, ControlLost, TriggerCheckpoint
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.common.time import Time
 from tidegate.connectors.number_sequence import DataGeneratorSource, NumberSequenceSource
-from tidegate.datastream import StreamExecutionEnvironment, aggregates
+from tidegate.datastream import CheckpointingMode, OutputTag, ProcessFunction, StreamExecutionEnvironment, aggregates
 from tidegate.datastream.job_graph_builder import BuiltJob
 from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
+from tidegate.model.ids import AttemptId
 from tidegate.model.states import ExecutionState
 
 KEYS = 10
@@ -200,3 +201,79 @@ def test_a_damaged_state_file_is_named_and_never_used(directory: Path) -> None:
     second.until(lambda: bool(second.errors), "FAILED", failing=True)
     assert {error.code for error in second.errors} & {"corrupt-data"}
     second.cut_off()
+
+
+def test_vertices_that_had_finished_pass_the_end_on(directory: Path) -> None:
+    world, total = "finished", 20_000
+    built = windows(world, total)
+    first = InProcessJob(built, directory)
+    first.start()
+    first.until(lambda: all(task.ended for task in first.tasks.values()), "end of data")
+    latest = first.checkpoint(confirm=False)
+    first.cut_off()
+    assert committed(world) == []
+    sources = frozenset(vertex.vertex_id for vertex in built.graph.vertices if vertex.is_source)
+    second = InProcessJob(built, directory, latest, 1, first_checkpoint=2, finished=sources)
+    second.start()
+    second.finish()
+    assert second.states == {ExecutionState.FINISHED}
+    assert as_counter(world) == expected_windows(total)
+    empty = [ack for attempt, ack in second.acks[2].items() if attempt.vertex_id in sources]
+    assert len(empty) == 2
+    assert not any(ack.snapshot.operators for ack in empty)
+
+
+def test_side_outputs_and_unions_keep_every_record(directory: Path) -> None:
+    class Split(ProcessFunction):
+        def process_element(self, value: int, ctx: ProcessFunction.Context) -> Iterator[Any]:
+            if value % 2:
+                yield odd, value
+            else:
+                yield value
+
+    odd = OutputTag("odd", Types.LONG())
+    env = env_of(2)
+    env.get_checkpoint_config().set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
+    numbers = env.from_source(NumberSequenceSource(1, 1000), WatermarkStrategy.no_watermarks(), "numbers")
+    even = numbers.process(Split(), Types.LONG())
+    united = even.union(even.get_side_output(odd)).rebalance()
+    united.sink_to(CollectingSink("united", "records"))
+    job = InProcessJob(env.build(), directory)
+    job.start()
+    job.checkpoint()
+    job.finish()
+    assert sorted(committed("united")) == list(range(1, 1001))
+
+
+def test_a_broken_off_subtask_says_nothing_more(directory: Path) -> None:
+    job = InProcessJob(windows("silent", 10_000_000, rate=10_000.0), directory)
+    job.start()
+    n = job.trigger()
+    job.complete(n)
+    for task in job.tasks.values():
+        task.mailbox.put(ControlLost())
+        task.mailbox.put(ConfirmCheckpoint(n))
+    job.join()
+    assert job.states == {ExecutionState.RUNNING}
+    assert job.inbox.empty()
+    assert committed("silent") == []
+
+
+def test_the_protocol_points_are_seen_in_their_order(directory: Path) -> None:
+    seen: dict[AttemptId, list[str]] = {}
+    points = ("listening", "initialized", "before-barrier", "barrier-sent", "frozen", "before-ack", "after-ack")
+    commits = ("before-commit", "during-commit", "after-commit", "end-of-data")
+
+    def note(point: str) -> Callable[[AttemptId, dict[str, Any]], None]:
+        return lambda attempt, told: seen.setdefault(attempt, []).append(point)
+
+    probes = {point: note(point) for point in (*points, *commits)}
+    job = InProcessJob(windows("probed", 10_000_000, rate=10_000.0), directory, probes=probes)
+    job.start()
+    job.checkpoint()
+    job.checkpoint(confirm=False)
+    job.cancel()
+    for order in seen.values():
+        assert tuple(order[:7]) == points
+        assert "before-commit" in order
+        assert order.index("before-commit") < order.index("during-commit") < order.index("after-commit")

@@ -1,0 +1,330 @@
+"""The mailbox loop over a gate and partitions in memory, one step at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from taskmanager.machines import subtask as life
+from taskmanager.machines.alignment import AlignedHandler
+from taskmanager.machines.snapshot import SnapshotCoordinator
+from taskmanager.machines.watermarks import END_OF_TIME
+from taskmanager.runtime.background import BackgroundThread
+from taskmanager.runtime.chain import OperatorChain
+from taskmanager.runtime.input import ChannelInput
+from taskmanager.runtime.mailbox import Mailbox
+from taskmanager.runtime.metrics import TaskCounters
+from taskmanager.runtime.outputs import ChainOutput, NetworkTarget
+from taskmanager.runtime.ports import AbortCheckpoint, CancelTask, ConfirmCheckpoint, ControlLost, TriggerCheckpoint
+from taskmanager.runtime.slicing import FIRST_RECORDS, SliceSizer
+from taskmanager.runtime.snapshots import SnapshotDriver
+from taskmanager.runtime.subtask import SubtaskLoop
+from taskmanager.runtime.timers import TimerQueue
+from tests.unit.taskmanager.runtime.fakes import (
+    ATTEMPT,
+    FakeClock,
+    FakeFrozen,
+    FakeGate,
+    FakeOperator,
+    FakePartition,
+    FakePort,
+    FakeStore,
+    context_of,
+)
+from tidegate.common import Types
+from tidegate.common.batch import ArrowBatch
+from tidegate.model.channel_events import (
+    Barrier,
+    CancelBarrier,
+    EndOfData,
+    EndOfPartition,
+    WatermarkEvent,
+)
+from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
+from tidegate.model.errors import CorruptFrame, InternalError
+from tidegate.model.ids import OperatorId
+from tidegate.model.program import InputSpec, OperatorSpec
+
+LONG = Types.LONG()
+OPTIONS = CheckpointOptions("mem")
+
+
+def numbers(count: int) -> ArrowBatch:
+    return ArrowBatch(pa.RecordBatch.from_pydict({"value": pa.array(range(count), pa.int64())}))
+
+
+def barrier(n: int) -> Barrier:
+    return Barrier(n, 1000, OPTIONS)
+
+
+class Subtask:
+    """A loop with one operator and one output, RUNNING."""
+
+    def __init__(self, channels: int = 2, *, checkpointing: bool = True, flush_ms: int | None = 5) -> None:
+        self.clock, self.gate, self.partition, self.port = FakeClock(), FakeGate(channels), FakePartition(), FakePort()
+        self.mailbox, self.counters, self.operator = Mailbox(), TaskCounters(), FakeOperator("op")
+        self.points: list[str] = []
+        self.life = life.SubtaskLife(checkpointing=checkpointing, has_inputs=True)
+        output = ChainOutput("op", LONG)
+        output.add(NetworkTarget(self.partition, self.counters, None, "op"))
+        spec = OperatorSpec("map", OperatorId("c" * 32), "op", (LONG,), LONG)
+        chain = OperatorChain([self.operator], [spec], [InputSpec(0, 0, LONG)])
+        chain.setup([context_of(output, self.clock)])
+        self.writer = BackgroundThread("writer", self.mailbox)
+        self.timers = TimerQueue(self.clock)
+        self.snapshots = SnapshotDriver(
+            attempt=ATTEMPT,
+            coordinator=SnapshotCoordinator(),
+            chain=chain,
+            partitions=[self.partition],
+            writer=self.writer,
+            open_store=lambda *_: FakeStore(),
+            port=self.port,
+            clock=self.clock,
+            probe=self._probe,
+            on_started=lambda n: list(self.life.on(life.SnapshotStarted(n), 0)).clear(),
+        )
+        self.loop = SubtaskLoop(
+            subtask=self.life,
+            chain=chain,
+            work=ChannelInput(
+                gate=self.gate,
+                input_indices=[0],
+                chain=chain,
+                handler=AlignedHandler(range(channels)),
+                snapshots=self.snapshots,
+                sizer=SliceSizer(columnar=False),
+                counters=self.counters,
+                clock=self.clock,
+                probe=self._probe,
+            ),
+            partitions=[self.partition],
+            snapshots=self.snapshots,
+            timers=self.timers,
+            counters=self.counters,
+            mailbox=self.mailbox,
+            port=self.port,
+            clock=self.clock,
+            flush_ms=flush_ms,
+            probe=self._probe,
+            check=lambda: None,
+        )
+        self.life.on(life.InitializationStarted(), 0)
+        self.life.on(life.Initialized(), 0)
+
+    def send(self, channel: int, *items: Any) -> None:
+        self.gate.queues[channel].extend(items)
+
+    def run(self) -> None:
+        while self.loop.step():
+            pass
+
+    def settle(self) -> None:
+        """Everything, the asynchronous writes included."""
+        self.run()
+        assert self.writer.close(5000.0)
+        self.run()
+
+    def _probe(self, point: str, told: dict[str, Any]) -> None:
+        self.points.append(point)
+
+
+def test_records_are_processed_in_slices_and_mails_come_between_them() -> None:
+    subtask = Subtask()
+    subtask.send(0, numbers(4 * FIRST_RECORDS))
+    subtask.loop.step()
+    subtask.mailbox.put(CancelTask())
+    subtask.loop.step()
+    assert subtask.life.state is life.LifeState.CANCELED
+    assert [len(call[2]) for call in subtask.operator.calls] == [FIRST_RECORDS]
+
+
+def test_nothing_is_processed_while_an_output_has_no_room_but_mails_are() -> None:
+    subtask = Subtask()
+    subtask.send(0, numbers(3))
+    subtask.partition.available = False
+    assert not subtask.loop.step()
+    assert subtask.operator.calls == []
+    subtask.mailbox.put(AbortCheckpoint(1))
+    subtask.loop.step()
+    assert subtask.operator.calls == [("op", "aborted", 1)]
+    subtask.partition.available = True
+    subtask.run()
+    assert subtask.operator.calls[-1] == ("op", "process", [0, 1, 2])
+
+
+def test_a_barrier_waits_for_the_others_goes_out_first_and_is_acknowledged() -> None:
+    subtask = Subtask()
+    subtask.operator.frozen = frozen = FakeFrozen()
+    subtask.send(0, numbers(1), barrier(1), numbers(2))
+    subtask.send(1, numbers(3))
+    subtask.run()
+    assert subtask.gate.blocked == {0}
+    subtask.send(1, barrier(1))
+    subtask.settle()
+    assert [call[1:] for call in subtask.operator.calls] == [
+        ("process", [0]),
+        ("process", [0, 1, 2]),
+        ("prepare", 1),
+        ("freeze", 1),
+        ("process", [0, 1]),
+    ]
+    events = [item for item in subtask.partition.items if isinstance(item, Barrier)]
+    assert events == [barrier(1)]
+    assert subtask.port.of("ack") == [("ack", 1)]
+    assert frozen.released == 1
+    order = [p for p in subtask.points if p != "barrier-received"]
+    assert order == ["before-barrier", "barrier-sent", "frozen", "before-ack", "after-ack"]
+
+
+def test_a_write_that_fails_declines_and_releases() -> None:
+    subtask = Subtask(channels=1)
+    subtask.operator.frozen = frozen = FakeFrozen(OSError("disk full"))
+    subtask.send(0, barrier(1))
+    subtask.settle()
+    assert subtask.port.told == [("decline", 1, DeclineReason.ASYNC_EXCEPTION)]
+    assert frozen.released == 1
+    assert not subtask.life.is_over
+
+
+def test_an_abort_of_the_alignment_unblocks_and_tells_the_consumers() -> None:
+    subtask = Subtask()
+    subtask.send(0, barrier(1), numbers(1))
+    subtask.run()
+    subtask.mailbox.put(AbortCheckpoint(1))
+    subtask.run()
+    assert subtask.gate.blocked == set()
+    assert CancelBarrier(1) in subtask.partition.items
+    assert subtask.port.told == []
+    assert ("op", "process", [0]) in subtask.operator.calls
+
+
+def test_the_loss_of_the_control_stream_comes_before_all_other_mails() -> None:
+    subtask = Subtask(channels=1)
+    subtask.send(0, barrier(1))
+    subtask.run()
+    subtask.mailbox.put(ConfirmCheckpoint(1))
+    subtask.mailbox.put(ControlLost())
+    subtask.run()
+    assert subtask.life.state is life.LifeState.CUT_OFF
+    assert ("op", "complete", 1) not in subtask.operator.calls
+
+
+def test_after_a_cancel_a_late_write_is_not_acknowledged_but_released() -> None:
+    subtask = Subtask(channels=1)
+    subtask.operator.frozen = frozen = FakeFrozen()
+    subtask.send(0, barrier(1))
+    subtask.loop.step()
+    subtask.loop.handle(CancelTask())
+    subtask.snapshots.close()
+    subtask.run()
+    assert subtask.port.of("ack") == []
+    assert frozen.released == 1
+
+
+def test_the_way_to_the_end_with_a_final_checkpoint() -> None:
+    subtask = Subtask()
+    for channel in (0, 1):
+        subtask.send(channel, numbers(1), WatermarkEvent(5), EndOfData())
+    subtask.run()
+    assert [call[1:] for call in subtask.operator.calls] == [
+        ("process", [0]),
+        ("process", [0]),
+        ("watermark", 5),
+        ("watermark", END_OF_TIME),
+        ("end_input", 0),
+        ("finish",),
+    ]
+    assert subtask.partition.items[-1] == EndOfData()
+    assert subtask.port.told == [("end-of-data",)]
+    for channel in (0, 1):
+        subtask.send(channel, barrier(7))
+    subtask.settle()
+    assert subtask.port.of("ack") == [("ack", 7)]
+    subtask.mailbox.put(ConfirmCheckpoint(7, may_finish=True))
+    subtask.run()
+    assert subtask.life.state is life.LifeState.AT_END
+    for channel in (0, 1):
+        subtask.send(channel, EndOfPartition())
+    subtask.partition.drained = False
+    subtask.run()
+    assert subtask.life.state is life.LifeState.CLOSING
+    assert subtask.partition.items[-1] == EndOfPartition()
+    subtask.partition.drained = True
+    subtask.run()
+    assert subtask.life.state is life.LifeState.FINISHED
+    assert ("op", "complete", 7) in subtask.operator.calls
+
+
+def test_without_checkpointing_the_end_of_data_commits_everything() -> None:
+    subtask = Subtask(channels=1, checkpointing=False)
+    subtask.send(0, numbers(1), EndOfData(), EndOfPartition())
+    subtask.run()
+    assert subtask.life.state is life.LifeState.FINISHED
+    calls = [call[1:] for call in subtask.operator.calls]
+    assert calls.index(("finish",)) < calls.index(("complete", life.COMMIT_EVERYTHING))
+
+
+def test_uncommitted_work_at_the_end_is_an_error() -> None:
+    subtask = Subtask(channels=1, checkpointing=False)
+    subtask.operator.pending = True
+    subtask.send(0, EndOfData(), EndOfPartition())
+    with pytest.raises(InternalError, match="uncommitted work"):
+        subtask.run()
+
+
+def test_a_suspended_stream_ends_without_finishing_the_operators() -> None:
+    subtask = Subtask(channels=1)
+    subtask.send(0, WatermarkEvent(5), EndOfData(drain=False))
+    subtask.run()
+    assert [call[1:] for call in subtask.operator.calls] == [("watermark", 5)]
+    assert subtask.partition.items[-1] == EndOfData(drain=False)
+
+
+def test_a_subtask_behind_finished_producers_is_triggered_by_the_jobmanager() -> None:
+    subtask = Subtask(channels=1)
+    subtask.mailbox.put(TriggerCheckpoint(3, 1000, OPTIONS))
+    subtask.run()
+    assert subtask.port.told == []
+    subtask.send(0, numbers(2), EndOfData(), EndOfPartition())
+    subtask.settle()
+    assert subtask.port.told == [("end-of-data",), ("ack", 3)]
+    assert subtask.operator.calls[0] == ("op", "process", [0, 1])
+
+
+def test_records_behind_the_end_of_data_are_a_broken_stream() -> None:
+    subtask = Subtask()
+    subtask.send(0, EndOfData(), numbers(1))
+    with pytest.raises(CorruptFrame, match="channel 0 behind its end of data"):
+        subtask.run()
+    other = Subtask()
+    other.send(0, EndOfPartition())
+    with pytest.raises(CorruptFrame, match="without its end of data"):
+        other.run()
+
+
+@pytest.mark.parametrize(("flush_ms", "flushes"), [(5, [0, 1]), (0, [1, 1]), (None, [0, 0])])
+def test_what_was_emitted_leaves_after_the_buffer_timeout(flush_ms: int | None, flushes: list[int]) -> None:
+    subtask = Subtask(channels=1, flush_ms=flush_ms)
+    subtask.send(0, numbers(1))
+    subtask.run()
+    seen = [subtask.partition.flushes]
+    subtask.clock.ms += 5
+    subtask.run()
+    assert [*seen, subtask.partition.flushes] == flushes
+
+
+def test_timers_fire_between_two_slices_and_not_after_the_end_of_data() -> None:
+    subtask = Subtask(channels=1)
+    fired: list[int] = []
+    subtask.timers.schedule(1000, fired.append)
+    subtask.timers.schedule(5000, fired.append)
+    subtask.run()
+    assert fired == [1000]
+    subtask.send(0, EndOfData())
+    subtask.run()
+    subtask.clock.ms = 6000.0
+    subtask.run()
+    assert fired == [1000]
