@@ -14,12 +14,12 @@ CAPACITY = 6
 
 
 class Row(NamedTuple):
-    """``source`` and ``offset`` say where it came from, for the checkers; key and count are the data."""
+    """``source`` and ``offset`` say where it came from, for the checkers; key and number are the data."""
 
     source: int
     offset: int
     key: int
-    count: int
+    number: int
 
 
 Item = Row | Barrier | CancelBarrier | EndOfData | EndOfPartition

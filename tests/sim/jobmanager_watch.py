@@ -30,6 +30,7 @@ class JobManagerWatch:
         self._located: set[int] = set()
         self._told_durable: set[int] = set()
         self._unsettled: set[int] = set()
+        self._writing: set[int] = set()
         self._over: set[int] = set()
         self._not_removed: set[int] = set()
         self._before: tuple[ExecutionState, bool, AttemptId] | None = None
@@ -64,11 +65,14 @@ class JobManagerWatch:
                 self._not_removed.add(event.checkpoint_id)
             case e.ManifestWritten():
                 self._told_durable.add(event.checkpoint_id)
+                self._writing.discard(event.checkpoint_id)
                 self._unsettled.discard(event.checkpoint_id)
             case e.ManifestWriteFailed():
                 self._unsettled.discard(event.checkpoint_id)
                 if event.outcome_unknown:
                     self._unsettled.add(event.checkpoint_id)
+                else:
+                    self._writing.discard(event.checkpoint_id)
             case _:
                 pass
 
@@ -91,6 +95,8 @@ class JobManagerWatch:
                 self._on_trigger(command)
             case c.WriteManifest():
                 self._on_write(command)
+            case c.SubmitTask():
+                self._on_submit(command)
             case c.ConfirmCheckpoint():
                 self._on_confirm(command)
             case c.AbortCheckpoint():
@@ -120,8 +126,19 @@ class JobManagerWatch:
                 if any(graph.executions_of(edge.source)[p].state is ExecutionState.RUNNING for p in producers):
                     raise LawBroken(1, f"{attempt} is triggered for {command.checkpoint_id}, but has running producers")
 
+    def _on_submit(self, command: c.SubmitTask) -> None:
+        """A restore may not overtake a write that may be durable: sinks would abort what that checkpoint holds."""
+        if self._writing:
+            raise LawBroken(4, f"{command.deployment.attempt} is deployed while {self._writing} may become complete")
+        restore, newest = command.deployment.restore, max(self._told_durable - self._savepoints, default=0)
+        if (restore.checkpoint_id if restore else 0) != newest:
+            raise LawBroken(
+                5, f"{command.deployment.attempt} does not start from {newest}, the latest that is complete"
+            )
+
     def _on_write(self, command: c.WriteManifest) -> None:
         checkpoint_id = command.checkpoint_id
+        self._writing.add(checkpoint_id)
         missing = self._expected[checkpoint_id] - self._acknowledged.get(checkpoint_id, set())
         if missing:
             raise LawBroken(4, f"_metadata of {checkpoint_id} without the acknowledgements of {sorted(missing)}")

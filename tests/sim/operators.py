@@ -109,7 +109,7 @@ class CounterOperator(Operator):
     def process(self, row: Row) -> Iterable[Row]:
         self.copy_on_write()
         self.counts[row.key] = self.counts.get(row.key, 0) + 1
-        yield row._replace(count=self.counts[row.key])
+        yield row._replace(number=self.counts[row.key])
 
     def copy_on_write(self) -> None:
         if self._is_shared:
@@ -139,7 +139,7 @@ class SinkOperator(Operator):
         self._external.abort_others(self.attempt, set(restored))
 
     def process(self, row: Row) -> Iterable[Row]:
-        self._records.append((row.key, row.count))
+        self._records.append((row.key, row.number))
         return ()
 
     def prepare(self, checkpoint_id: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jobmanager.machines import commands as c
 from jobmanager.machines import events as e
 from jobmanager.machines.jobmanager import JobManagerMachine
 from tests.sim.job import JOB, draw_job
@@ -45,7 +46,7 @@ class Schedule:
         self.machine = JobManagerMachine(CLUSTER)
         self.shell = Shell(self.world, self.machine, self.storage)
         self.jobmanager_watch = JobManagerWatch(self.machine, self.storage, self.watch)
-        self.shell.observers.append(self.jobmanager_watch)
+        self.shell.observers += [self.jobmanager_watch, self]
         self.shell.on_durable = self.watch.on_durable
         self.context = TaskContext(self.world, self.job, self.storage, self.external, self.watch, task)
         self.task_managers: dict[str, SimTaskManager] = {}
@@ -93,10 +94,23 @@ class Schedule:
             for _ in range(count):
                 self.world.later(rng.randint(50, plan.chaos_ms - 50), action)
 
+    def before_event(self, event: e.Event) -> None:
+        """Nothing."""
+
+    def after_event(self, event: e.Event, commands: list[c.Command]) -> None:
+        """Aim at the moments in which a checkpoint is decided."""
+        world = self.world
+        for command in commands:
+            delicate = isinstance(command, c.WriteManifest | c.ReadBackManifest | c.ConfirmCheckpoint)
+            if delicate and world.chance(world.plan.aimed):
+                world.later(world.rng.randint(0, 25), self._crash_task)
+        if isinstance(event, e.SubtaskAcknowledged) and world.chance(world.plan.aimed / 10):
+            world.later(0, self._crash_task)
+
     def _crash_task(self) -> None:
         tasks = list(self.context.live.values())
         if not tasks:
-            self.world.later(100, self._crash_task)
+            self._partition()
             return
         self.world.faults += 1
         self.world.rng.choice(tasks).fail(ErrorInfo.of(SubtaskLost("its process was killed")))

@@ -35,7 +35,9 @@ class Peer(Protocol):
     """A TaskManager as the JobManager reaches it."""
 
     session: str
-    is_cut_off: bool
+
+    @property
+    def is_cut_off(self) -> bool: ...
 
     def handle(self, call: Call) -> Answer | None:
         """``None``: the process is gone."""
@@ -152,6 +154,8 @@ class Shell:
                 self.reports.append(command)
             case c.CreateLocation() | c.WriteManifest() | c.ReadBackManifest() | c.DiscardCheckpoint():
                 delay_ms = self.world.rng.randint(1, 10) * (20 if self.world.chance(self.world.plan.slow) else 1)
+                if isinstance(command, c.ReadBackManifest):
+                    delay_ms *= 20
                 self.world.later(delay_ms, lambda: self._use_storage(command))
             case c.JobChanged() | c.Log():
                 pass

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from jobmanager.machines import events as e
 from taskmanager.machines import alignment as align
@@ -149,7 +150,7 @@ class SimTask:
                 self.life.state is life.LifeState.FINISHED
             )
             if consumer is not None and not finished:
-                self.context.world.later(15, lambda c=consumer: c.fail(_lost("its producer died")))
+                self.context.world.later(15, partial(consumer.fail, _lost("its producer died")))
 
     # ---- the loop ----------------------------------------------------------------------------------------------------
 

@@ -154,7 +154,8 @@ class SimTaskManager:
             case c.AllocateSlot():
                 return self._allocate(call), {}
             case c.FreeSlot():
-                return self._free(call.allocation_id), {}
+                self._free(call.allocation_id)
+                return None, {}
             case c.SubmitTask():
                 return self._submit(call), {}
             case c.ConnectTask() | c.CancelTask():

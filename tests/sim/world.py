@@ -24,6 +24,8 @@ class FaultPlan:
     slow: float
     storage_fails: float
     storage_unknown: float
+    aimed: float
+    """A task is killed at a delicate moment: between acknowledgements, before ``_metadata``, before or during the commit."""
     task_crashes: int
     task_manager_crashes: int
     partitions: int
@@ -37,13 +39,14 @@ def draw_fault_plan(rng: random.Random) -> FaultPlan:
         slow=rng.choice((0.0, 0.05, 0.15)),
         storage_fails=rng.choice((0.0, 0.05, 0.15)),
         storage_unknown=rng.choice((0.0, 0.1, 0.3)),
+        aimed=rng.choice((0.0, 0.05, 0.2)),
         task_crashes=rng.randint(1, 3),
         task_manager_crashes=rng.randint(1, 2),
         partitions=rng.randint(1, 2),
     )
 
 
-NO_FAULTS = FaultPlan(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+NO_FAULTS = FaultPlan(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
 
 
 class World:

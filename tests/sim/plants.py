@@ -1,0 +1,206 @@
+"""Bugs on purpose, one or more for each law: each is a context in which the real classes are broken in one place. The checkers
+must catch every one of them (``test_planted_bugs.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+from jobmanager.machines import checkpoint_coordinator
+from jobmanager.machines import events as e
+from jobmanager.machines.checkpoint_cleaner import CheckpointCleaner
+from jobmanager.machines.checkpoint_commands import CheckpointCommands
+from jobmanager.machines.checkpoint_coordinator import CheckpointCoordinator
+from jobmanager.machines.checkpoint_pending import AckResult, PendingCheckpoint
+from jobmanager.machines.checkpoint_plan import CheckpointPlan, PlanRefused, decide_plan
+from jobmanager.machines.execution import Execution
+from jobmanager.machines.execution_graph import ExecutionGraph
+from jobmanager.machines.failover import Failover
+from tests.sim.operators import CounterOperator, SinkOperator
+from tests.sim.storage import Transaction
+from tests.sim.subtask import SimTask
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import SubtaskSnapshot
+from tidegate.model.ids import AttemptId, SubtaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """``laws``: numbers of the checkers that may catch it; 0 is the exact output in the end."""
+
+    name: str
+    laws: frozenset[int]
+    plant: Callable[[], Any]
+
+
+def _patched(owner: object, name: str, value: object) -> Callable[[], Any]:
+    return lambda: mock.patch.object(owner, name, value)
+
+
+# ---- law 1: only sources are triggered ---------------------------------------------------------------------------------
+
+
+def _everybody_is_triggered(graph: ExecutionGraph, *, after_tasks_finish: bool) -> CheckpointPlan | PlanRefused:
+    plan = decide_plan(graph, after_tasks_finish=after_tasks_finish)
+    return plan if isinstance(plan, PlanRefused) else replace(plan, trigger=plan.wait_for)
+
+
+# ---- law 2: the cut ------------------------------------------------------------------------------------------------------
+
+
+def _no_alignment(task: SimTask, channel: int) -> None:
+    """The channel is not blocked: rows behind its barrier get into the snapshot."""
+
+
+_emit_barrier = SimTask.emit_barrier
+
+
+def _one_row_too_many(task: SimTask, barrier: Barrier) -> None:
+    """The source fixes its offset, then lets one more row out before the barrier."""
+    if not task.is_source or (row := task.operator.poll()) is None:
+        _emit_barrier(task, barrier)
+        return
+    with mock.patch.object(task.operator, "offset", row.offset):
+        task.context.watch.on_cut(task.attempt, barrier.checkpoint_id, row.offset)
+    task._push(row)
+    task.broadcast(barrier)
+
+
+# ---- law 3: what is frozen does not change, one answer ------------------------------------------------------------------
+
+
+def _no_copy_on_write(operator: CounterOperator) -> None:
+    """State that is frozen is written in place."""
+
+
+_acknowledge = SimTask.acknowledge
+
+
+def _acknowledges_twice(task: SimTask, command: Any) -> None:
+    _acknowledge(task, command)
+    _acknowledge(task, command)
+
+
+# ---- law 4: the point of no return ---------------------------------------------------------------------------------------
+
+_seal = CheckpointCoordinator._seal
+
+
+def _confirms_at_the_last_acknowledgement(coordinator: CheckpointCoordinator, pending: PendingCheckpoint) -> Any:
+    failure = _seal(coordinator, pending)
+    if pending.state.is_settling:
+        manifest = pending._manifest
+        assert manifest is not None
+        written = e.ManifestWritten(manifest.job_id, manifest.checkpoint_id, 0)
+        coordinator._complete(pending, pending.on_manifest_written(written))
+    return failure
+
+
+def _deletes_what_may_be_durable(coordinator: CheckpointCoordinator, event: e.ManifestWriteFailed) -> Any:
+    return _on_manifest_failed(coordinator, replace(event, outcome_unknown=False))
+
+
+_on_manifest_failed = CheckpointCoordinator.on_manifest_failed
+
+
+def _counts_two_acknowledgements_at_once(
+    pending: PendingCheckpoint, attempt: AttemptId, snapshot: SubtaskSnapshot
+) -> AckResult:
+    result = _acknowledge_pending(pending, attempt, snapshot)
+    if result is AckResult.SUCCESS and pending._waiting:
+        del pending._waiting[next(iter(pending._waiting))]
+    return result
+
+
+_acknowledge_pending = PendingCheckpoint.acknowledge
+
+
+# ---- law 5: effects on confirm only --------------------------------------------------------------------------------------
+
+
+def _commits_with_the_vote(operator: SinkOperator, transaction: Transaction) -> None:
+    operator._commit(transaction)
+
+
+# ---- law 6: fencing ------------------------------------------------------------------------------------------------------
+
+
+def _takes_any_attempt_for_the_current_one(graph: ExecutionGraph, attempt: AttemptId) -> Execution | None:
+    return graph._current.get(attempt.subtask_id)
+
+
+# ---- law 7: a failed checkpoint is told and removed ----------------------------------------------------------------------
+
+
+def _says_nothing(commands: CheckpointCommands, pending: PendingCheckpoint, latest: object) -> None:
+    """An abort that nobody hears of."""
+
+
+def _removes_nothing(cleaner: CheckpointCleaner, checkpoint_id: int, location: str) -> None:
+    """The files of an aborted checkpoint stay."""
+
+
+# ---- recovery, for the exact output ---------------------------------------------------------------------------------------
+
+
+def _only_its_own_region(failover: Failover, failed: SubtaskId) -> tuple[SubtaskId, ...]:
+    return failover._graph.regions.of(failed)
+
+
+@contextmanager
+def _restores_without_waiting_for_the_storage() -> Iterator[None]:
+    with mock.patch.object(CheckpointCoordinator, "is_settling", False):
+        yield
+
+
+PLANTS = (
+    Plant(
+        "everybody is triggered",
+        frozenset({1}),
+        _patched(checkpoint_coordinator, "decide_plan", _everybody_is_triggered),
+    ),
+    Plant("no alignment", frozenset({2}), _patched(SimTask, "block", _no_alignment)),
+    Plant("one row too many before the barrier", frozenset({2}), _patched(SimTask, "emit_barrier", _one_row_too_many)),
+    Plant("no copy on write", frozenset({3}), _patched(CounterOperator, "copy_on_write", _no_copy_on_write)),
+    Plant("acknowledges twice", frozenset({3}), _patched(SimTask, "acknowledge", _acknowledges_twice)),
+    Plant(
+        "confirms before _metadata is durable",
+        frozenset({4}),
+        _patched(CheckpointCoordinator, "_seal", _confirms_at_the_last_acknowledgement),
+    ),
+    Plant(
+        "deletes what may be durable",
+        frozenset({4}),
+        _patched(CheckpointCoordinator, "on_manifest_failed", _deletes_what_may_be_durable),
+    ),
+    Plant(
+        "completes without an acknowledgement",
+        frozenset({4}),
+        _patched(PendingCheckpoint, "acknowledge", _counts_two_acknowledgements_at_once),
+    ),
+    Plant("commits with the vote", frozenset({5}), _patched(SinkOperator, "on_prepared", _commits_with_the_vote)),
+    Plant(
+        "takes an old attempt for the current one",
+        frozenset({6}),
+        _patched(ExecutionGraph, "current", _takes_any_attempt_for_the_current_one),
+    ),
+    Plant("an abort nobody hears of", frozenset({7}), _patched(CheckpointCommands, "abort", _says_nothing)),
+    Plant(
+        "files of a failed checkpoint stay",
+        frozenset({7}),
+        _patched(CheckpointCleaner, "discard_aborted", _removes_nothing),
+    ),
+    Plant(
+        "restores before the storage has answered",
+        frozenset({0, 4, 5}),
+        _restores_without_waiting_for_the_storage,
+    ),
+    Plant(
+        "a successor runs alone among finished siblings",
+        frozenset({0}),
+        _patched(Failover, "_affected_by", _only_its_own_region),
+    ),
+)

@@ -1,0 +1,34 @@
+"""Every checker catches the bug that was planted for it, within 200 schedules: a checker that cannot fail shows nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.plants import PLANTS, Plant
+from tests.sim.schedule import Schedule
+from tests.sim.watch import LawBroken
+
+pytestmark = pytest.mark.sim
+
+WITHIN = 200
+
+
+def caught_by(plant: Plant) -> LawBroken | None:
+    with plant.plant():
+        for seed in range(WITHIN):
+            try:
+                Schedule(seed).run()
+            except LawBroken as broken:
+                return broken
+    return None
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name.replace(" ", "-"))
+def test_the_planted_bug_is_caught(plant: Plant) -> None:
+    broken = caught_by(plant)
+    assert broken is not None, f"nobody noticed in {WITHIN} schedules"
+    assert broken.law in plant.laws, f"caught by another law: {broken}"
+
+
+def test_every_law_has_its_planted_bug() -> None:
+    assert {law for plant in PLANTS for law in plant.laws} >= set(range(1, 8))
