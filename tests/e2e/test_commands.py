@@ -7,12 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.e2e.waiting import wait_until
 
 JOB = """
 from tidegate.datastream import StreamExecutionEnvironment
@@ -29,13 +30,6 @@ def command(*arguments: object) -> list[str]:
 
 def tidegate(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments), capture_output=True, text=True, check=False, timeout=60)
-
-
-def wait_until(condition: Callable[[], object], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "not reached in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -87,7 +81,7 @@ def test_jobs_are_submitted_listed_and_cancelled(cluster: tuple[Path, str], tmp_
     assert "waiting for 1 of 1 slots" in listed.stdout
     assert tidegate("checkpoints", "-m", address, job_id).stdout.startswith("completed 0, failed 0")
     assert f"Cancelled job {job_id}." in tidegate("cancel", "-m", address, job_id).stdout
-    wait_until(lambda: "CANCELED" in tidegate("list", "-a", "-m", address).stdout)
+    wait_until(lambda: "CANCELED" in tidegate("list", "-a", "-m", address).stdout, 30, "CANCELED")
     assert tidegate("list", "-m", address).stdout.startswith("No running jobs")
 
 
@@ -102,7 +96,7 @@ def test_a_signal_to_an_attached_run_cancels_the_job(
         command("run", "-m", address, job), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as run:
         assert run.stderr is not None
-        wait_until(lambda: "RUNNING" in run.stderr.readline())  # type: ignore[union-attr]
+        wait_until(lambda: "RUNNING" in run.stderr.readline(), 30, "RUNNING")  # type: ignore[union-attr]
         run.send_signal(number)
         _, errors = run.communicate(timeout=30)
     assert run.returncode == 1
@@ -128,7 +122,7 @@ def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     child = command("jobmanager", *FREE_PORTS, "--exit-with-parent", "--ready-file", ready, "--log-file", os.devnull)
     parent = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run({child!r})"])
-    wait_until(ready.exists)
+    wait_until(ready.exists, 30, "the child is ready")
     [grandchild] = psutil.Process(parent.pid).children()
     parent.kill()
     parent.wait()
