@@ -207,7 +207,6 @@ class Cluster:
         assert view is not None
         return view
 
-    @property
     def job_state(self) -> JobState:
         return self.job().state
 
@@ -238,17 +237,20 @@ def subtask(name: str, index: int = 0) -> SubtaskId:
 
 
 def running_job(
-    job: JobGraph | None = None, *, slots: int = 2, task_managers: int = 1, **configuration: str
+    job: JobGraph | None = None,
+    configuration: Mapping[str, str] | None = None,
+    *,
+    slots: int = 2,
+    task_managers: int = 1,
 ) -> Cluster:
-    """A job whose tasks all run. Keys of ``configuration`` are written with ``__`` for ``.`` and ``_`` for ``-``."""
+    """A job whose tasks all run."""
     cluster = Cluster()
     for number in range(task_managers):
         cluster.register(f"tm-{number + 1}", slots)
-    texts = {key.replace("__", ".").replace("_", "-"): text for key, text in configuration.items()}
-    cluster.submit(job or two_stage(), texts)
+    cluster.submit(job or two_stage(), configuration)
     cluster.start_tasks()
     assert cluster.states() == {ExecutionState.RUNNING}
     return cluster
 
 
-CHECKPOINTED = {"execution__checkpointing__interval": "1 s"}
+CHECKPOINTED = {"execution.checkpointing.interval": "1 s"}

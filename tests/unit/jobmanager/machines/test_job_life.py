@@ -29,7 +29,7 @@ def test_a_job_asks_for_its_slots_deploys_connects_and_finishes() -> None:
     commands = cluster.submit(two_stage())
     assert len(cluster.of(c.AllocateSlot, commands)) == 2
     assert len(cluster.of(c.SubmitTask, commands)) == 4
-    assert cluster.job_state is J.RUNNING
+    assert cluster.job_state() is J.RUNNING
     assert cluster.states() == {E.DEPLOYING}
     cluster.start_tasks()
     assert cluster.states() == {E.RUNNING}
@@ -38,7 +38,7 @@ def test_a_job_asks_for_its_slots_deploys_connects_and_finishes() -> None:
     assert all([p.attempt for p in call.producers] == cluster.attempts(of="source") for call in connects)
     for attempt in cluster.attempts():
         last = cluster.state(attempt, E.FINISHED)
-    assert cluster.job_state is J.FINISHED
+    assert cluster.job_state() is J.FINISHED
     assert len(cluster.of(c.FreeSlot, last)) == 2
     assert cluster.of(c.JobTerminated, last) == [c.JobTerminated(JOB)]
 
@@ -79,10 +79,10 @@ def test_cancel_ends_canceled_when_every_task_is_over() -> None:
     cluster = running_job()
     commands = cluster.tell(e.JobCancelRequested(JOB)) + cluster.settle()
     assert len(cluster.of(c.CancelTask, commands)) == 4
-    assert cluster.job_state is J.CANCELLING
+    assert cluster.job_state() is J.CANCELLING
     cluster.tell(e.JobCancelRequested(JOB))
     cluster.cancel_tasks()
-    assert cluster.job_state is J.CANCELED
+    assert cluster.job_state() is J.CANCELED
     assert len(cluster.of(c.JobTerminated)) == 1
 
 
@@ -91,7 +91,7 @@ def test_cancel_of_a_job_that_waits_for_slots_is_immediate() -> None:
     cluster.submit(two_stage())
     assert cluster.job().waiting_for == "2 of 2 slots"
     cluster.tell(e.JobCancelRequested(JOB))
-    assert cluster.job_state is J.CANCELED
+    assert cluster.job_state() is J.CANCELED
     assert not cluster.timers
 
 
@@ -100,15 +100,15 @@ def test_a_task_that_finishes_while_it_is_canceled_does_no_harm() -> None:
     cluster.tell(e.JobCancelRequested(JOB))
     for attempt in cluster.attempts():
         cluster.state(attempt, E.FINISHED)
-    assert cluster.job_state is J.CANCELED
+    assert cluster.job_state() is J.CANCELED
 
 
 def test_without_checkpointing_a_failure_ends_the_job() -> None:
     cluster = running_job()
     cluster.fail(cluster.attempt("sink"))
-    assert cluster.job_state is J.FAILING
+    assert cluster.job_state() is J.FAILING
     cluster.cancel_tasks()
-    assert cluster.job_state is J.FAILED
+    assert cluster.job_state() is J.FAILED
     failure = cluster.job().failure
     assert failure is not None
     assert failure.message == ("killed by the test (Recovery is suppressed by NoRestartBackoffTimeStrategy)")
@@ -120,17 +120,17 @@ def test_a_cancel_wins_over_a_failing_job() -> None:
     cluster.fail(cluster.attempt("sink"))
     cluster.tell(e.JobCancelRequested(JOB))
     cluster.cancel_tasks()
-    assert cluster.job_state is J.CANCELED
+    assert cluster.job_state() is J.CANCELED
 
 
 def test_a_failure_restarts_the_job_after_the_backoff_with_new_attempts() -> None:
-    cluster = running_job(**CHECKPOINTED)
+    cluster = running_job(configuration=CHECKPOINTED)
     cluster.fail(cluster.attempt("sink"))
-    assert cluster.job_state is J.RESTARTING
+    assert cluster.job_state() is J.RESTARTING
     cluster.cancel_tasks()
-    assert cluster.job_state is J.RESTARTING, "the backoff runs still"
+    assert cluster.job_state() is J.RESTARTING, "the backoff runs still"
     cluster.pass_time(1_100)
-    assert cluster.job_state is J.RUNNING
+    assert cluster.job_state() is J.RUNNING
     assert {a.attempt for a in cluster.attempts()} == {1}
     assert cluster.states() == {E.DEPLOYING}, "the slots are still there"
     assert cluster.job().restarts == 1
@@ -141,24 +141,24 @@ def test_a_failure_restarts_the_job_after_the_backoff_with_new_attempts() -> Non
 
 
 def test_the_restart_waits_for_the_last_task_to_be_over() -> None:
-    cluster = running_job(**CHECKPOINTED)
+    cluster = running_job(configuration=CHECKPOINTED)
     cluster.fail(cluster.attempt("sink"))
     cluster.pass_time(5_000)
-    assert cluster.job_state is J.RESTARTING
+    assert cluster.job_state() is J.RESTARTING
     assert not [s for s in cluster.of(c.SubmitTask) if s.deployment.attempt.attempt == 1]
     cluster.cancel_tasks()
-    assert cluster.job_state is J.RUNNING
+    assert cluster.job_state() is J.RUNNING
 
 
 def test_a_failure_that_cannot_be_repaired_skips_the_restart_strategy() -> None:
-    cluster = running_job(**CHECKPOINTED)
+    cluster = running_job(configuration=CHECKPOINTED)
     cluster.fail(cluster.attempt("sink"), ErrorInfo.of(UserError("no such column")))
     cluster.cancel_tasks()
-    assert cluster.job_state is J.FAILED
+    assert cluster.job_state() is J.FAILED
 
 
 def test_regions_restart_alone() -> None:
-    cluster = running_job(two_stage(2, Partitioner.FORWARD), **CHECKPOINTED)
+    cluster = running_job(two_stage(2, Partitioner.FORWARD), CHECKPOINTED)
     cluster.fail(cluster.attempt("sink", 1))
     assert cluster.attempts(E.CANCELING) == [cluster.attempt("source", 1)]
     assert cluster.attempts(E.RUNNING) == [cluster.attempt("source", 0), cluster.attempt("sink", 0)]
@@ -169,14 +169,14 @@ def test_regions_restart_alone() -> None:
 
 def test_the_failover_strategy_full_restarts_everything() -> None:
     cluster = running_job(
-        two_stage(2, Partitioner.FORWARD), **CHECKPOINTED, jobmanager__execution__failover_strategy="full"
+        two_stage(2, Partitioner.FORWARD), {**CHECKPOINTED, "jobmanager.execution.failover-strategy": "full"}
     )
     cluster.fail(cluster.attempt("sink", 1))
     assert len(cluster.attempts(E.CANCELING)) == 3
 
 
 def test_a_second_failure_during_the_backoff_is_merged() -> None:
-    cluster = running_job(two_stage(2, Partitioner.FORWARD), **CHECKPOINTED)
+    cluster = running_job(two_stage(2, Partitioner.FORWARD), CHECKPOINTED)
     cluster.fail(cluster.attempt("sink", 0))
     cluster.now_ms += 200
     cluster.fail(cluster.attempt("sink", 1))
@@ -187,29 +187,29 @@ def test_a_second_failure_during_the_backoff_is_merged() -> None:
 
 
 def test_fixed_delay_gives_up_after_its_attempts() -> None:
-    strategy = {"restart_strategy__type": "fixed-delay", "restart_strategy__fixed_delay__delay": "1 s"}
-    cluster = running_job(**strategy)
+    strategy = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1 s"}
+    cluster = running_job(configuration=strategy)
     cluster.fail(cluster.attempt("sink"))
     cluster.cancel_tasks()
     cluster.pass_time(1_000)
     cluster.start_tasks()
     cluster.fail(cluster.attempt("sink"))
     cluster.cancel_tasks()
-    assert cluster.job_state is J.FAILED
+    assert cluster.job_state() is J.FAILED
     failure = cluster.job().failure
     assert failure is not None
     assert "FixedDelayRestartBackoffTimeStrategy(maxNumberRestartAttempts=1, backoffTimeMS=1000)" in failure.message
 
 
 def test_states_of_an_attempt_that_is_over_order_its_cancellation() -> None:
-    cluster = running_job(**CHECKPOINTED)
+    cluster = running_job(configuration=CHECKPOINTED)
     old = cluster.attempt("sink")
     cluster.fail(old)
     cluster.cancel_tasks()
     cluster.pass_time(1_100)
     commands = cluster.state(old, E.RUNNING)
     assert [call.attempt for call in cluster.of(c.CancelTask, commands)] == [old]
-    assert cluster.job_state is J.RUNNING
+    assert cluster.job_state() is J.RUNNING
 
 
 def test_late_and_repeated_states_change_nothing() -> None:
@@ -224,9 +224,9 @@ def test_late_and_repeated_states_change_nothing() -> None:
 
 
 def test_a_task_that_was_canceled_without_an_order_has_failed() -> None:
-    cluster = running_job(**CHECKPOINTED)
+    cluster = running_job(configuration=CHECKPOINTED)
     cluster.state(cluster.attempt("sink"), E.CANCELED)
-    assert cluster.job_state is J.RESTARTING
+    assert cluster.job_state() is J.RESTARTING
 
 
 def test_a_refused_submission_fails_the_attempt() -> None:
@@ -237,7 +237,7 @@ def test_a_refused_submission_fails_the_attempt() -> None:
     cluster.submit(two_stage())
     cluster.refusal = lambda command: None
     cluster.cancel_tasks()
-    assert cluster.job_state is J.FAILED
+    assert cluster.job_state() is J.FAILED
     assert "SubmitTask of source (1/2)#0 on tm-1 failed: no answer" in str(cluster.job().failure)
 
 
@@ -247,7 +247,7 @@ def test_a_cancellation_of_an_attempt_nobody_knows_ends_it() -> None:
     cluster.refusal = lambda command: gone if isinstance(command, c.CancelTask) else None
     cluster.tell(e.JobCancelRequested(JOB))
     cluster.settle()
-    assert cluster.job_state is J.CANCELED
+    assert cluster.job_state() is J.CANCELED
 
 
 def test_the_view_tells_states_places_and_times() -> None:
