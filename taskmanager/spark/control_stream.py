@@ -133,9 +133,10 @@ class ControlStream:
         self._answers = self._stub.Attach(iter(self._outbox))
         try:
             first = next(self._answers)
-        except StopIteration:
-            raise Unreachable(f"the TaskManager at {self._entry.control_address} closed the control stream") from None
-        except grpc.RpcError as error:
+        except (StopIteration, grpc.RpcError) as error:
+            self._closed.set()
+            if isinstance(error, StopIteration):
+                raise Unreachable(f"{self._entry.control_address} closed the control stream") from None
             raise _error_of(error, self._entry.control_address) from error
         deployment = deployment_from_pb(first.deploy.deployment)
         threading.Thread(target=self._read, name="control stream", daemon=True).start()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taskmanager.spark.entry import SubtaskEntry
-from taskmanager.spark.query import query_partitions
+from taskmanager.spark.query import SubmittedQuery, query_partitions
 from taskmanager.spark.session import Session, last_lines
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
 from tidegate.model.ids import AttemptId
@@ -41,8 +41,8 @@ class Submission:
     parallelism: int
     token: str
     settings: Mapping[str, str] = field(default_factory=dict)
-    load_query: Callable[[], Any] | None = None
-    """For ``from_spark``: gives the user's callable ``spark -> DataFrame``. Called in the attempt's thread."""
+    query: SubmittedQuery | None = None
+    """For ``from_spark``."""
 
 
 class SparkDeployer:
@@ -54,6 +54,7 @@ class SparkDeployer:
         self._lock = threading.Lock()
         self._empty_rdds: dict[int, Any] = {}
         self._running: dict[AttemptId, threading.Thread] = {}
+        self._cancelled: set[AttemptId] = set()
 
     def submit(self, submission: Submission, on_end: OnEnd) -> None:
         """Start the attempt's Spark job. ``on_end`` is called exactly once, whatever happens."""
@@ -72,6 +73,9 @@ class SparkDeployer:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
                 delay_s = CANCEL_AFTER_KILL_S
+        with self._lock:
+            if attempt in self._running:
+                self._cancelled.add(attempt)
         cancelling = threading.Timer(delay_s, self._cancel_group, [attempt])
         cancelling.daemon = True
         cancelling.start()
@@ -89,6 +93,7 @@ class SparkDeployer:
         finally:
             with self._lock:
                 self._running.pop(submission.attempt, None)
+                self._cancelled.discard(submission.attempt)
             on_end(submission.attempt, error)
 
     def _run_job(self, submission: Submission) -> None:
@@ -99,11 +104,15 @@ class SparkDeployer:
         context.setJobGroup(
             str(attempt), f"{submission.task_name} ({attempt.subtask + 1}/{submission.parallelism})", True
         )
-        if submission.load_query is None:
+        partitions = None
+        if submission.query is not None:
+            partitions = query_partitions(
+                self._session.sql(), submission, entry, lambda: attempt not in self._cancelled
+            )
+        if partitions is None:
             partitions = self._empty_rdd(submission.parallelism).mapPartitionsWithIndex(entry.over_partition)._jrdd
-        else:
-            query = submission.load_query()
-            partitions = query_partitions(self._session.sql(), query, entry, submission)
+        if attempt in self._cancelled:
+            return
         served = context._jvm.PythonRDD.runJob(context._jsc.sc(), partitions, [attempt.subtask])
         _discard(served)
 

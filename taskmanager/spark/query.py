@@ -1,61 +1,80 @@
 """``from_spark``: the partitions of the user's DataFrame, each with a subtask at its end.
 
-    user's query ─▶ DataFrame ─▶ mapInArrow(subtask) ─▶ RDD; partition i is run for subtask i
+    direct         user's query ─▶ DataFrame ─▶ mapInArrow(subtask) ─▶ RDD; partition i is run for subtask i
+    materialized   user's query ─▶ DataFrame ─▶ Parquet, written once by subtask 0's TaskManager; then as any other source
 
 The JVM hands the rows of partition i to the subtask's process as Arrow batches; the subtask yields nothing. Everything that
-decides how Spark cuts a query into partitions is pinned before it is planned, so that every attempt, on every TaskManager,
-gets the same rows in its partition.
+decides how Spark cuts a query into partitions is pinned before it is planned (``tidegate.connectors.spark_query``), so that
+every attempt, on every TaskManager, gets the same rows in its partition.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
+
 from taskmanager.spark.entry import SubtaskEntry
-from tidegate.model.errors import InvalidJob, TidegateError, UserFunctionError
+from tidegate.connectors.spark_query import materialize, partitioned
+from tidegate.connectors.spark_source import SparkSource, owned_directory, read_marker
+from tidegate.model.errors import TidegateError, UserFunctionError
 
 if TYPE_CHECKING:
     from taskmanager.spark.deploy import Submission
 
-PINNED = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.files.maxPartitionBytes": "134217728",
-    "spark.sql.files.openCostInBytes": "4194304",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.sql.session.timeZone": "UTC",
-}
+MARKER_POLL_S = 0.1
 
 
-def query_partitions(spark: Any, query: Any, entry: SubtaskEntry, submission: Submission) -> Any:
-    """The Java RDD whose partition ``i`` runs subtask ``i`` over partition ``i`` of the query.
+@dataclass(frozen=True, slots=True)
+class SubmittedQuery:
+    """``load`` gives the pickled ``(operator id, SparkSource)`` of the job; it is called, and opened, in the attempt's
+    thread of this Spark driver: the one place of a TaskManager's own process that runs user code."""
 
-    Raises ``UserFunctionError`` when the user's query does, and ``InvalidJob`` when it has another number of partitions
-    than the vertex has subtasks.
+    load: Callable[[], bytes]
+    configuration: Mapping[str, str]
+    is_restored: bool
+
+
+def query_partitions(spark: Any, submission: Submission, entry: SubtaskEntry, wanted: Callable[[], bool]) -> Any | None:
+    """The Java RDD whose partition ``i`` runs subtask ``i`` over partition ``i`` of the query; ``None`` when this subtask
+    has no partition, or reads a materialized result. Returns early when the attempt is no longer ``wanted``.
+
+    Raises ``UserFunctionError`` when the user's query does.
     """
-    session = spark.newSession()
-    parallelism = submission.parallelism
-    for key, value in PINNED.items():
-        session.conf.set(key, value)
-    session.conf.set("spark.sql.files.minPartitionNum", str(parallelism))
-    session.conf.set("spark.sql.leafNodeDefaultParallelism", str(parallelism))
-    session.conf.set("spark.sql.shuffle.partitions", str(parallelism))
+    query = submission.query
+    assert query is not None
+    operator_id, source = cloudpickle.loads(query.load())
     try:
-        frame = query(session)
-        found = frame.rdd.getNumPartitions()
+        if source.materialize:
+            _await_result(spark, submission, operator_id, source, wanted)
+            return None
+        frame = partitioned(spark, source, submission.parallelism)
+        if submission.attempt.subtask >= frame.rdd.getNumPartitions():
+            return None
     except TidegateError:
         raise
     except Exception as error:
         raise UserFunctionError(
-            f"{submission.task_name}: the Spark query raised {type(error).__name__}: {str(error).splitlines()[0]}",
+            f"{submission.task_name}: the Spark query raised {type(error).__name__}: {str(error).strip().splitlines()[0]}",
             details=str(error),
         ) from error
-    if found > parallelism:
-        frame = frame.coalesce(parallelism)
-    elif found < parallelism and submission.attempt.subtask >= found:
-        raise InvalidJob(
-            f"{submission.task_name}: the Spark query has {found} partitions and the source {parallelism} subtasks; "
-            f"set its parallelism to {found}, or repartition the query in the job"
-        )
-    rows = frame.mapInArrow(entry.over_arrow, schema="nothing boolean")
-    return rows.rdd._jrdd
+    return frame.mapInArrow(entry.over_arrow, schema="nothing boolean").rdd._jrdd
+
+
+def _await_result(
+    spark: Any, submission: Submission, operator_id: str, source: SparkSource, wanted: Callable[[], bool]
+) -> None:
+    """Subtask 0 writes the result; the others wait until it is there. A restored job knows its row groups already."""
+    query, attempt = submission.query, submission.attempt
+    assert query is not None
+    if query.is_restored:
+        return
+    directory = owned_directory(query.configuration, attempt.job_id, operator_id)
+    if attempt.subtask == 0:
+        materialize(spark, source, directory, submission.parallelism, f"{attempt.attempt}")
+        return
+    while wanted() and read_marker(directory) is None:
+        time.sleep(MARKER_POLL_S)

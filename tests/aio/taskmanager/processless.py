@@ -1,0 +1,149 @@
+"""A TaskManager without Spark: real gRPC on both sides; its subtasks are threads that dial in with the real control stream."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc.aio
+
+from taskmanager.machines.task_manager import TaskManagerMachine
+from taskmanager.machines.task_vocabulary import TaskLimits
+from taskmanager.runtime.ports import Mail
+from taskmanager.service.blob_cache import BlobCache
+from taskmanager.service.identity import make_identity
+from taskmanager.service.job_manager import JobManagerClient, RegistrationTimes
+from taskmanager.service.registration import keep_registered
+from taskmanager.service.servicer import TaskManagerService
+from taskmanager.service.subtask_stream import SubtaskControlService
+from taskmanager.service.task_executor import OnEnd, TaskExecutor
+from taskmanager.spark.control_stream import ControlStream
+from taskmanager.spark.entry import SubtaskEntry
+from tests.aio.taskmanager.fake_job_manager import FakeJobManager
+from tidegate.aio.pool import Pool
+from tidegate.aio.rpc import start_server
+from tidegate.model.configuration import Configuration
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.ids import AttemptId
+from tidegate.pb.subtask_pb2_grpc import add_SubtaskControlServicer_to_server
+from tidegate.pb.taskmanager_pb2_grpc import add_TaskManagerServicer_to_server
+
+LIMITS = TaskLimits(
+    start_timeout_ms=20_000,
+    cancellation_interval_ms=300,
+    cancellation_timeout_ms=0,
+    orphan_timeout_ms=200,
+    exit_timeout_ms=5_000,
+)
+
+
+@dataclass
+class Started:
+    """One attempt as the deployer was asked to start it."""
+
+    deployment: TaskDeployment
+    token: str
+    on_end: OnEnd
+    killed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def attempt(self) -> AttemptId:
+        return self.deployment.attempt
+
+    def end(self, error: ErrorInfo | None = None) -> None:
+        """Its Spark job returned."""
+        self.on_end(self.attempt, error)
+
+
+class FakeSubtasks:
+    """Implements ``Deployer``: starts nothing, and ends what is killed."""
+
+    def __init__(self) -> None:
+        self.started: dict[str, Started] = {}
+        self.removed: list[AttemptId] = []
+        self.ends_when_killed = True
+
+    def start(self, deployment: TaskDeployment, token: str, on_end: OnEnd) -> None:
+        self.started[str(deployment.attempt)] = Started(deployment, token, on_end)
+
+    def kill(self, attempt: AttemptId, pid: int, host: str) -> None:
+        started = self.started[str(attempt)]
+        started.killed.set()
+        if self.ends_when_killed:
+            started.end()
+
+    def remove(self, attempt: AttemptId) -> None:
+        self.removed.append(attempt)
+
+
+@dataclass
+class Processless:
+    executor: TaskExecutor
+    subtasks: FakeSubtasks
+    job_manager: JobManagerClient
+    address: str
+    fatal: list[BaseException]
+    printed: list[tuple[str, str, bool]]
+    failed: asyncio.Event
+
+    def dial(self, attempt: str, token: str | None = None) -> tuple[ControlStream, list[Mail], threading.Condition]:
+        """The subtask's end of a control stream; what it is told is gathered."""
+        mails: list[Mail] = []
+        arrived = threading.Condition()
+
+        def deliver(mail: Mail) -> None:
+            with arrived:
+                mails.append(mail)
+                arrived.notify_all()
+
+        entry = SubtaskEntry(self.address, attempt, token or self.subtasks.started[attempt].token)
+        return ControlStream(entry, deliver), mails, arrived
+
+
+@asynccontextmanager
+async def processless(
+    fake: FakeJobManager,
+    directory: Path,
+    slots: int = 2,
+    times: RegistrationTimes | None = None,
+    port: int | None = None,
+) -> AsyncIterator[Processless]:
+    fatal: list[BaseException] = []
+    failed = asyncio.Event()
+
+    def on_fatal(error: BaseException) -> None:
+        fatal.append(error)
+        failed.set()
+
+    printed: list[tuple[str, str, bool]] = []
+    client = JobManagerClient(f"127.0.0.1:{port or fake.port}", times or RegistrationTimes(20, 100, 100, 50, 30_000))
+    subtasks = FakeSubtasks()
+    executor = TaskExecutor(TaskManagerMachine(slots, 10_000, LIMITS), subtasks, client.tell, on_fatal)
+    pool, printing = Pool(2, "io"), Pool(1, "printing")
+    blobs = BlobCache(directory / "blobs", client.fetch_blob, pool)
+    tokens = iter(f"token-{number}" for number in range(1000))
+
+    def register(server: grpc.aio.Server) -> None:
+        add_TaskManagerServicer_to_server(TaskManagerService(executor, lambda: next(tokens)), server)
+        show = SubtaskControlService(
+            executor, blobs, printing, lambda name, text, err: printed.append((name, text, err))
+        )
+        add_SubtaskControlServicer_to_server(show, server)
+
+    server, bound = await start_server("127.0.0.1", 0, register, "TaskManager")
+    identity = make_identity(Configuration.from_strings({}), "127.0.0.1", bound)
+    stop = keep_registered(client, executor, identity, on_fatal)
+    try:
+        yield Processless(executor, subtasks, client, identity.address, fatal, printed, failed)
+    finally:
+        subtasks.ends_when_killed = True
+        await asyncio.wait_for(stop(), 10)
+        await server.stop(None)
+        executor.close()
+        pool.close()
+        printing.close()

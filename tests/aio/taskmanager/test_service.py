@@ -1,0 +1,342 @@
+"""The TaskManager's service over real gRPC: what the JobManager sees, and what a subtask sees."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskmanager.runtime.ports import (
+    CancelTask,
+    ConfirmCheckpoint,
+    ConnectInputs,
+    ControlLost,
+    TaskMetrics,
+    TriggerCheckpoint,
+)
+from taskmanager.service.job_manager import RegistrationTimes
+from tests.aio.taskmanager.fake_job_manager import VERSION_MISMATCH, FakeJobManager, slot_request
+from tests.aio.taskmanager.processless import Processless, processless
+from tidegate.model.checkpoint import (
+    Acknowledgement,
+    CheckpointMetrics,
+    CheckpointOptions,
+    DeclineReason,
+    SnapshotType,
+    SubtaskSnapshot,
+)
+from tidegate.model.deployment import ProducerAddress, TaskDeployment
+from tidegate.model.errors import ErrorInfo, ExternalError, Fenced, InternalError, TidegateError, Unreachable
+from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, parse_attempt_id
+from tidegate.model.states import ExecutionState
+from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
+from tidegate.wire.convert import deployment_to_pb, options_to_pb, producer_to_pb
+
+JOB, VERTEX = "a" * 32, "b" * 32
+ALLOCATION = "1" * 32
+ATTEMPT = f"{JOB}_{VERTEX}_0_0"
+OPTIONS = CheckpointOptions("file:///tmp/chk-1")
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeJobManager]:
+    job_manager = FakeJobManager()
+    await job_manager.start()
+    yield job_manager
+    await job_manager.stop()
+
+
+@pytest.fixture
+async def manager(fake: FakeJobManager, tmp_path: Path) -> AsyncIterator[Processless]:
+    async with processless(fake, tmp_path) as found:
+        await fake.wait_for(lambda: fake.beats)
+        yield found
+        assert not found.fatal
+
+
+def deployment(generation: str, attempt: str = ATTEMPT) -> TaskDeployment:
+    parsed = parse_attempt_id(attempt)
+    return TaskDeployment(
+        parsed, Generation(generation), AllocationId(ALLOCATION), "job", "map", 2, 128, BlobKey("f" * 64)
+    )
+
+
+async def submit(fake: FakeJobManager, attempt: str = ATTEMPT) -> None:
+    stub = fake.task_manager()
+    answer = await stub.AllocateSlot(slot_request(JOB, ALLOCATION, 0, fake.generation))
+    assert not answer.HasField("error"), answer.error
+    message = deployment_to_pb(deployment(fake.generation, attempt))
+    answer = await stub.SubmitTask(taskmanager_pb2.SubmitTaskRequest(generation=fake.generation, deployment=message))
+    assert not answer.HasField("error"), answer.error
+
+
+async def in_thread(call: Callable[[], Any]) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(None, call)
+
+
+async def mails_of(mails: list[Any], arrived: Any, count: int) -> list[Any]:
+    def wait() -> None:
+        with arrived:
+            assert arrived.wait_for(lambda: len(mails) >= count, 10), mails
+
+    await in_thread(wait)
+    return mails
+
+
+async def test_a_task_manager_tells_who_it_is_and_reports_its_slots(fake: FakeJobManager, manager: Processless) -> None:
+    (request,) = fake.registrations
+    assert request.address == manager.address
+    assert [(slot.slot_index, slot.allocation_id) for slot in request.slots] == [(0, ""), (1, "")]
+    await fake.task_manager().AllocateSlot(slot_request(JOB, ALLOCATION, 1, "g1"))
+    await fake.wait_for(lambda: fake.beats[-1].slots[1].allocation_id == ALLOCATION)
+    assert fake.beats[-1].slots[1].job_id == JOB
+
+
+async def test_a_task_lives_from_submission_to_its_last_word(fake: FakeJobManager, manager: Processless) -> None:
+    await submit(fake)
+    stream, mails, arrived = manager.dial(ATTEMPT)
+    assert await in_thread(stream.attach) == deployment("g1")
+    stream.listening("unix:/s/0")
+    stream.state_changed(ExecutionState.INITIALIZING)
+    stream.state_changed(ExecutionState.RUNNING)
+    stub = fake.task_manager()
+    producer = ProducerAddress(parse_attempt_id(f"{JOB}_{VERTEX}_1_0"), "unix:/s/1")
+    await stub.ConnectTask(
+        taskmanager_pb2.ConnectTaskRequest(generation="g1", attempt=ATTEMPT, producers=[producer_to_pb(producer)])
+    )
+    await stub.TriggerCheckpoint(
+        taskmanager_pb2.TriggerCheckpointRequest(
+            generation="g1",
+            job_id=JOB,
+            attempts=[ATTEMPT],
+            checkpoint_id=7,
+            timestamp_ms=3,
+            options=options_to_pb(OPTIONS),
+        )
+    )
+    await stub.ConfirmCheckpoint(
+        taskmanager_pb2.ConfirmCheckpointRequest(
+            generation="g1", job_id=JOB, attempts=[ATTEMPT], checkpoint_id=7, may_finish=[ATTEMPT]
+        )
+    )
+    assert await mails_of(mails, arrived, 3) == [
+        ConnectInputs((producer,)),
+        TriggerCheckpoint(7, 3, OPTIONS),
+        ConfirmCheckpoint(7, may_finish=True),
+    ]
+    acknowledged = Acknowledgement(parse_attempt_id(ATTEMPT), CheckpointId(7), SubtaskSnapshot(), CheckpointMetrics())
+    stream.acknowledge(acknowledged)
+    stream.decline(8, DeclineReason.TASK_CLOSING, None)
+    stream.end_of_data()
+    stream.metrics(TaskMetrics(records_in=12))
+    await fake.wait_for(lambda: fake.beats[-1].metrics.get(ATTEMPT, common_pb2.TaskMetrics()).records_in == 12)
+    stream.print("hello\n")
+    stream.state_changed(ExecutionState.FINISHED)
+    await in_thread(stream.close)
+    assert manager.printed == [("map (1/2)#0", "hello\n", False)]
+    assert "FINISHED" not in fake.states(ATTEMPT), "told before the process was gone"
+    manager.subtasks.started[ATTEMPT].end()
+    await fake.wait_for(lambda: "FINISHED" in fake.states(ATTEMPT))
+    assert [type(told).__name__ for told in fake.told] == [
+        "UpdateTaskStateRequest",
+        "UpdateTaskStateRequest",
+        "AcknowledgeCheckpointRequest",
+        "DeclineCheckpointRequest",
+        "EndOfDataRequest",
+        "UpdateTaskStateRequest",
+    ]
+    assert fake.told[0].data_address == "unix:/s/0"
+    assert manager.subtasks.removed == [parse_attempt_id(ATTEMPT)]
+
+
+async def test_a_process_that_goes_away_is_failed_when_its_spark_job_returned(
+    fake: FakeJobManager, manager: Processless
+) -> None:
+    await submit(fake)
+    stream, _, _ = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    manager.subtasks.ends_when_killed = False
+    stream._is_ending = True  # this thread of ours is to outlive the loss of its stream
+    stream._channel.close()
+    await asyncio.wait_for(manager.subtasks.started[ATTEMPT].killed.wait(), 10)
+    assert not fake.states(ATTEMPT)
+    manager.subtasks.started[ATTEMPT].end()
+    await fake.wait_for(lambda: fake.states(ATTEMPT) == ["FAILED"])
+    assert fake.last_update(ATTEMPT).error.code == "subtask-lost"
+
+
+async def test_cancelling_asks_first_and_then_uses_force(fake: FakeJobManager, manager: Processless) -> None:
+    await submit(fake)
+    stream, mails, arrived = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    stream._is_ending = True  # it does not listen
+    await fake.task_manager().CancelTask(taskmanager_pb2.CancelTaskRequest(generation="g1", attempt=ATTEMPT))
+    assert await mails_of(mails, arrived, 1) == [CancelTask()]
+    await asyncio.wait_for(manager.subtasks.started[ATTEMPT].killed.wait(), 10)
+    await fake.wait_for(lambda: fake.states(ATTEMPT) == ["CANCELED"])
+    await in_thread(stream.close)
+
+
+async def test_a_freed_slot_fails_its_task_and_is_told_after_it(fake: FakeJobManager, manager: Processless) -> None:
+    await submit(fake)
+    await fake.task_manager().FreeSlot(
+        taskmanager_pb2.FreeSlotRequest(generation="g1", allocation_id=ALLOCATION, reason="no longer needed")
+    )
+    await fake.wait_for(lambda: fake.of(jobmanager_pb2.SlotFreedRequest))
+    assert [type(told).__name__ for told in fake.told] == ["UpdateTaskStateRequest", "SlotFreedRequest"]
+    assert "no longer needed" in fake.last_update(ATTEMPT).error.message
+
+
+async def test_only_the_process_that_was_started_may_attach_and_only_once(
+    fake: FakeJobManager, manager: Processless
+) -> None:
+    await submit(fake)
+    wrong, _, _ = manager.dial(ATTEMPT, "a guess")
+    with pytest.raises(Fenced, match="wrong token"):
+        await in_thread(wrong.attach)
+    right, _, _ = manager.dial(ATTEMPT)
+    await in_thread(right.attach)
+    again, _, _ = manager.dial(ATTEMPT)
+    with pytest.raises(Fenced, match="had its control stream"):
+        await in_thread(again.attach)
+    right.state_changed(ExecutionState.RUNNING)
+    await fake.wait_for(lambda: fake.states(ATTEMPT) == ["RUNNING"])
+    right.state_changed(ExecutionState.CANCELED)
+    for stream in (wrong, right, again):
+        await in_thread(stream.close)
+    manager.subtasks.started[ATTEMPT].end()
+
+
+async def test_requests_that_do_not_fit_are_answered_with_errors(fake: FakeJobManager, manager: Processless) -> None:
+    stub = fake.task_manager()
+    trigger = taskmanager_pb2.TriggerCheckpointRequest(
+        generation="g1", job_id=JOB, attempts=[ATTEMPT], checkpoint_id=1, options=options_to_pb(OPTIONS)
+    )
+    answer = await stub.TriggerCheckpoint(trigger)
+    assert answer.attempts[ATTEMPT].code == "unknown-attempt"
+    trigger.generation = "old"
+    assert (await stub.TriggerCheckpoint(trigger)).error.code == "fenced"
+    assert (await stub.AllocateSlot(slot_request(JOB, ALLOCATION, 0, "old"))).error.code == "fenced"
+    assert (await stub.AllocateSlot(slot_request(JOB, ALLOCATION, 9, "g1"))).error.code == "no-resource-available"
+    trigger.advance_to_end_of_event_time = True
+    assert "only a synchronous savepoint" in (await stub.TriggerCheckpoint(trigger)).error.message
+    stop = dataclasses.replace(OPTIONS, snapshot_type=SnapshotType.TERMINATE)
+    trigger.options.CopyFrom(options_to_pb(stop))
+    trigger.generation = "g1"
+    assert not (await stub.TriggerCheckpoint(trigger)).HasField("error")
+    message = deployment_to_pb(deployment("g1"))
+    answer = await stub.SubmitTask(taskmanager_pb2.SubmitTaskRequest(generation="g1", deployment=message))
+    assert "no slot here is allocated" in answer.error.message
+
+
+async def test_an_update_that_the_job_manager_refuses_stops_the_task(
+    fake: FakeJobManager, manager: Processless
+) -> None:
+    fake.reject_updates = True
+    await submit(fake)
+    stream, mails, arrived = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    stream.state_changed(ExecutionState.RUNNING)
+    assert await mails_of(mails, arrived, 1) == [CancelTask()]
+    stream.state_changed(ExecutionState.CANCELED)
+    await in_thread(stream.close)
+    manager.subtasks.started[ATTEMPT].end()
+    await fake.wait_for(lambda: not fake.beats[-1].attempts)
+    assert fake.states(ATTEMPT) == ["RUNNING"]
+
+
+async def test_blobs_are_fetched_once_and_verified(fake: FakeJobManager, manager: Processless) -> None:
+    await submit(fake)
+    content = bytes(range(256)) * 1000
+    key = fake.put_blob(content)
+    stream, _, _ = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    assert await in_thread(lambda: stream.fetch_blob(key)) == content
+    del fake.blobs[key]
+    assert await in_thread(lambda: stream.fetch_blob(key)) == content
+    fake.blobs["0" * 64] = b"something else"
+    for key_text, said in (("0" * 64, "arrived with the content of"), ("1" * 64, "no blob"), ("../x", "no blob key")):
+        with pytest.raises(TidegateError, match=said):
+            await in_thread(partial(stream.fetch_blob, key_text))
+    stream.state_changed(ExecutionState.CANCELED)
+    await in_thread(stream.close)
+    manager.subtasks.started[ATTEMPT].end()
+
+
+async def test_the_loss_of_the_job_manager_stops_everything_and_begins_anew(
+    fake: FakeJobManager, manager: Processless
+) -> None:
+    await submit(fake)
+    stream, mails, arrived = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    stream._is_ending = True
+    await fake.stop()
+    assert await mails_of(mails, arrived, 1) == [CancelTask()]
+    await asyncio.wait_for(manager.subtasks.started[ATTEMPT].killed.wait(), 10)
+    successor = FakeJobManager("g2")
+    await successor.start(fake.port)
+    try:
+        await successor.wait_for(lambda: successor.beats)
+        assert not successor.told
+        assert [slot.allocation_id for slot in successor.registrations[-1].slots] == ["", ""]
+    finally:
+        await in_thread(stream.close)
+        await successor.stop()
+
+
+async def test_a_silent_job_manager_is_lost(tmp_path: Path) -> None:
+    fake = FakeJobManager(heartbeat_timeout_ms=200)
+    fake.is_silent = True
+    await fake.start()
+    async with processless(fake, tmp_path):
+        await fake.wait_for(lambda: len(fake.registrations) >= 2)
+    await fake.stop()
+
+
+async def test_a_refused_registration_is_tried_again(fake: FakeJobManager, tmp_path: Path) -> None:
+    fake.refuse = [ErrorInfo.of(InternalError("not a leader yet"))] * 2
+    async with processless(fake, tmp_path) as manager:
+        await fake.wait_for(lambda: fake.beats)
+        assert len(fake.registrations) == 3
+        assert not manager.fatal
+
+
+async def test_another_version_is_fatal(fake: FakeJobManager, tmp_path: Path) -> None:
+    fake.refuse = [VERSION_MISMATCH]
+    async with processless(fake, tmp_path) as manager:
+        await asyncio.wait_for(manager.failed.wait(), 10)
+        assert "tidegate 9" in str(manager.fatal[0])
+
+
+async def test_registration_gives_up_after_its_timeout(tmp_path: Path) -> None:
+    nobody = FakeJobManager()
+    port = await nobody.start()
+    await nobody.stop()
+    async with processless(nobody, tmp_path, times=RegistrationTimes(10, 20, 20, 20, 300), port=port) as manager:
+        await asyncio.wait_for(manager.failed.wait(), 10)
+        assert isinstance(manager.fatal[0], ExternalError)
+        assert "did not take this TaskManager within 0.3 s (taskmanager.registration.timeout)" in str(manager.fatal[0])
+
+
+async def test_a_subtask_without_its_task_manager_gets_control_lost(
+    fake: FakeJobManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[float] = []
+    monkeypatch.setattr("taskmanager.spark.control_stream.end_process_after", ended.append)
+    async with processless(fake, tmp_path) as manager:
+        await fake.wait_for(lambda: fake.beats)
+        await submit(fake)
+        stream, mails, arrived = manager.dial(ATTEMPT)
+        await in_thread(stream.attach)
+    assert ControlLost() in await mails_of(mails, arrived, 1)
+    assert ended == [2.0]
+    await in_thread(stream.close)
+    lonely, _, _ = manager.dial(ATTEMPT)
+    with pytest.raises(Unreachable):
+        await in_thread(lonely.attach)
+    await in_thread(lonely.close)

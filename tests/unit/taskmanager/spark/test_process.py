@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from taskmanager.spark.control_stream import GATHERED_BYTES, PRINTED_BYTES, Outbox
+from taskmanager.spark.daemon import PREIMPORTED, prepare_path
+from taskmanager.spark.process import PrintedLines
+from tidegate.pb import subtask_pb2
+
+
+def test_only_whole_lines_are_handed_on() -> None:
+    told: list[str] = []
+    lines = PrintedLines(told.append)
+    print("one", file=lines)
+    print("tw", end="", file=lines)
+    print("o\nthree\nfo", end="", file=lines)
+    assert "".join(told) == "one\ntwo\nthree\n"
+    assert all(text.endswith("\n") for text in told)
+    lines.finish()
+    lines.finish()
+    assert "".join(told) == "one\ntwo\nthree\nfo\n"
+
+
+def state(text: str) -> subtask_pb2.FromSubtask:
+    return subtask_pb2.FromSubtask(state_changed=subtask_pb2.FromSubtask.StateChanged(state=text))
+
+
+def test_the_outbox_keeps_the_order_and_gathers_what_is_printed() -> None:
+    outbox = Outbox()
+    outbox.put(state("RUNNING"))
+    outbox.print("a\n", False)
+    outbox.print("b\n", False)
+    outbox.print("error\n", True)
+    outbox.put(state("FINISHED"))
+    outbox.close()
+    shown = [m.output.text if m.HasField("output") else m.state_changed.state for m in outbox]
+    assert shown == ["RUNNING", "a\nb\n", "error\n", "FINISHED"]
+
+
+def test_printing_waits_while_too_much_of_it_is_unsent() -> None:
+    outbox = Outbox()
+    block = "x" * GATHERED_BYTES
+    for _ in range(PRINTED_BYTES // GATHERED_BYTES):
+        outbox.print(block, False)
+    printed = threading.Event()
+
+    def print_more() -> None:
+        outbox.print("more", False)
+        printed.set()
+
+    thread = threading.Thread(target=print_more)
+    thread.start()
+    messages = iter(outbox)
+    assert not printed.is_set()
+    next(messages)
+    assert printed.wait(10)
+    thread.join()
+
+
+def test_printing_does_not_wait_for_a_stream_that_is_over() -> None:
+    outbox = Outbox()
+    outbox.close()
+    outbox.print("x" * (2 * PRINTED_BYTES), False)
+    outbox.print("y", False)
+    assert list(outbox) == []
+
+
+def test_archives_leave_the_path() -> None:
+    assert prepare_path(["/a/pyspark.zip", "/b", "/c.jar", "/d/py4j-src.zip"]) == ["/b"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel tells the number of threads on Linux only")
+def test_the_daemon_has_one_thread_after_its_imports() -> None:
+    code = (
+        "import importlib, os\n"
+        "from taskmanager.spark import daemon\n"
+        "os.environ.update(daemon.SINGLE_THREADED)\n"
+        "for name in daemon.PREIMPORTED: importlib.import_module(name)\n"
+        "print(daemon.thread_count())\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert told.stdout == "1\n", told.stderr
+    assert "taskmanager.spark.worker" in PREIMPORTED
+
+
+def test_a_process_dies_with_its_parent() -> None:
+    armed = "from taskmanager.spark.process import die_with_parent; die_with_parent()"
+    child = f"import signal; {armed}; print(flush=True); signal.pause()"
+    parent = (
+        "import subprocess, sys, signal\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid, flush=True)\n"
+        "signal.pause()\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert _ends(pid)
+
+
+def _ends(pid: int) -> bool:
+    """Whether a process that is not our child ends within ten seconds."""
+    ended = threading.Event()
+    for _ in range(500):
+        try:
+            os.kill(pid, 0)
+            with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "Z":
+                    return True
+        except OSError:
+            return True
+        ended.wait(0.02)
+    return False
