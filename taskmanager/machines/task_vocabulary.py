@@ -37,6 +37,8 @@ class TaskLimits:
     """Times of the task table, in milliseconds."""
 
     start_timeout_ms: int = 30_000
+    spark_query_timeout_ms: int = 600_000
+    """In place of ``start_timeout_ms`` for a subtask of ``from_spark``: its query runs first."""
     """``tidegate.subtask.start-timeout``"""
     cancellation_interval_ms: int = 30_000
     """``task.cancellation.interval``: from asking to killing."""

@@ -62,6 +62,7 @@ from taskmanager.machines.task_vocabulary import (
     TimerFired,
     TimerKind,
 )
+from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
 from tidegate.model.ids import AttemptId, Generation
 from tidegate.model.states import ExecutionState
@@ -144,9 +145,13 @@ class TaskTable:
             return (Refuse(refusal),)
         self._tasks[deployment.attempt] = Task(deployment, event.token)
         return (
-            StartTimer(deployment.attempt, TimerKind.START, self._limits.start_timeout_ms),
+            StartTimer(deployment.attempt, TimerKind.START, self._start_timeout_ms(deployment)),
             StartSubtask(deployment, event.token),
         )
+
+    def _start_timeout_ms(self, deployment: TaskDeployment) -> int:
+        has_query = deployment.spark_query is not None
+        return self._limits.spark_query_timeout_ms if has_query else self._limits.start_timeout_ms
 
     def _on_mail_requested(self, event: MailRequested) -> Sequence[TaskCommand]:
         refusal = fence(event.generation, self._generation)
@@ -238,10 +243,11 @@ class TaskTable:
             case TimerKind.START:
                 if task.phase is not TaskPhase.STARTING:
                     return ()
-                waited_s = self._limits.start_timeout_ms / 1000
+                waited_s = self._start_timeout_ms(task.deployment) / 1000
+                key = "subtask" if task.deployment.spark_query is None else "spark-query"
                 late = (
                     f"{task.name}: its process did not connect within {waited_s:g} s "
-                    "(tidegate.subtask.start-timeout); is there a free core in Spark, and can its executors reach this "
+                    f"(tidegate.{key}.start-timeout); is there a free core in Spark, and can its executors reach this "
                     "TaskManager?"
                 )
                 task.outcome = Outcome(ExecutionState.FAILED, _error(SubtaskLost, late))

@@ -81,7 +81,7 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     blobs = BlobCache(own.blob_directory(configuration, directory), job_manager.fetch_blob, pool)
     services.started("blob cache: up", pool.close)
     memory = SlotMemory.of(configuration)
-    subtasks = SparkSubtasks(memory, directory / "tasks")
+    subtasks = SparkSubtasks(memory, directory / "tasks", blobs.get)
     executor = TaskExecutor(make_machine(configuration), subtasks, job_manager.tell, fatal)
     services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
     control = f"unix:{directory}/control"

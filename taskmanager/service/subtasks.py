@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, Protocol
 
 from taskmanager.service.slot_memory import SlotMemory
 from taskmanager.service.task_executor import OnEnd
 from taskmanager.spark.deploy import SparkDeployer, Submission
 from taskmanager.spark.memory import WorkerSettings
+from taskmanager.spark.query import SubmittedQuery
 from taskmanager.spark.session import Session
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import AttemptId
+
+BLOB_TIMEOUT_S = 60.0
+
+
+class FetchBlob(Protocol):
+    """The content of a blob, on the loop."""
+
+    def __call__(self, key: str) -> Coroutine[Any, Any, bytes]: ...
 
 
 class SparkSubtasks:
     """Implements ``taskmanager.service.task_executor.Deployer``. In ``directory`` each attempt gets a folder when its process is
     on this machine."""
 
-    def __init__(self, memory: SlotMemory, directory: Path) -> None:
+    def __init__(self, memory: SlotMemory, directory: Path, fetch_blob: FetchBlob) -> None:
         self._memory = memory
+        self._fetch_blob = fetch_blob
         self._directory = directory
         self._deployer: SparkDeployer | None = None
         self._is_embedded = True
@@ -47,9 +60,25 @@ class SparkSubtasks:
             network_memory_bytes=self._memory.network_bytes,
         )
         submission = Submission(
-            deployment.attempt, deployment.task_name, deployment.parallelism, token, settings.to_texts()
+            deployment.attempt,
+            deployment.task_name,
+            deployment.parallelism,
+            token,
+            settings.to_texts(),
+            self._query_of(deployment),
         )
         self._deployer.submit(submission, on_end)
+
+    def _query_of(self, deployment: TaskDeployment) -> SubmittedQuery | None:
+        key, loop = deployment.spark_query, asyncio.get_running_loop()
+        if key is None:
+            return None
+
+        def load() -> bytes:
+            """From the attempt's thread."""
+            return asyncio.run_coroutine_threadsafe(self._fetch_blob(key), loop).result(BLOB_TIMEOUT_S)
+
+        return SubmittedQuery(load, deployment.configuration, is_restored=deployment.restore is not None)
 
     def kill(self, attempt: AttemptId, pid: int, host: str) -> None:
         assert self._deployer is not None

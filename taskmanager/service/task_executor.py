@@ -53,6 +53,7 @@ def make_machine(configuration: Configuration) -> TaskManagerMachine:
     """The machine with the sizes and times of the configuration."""
     limits = TaskLimits(
         start_timeout_ms=configuration.get(RuntimeOptions.SUBTASK_START_TIMEOUT),
+        spark_query_timeout_ms=configuration.get(RuntimeOptions.SPARK_QUERY_TIMEOUT),
         cancellation_interval_ms=configuration.get(TaskOptions.CANCELLATION_INTERVAL),
         cancellation_timeout_ms=configuration.get(TaskOptions.CANCELLATION_TIMEOUT),
     )

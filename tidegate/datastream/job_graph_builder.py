@@ -15,14 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
 from tidegate.connectors.base import Sink, Source, Split
 from tidegate.connectors.spark_source import SparkSource
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream.chaining import Chain, chain_name, make_chains, operator_ids
 from tidegate.datastream.local_modules import shipped_files
-from tidegate.datastream.program_pickling import pickle_program
+from tidegate.datastream.program_pickling import pickle_program, pickle_query
 from tidegate.datastream.stream_graph import StreamEdge, StreamGraph, StreamNode
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
@@ -60,7 +58,7 @@ def build_job_graph(
             builder.vertex(
                 chain,
                 _stored(pickle_program(programs[vertex_id]), blobs),
-                None if query is None else _stored(cloudpickle.dumps(query), blobs),
+                None if query is None else _stored(pickle_query(builder.head_id(chain), query), blobs),
             )
         )
     files = {name: _stored(content, blobs) for name, content in shipped_files(python_files).items()}
@@ -95,6 +93,9 @@ class _Builder:
             )
             for edge_id, edge in enumerate(crossing)
         ]
+
+    def head_id(self, chain: Chain) -> OperatorId:
+        return self._ids[chain.head.node_id]
 
     def vertex(self, chain: Chain, program: BlobKey, spark_query: BlobKey | None) -> JobVertex:
         head = chain.head

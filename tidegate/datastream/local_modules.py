@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from tidegate.model.errors import InvalidJob
 
@@ -54,6 +55,21 @@ def shipped_files(python_files: Mapping[str, Path]) -> dict[str, bytes]:
     except OSError as error:
         raise InvalidJob(f"a python file of the job cannot be read: {error}") from error
     return found
+
+
+def modules_beside_the_job() -> list[ModuleType]:
+    """The loaded modules that lie in the folder of the job's script."""
+    places = _imported_beside_the_job()
+    loaded = [module for name, module in list(sys.modules.items()) if name != "__main__"]
+    return [module for module in loaded if _lies_in(module, places)]
+
+
+def _lies_in(module: ModuleType, places: list[Path]) -> bool:
+    source = getattr(module, "__file__", None)
+    if source is None:
+        return False
+    path = Path(source).resolve()
+    return any(path == place or place in path.parents for place in places)
 
 
 def _imported_beside_the_job() -> list[Path]:

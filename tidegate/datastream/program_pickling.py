@@ -13,7 +13,10 @@ from typing import Any
 
 import cloudpickle
 
+from tidegate.connectors.spark_source import SparkSource
+from tidegate.datastream.local_modules import modules_beside_the_job
 from tidegate.model.errors import NotSerializable
+from tidegate.model.ids import OperatorId
 from tidegate.model.program import VertexProgram
 
 _MAX_DEPTH = 12
@@ -30,6 +33,21 @@ def pickle_program(program: VertexProgram) -> bytes:
         for output in program.outputs:
             _blame(f"key_by behind operator {program.operators[output.operator].name!r}", {"key": output.key})
         raise NotSerializable(f"the program cannot be pickled: {_reason(error)}") from error
+
+
+def pickle_query(operator_id: OperatorId, source: SparkSource) -> bytes:
+    """What a TaskManager's Spark driver opens. Modules beside the job travel by value: the driver serves many jobs, and
+    their modules may have the same names."""
+    modules = modules_beside_the_job()
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return _dumps((operator_id, source))
+    except Exception as error:
+        raise NotSerializable(f"the query of from_spark cannot be shipped: {_reason(error)}") from error
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _blame(owner: str, named: dict[str, Any]) -> None:

@@ -64,6 +64,13 @@ class RuntimeOptions:
         "A subtask whose control stream opens later has failed.",
         minimum=1,
     )
+    SPARK_QUERY_TIMEOUT = option(
+        "tidegate.spark-query.start-timeout",
+        DURATION,
+        "10 min",
+        "The same for a subtask of `from_spark`: its query is planned, and perhaps written as Parquet, before it starts.",
+        minimum=1,
+    )
     METADATA_TIMEOUT = option(
         "tidegate.checkpoint.metadata-timeout",
         DURATION,
