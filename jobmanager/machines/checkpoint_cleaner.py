@@ -7,7 +7,7 @@ from jobmanager.machines.commands import DiscardCheckpoint
 from jobmanager.machines.effects import Effects
 from tidegate.model.ids import CheckpointId, JobId
 
-ABORTED_REMEMBERED = 16
+ABORTED_REMEMBERED = 256
 
 
 class CheckpointCleaner:
