@@ -84,14 +84,15 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     subtasks = SparkSubtasks(memory, directory / "tasks", blobs.get)
     executor = TaskExecutor(make_machine(configuration), subtasks, job_manager.tell, fatal)
     services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
-    control = f"unix:{directory}/control"
+    control = own.control_socket(directory)
 
     def register(server: grpc.aio.Server) -> None:
         add_TaskManagerServicer_to_server(TaskManagerService(executor, lambda: secrets.token_hex(16)), server)
         add_SubtaskControlServicer_to_server(
             SubtaskControlService(executor, blobs, Pool(1, "printing"), print_lines), server
         )
-        server.add_insecure_port(control)
+        if control is not None:
+            server.add_insecure_port(control)
 
     server, port = await start_server(
         configuration.get(TaskManagerOptions.BIND_HOST),
@@ -102,8 +103,8 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
     identity = own.make_identity(configuration, host, port)
     session = await spark.ready()
-    control = control if session.is_embedded else identity.address
-    subtasks.connect(session, control, own.data_listen(host, session.is_embedded, directory))
+    dialed = control if control is not None and session.is_embedded else identity.address
+    subtasks.connect(session, dialed, own.data_listen(host, session.is_embedded, directory))
     services.started("Spark: workers are warm", watch(session, executor, memory.process_bytes, fatal))
     spark.rehearse_soon()
     on_ready(identity)

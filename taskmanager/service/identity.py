@@ -102,6 +102,12 @@ def blob_directory(configuration: Configuration, directory: Path) -> Path:
     return Path(configured, directory.name) if configured else directory / "blobs"
 
 
+def control_socket(directory: Path) -> str | None:
+    """The Unix socket that subtasks on this machine dial; ``None`` when its path would be too long for the system."""
+    path = directory / "control"
+    return f"unix:{path}" if len(os.fsencode(path)) <= SOCKET_PATH_MAX else None
+
+
 def data_listen(host: str, is_embedded: bool, directory: Path) -> str:
     """Where subtasks serve their data: Unix sockets when all of them are on this machine, else the host, over TCP."""
     sockets = directory / "s"
