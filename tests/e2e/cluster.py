@@ -13,10 +13,12 @@ import contextlib
 import os
 import re
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,11 +49,11 @@ _LOG_TAIL_LINES = 60
 class Proc:
     """One started process. ``args`` follow ``python``, ``settings`` are given with ``-D``."""
 
-    def __init__(self, name: str, args: Sequence[str], directory: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, name: str, args: Sequence[str], directory: Path, tmp: Path, settings: Mapping[str, str]) -> None:
         self.name = name
         self.mark = f"{name}-{secrets.token_hex(6)}"
-        self.tmp = directory / "tmp" / self.mark
-        self.tmp.mkdir(parents=True)
+        self.tmp = tmp / name
+        self.tmp.mkdir()
         self.log = directory / f"{name}.log"
         self.was_killed = False
         env = {**os.environ, "PYTHONPATH": str(REPOSITORY), MARK: self.mark, "TMPDIR": str(self.tmp)}
@@ -148,6 +150,7 @@ class Cluster:
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.settings = dict(settings or {})
+        self.tmp = Path(tempfile.mkdtemp(prefix="tg-"))  # short: paths of Unix sockets are limited
         self.port = free_port()
         self.rest_port = free_port()
         self.address = f"127.0.0.1:{self.port}"
@@ -311,10 +314,11 @@ class Cluster:
     def _start(self, kind: str, args: list[str]) -> Proc:
         self._started += 1
         name = f"{kind}-{self._started}"
-        return Proc(name, args, self.directory, self.settings)
+        return Proc(name, args, self.directory, self.tmp, self.settings)
 
     def _forget(self, process: Proc) -> None:
         self._ended.append(process)
+        process.was_killed = process.was_killed or process.popen.returncode == -signal.SIGKILL
         if process is self.job_manager:
             self.job_manager = None
             if self._channel is not None:
@@ -337,6 +341,7 @@ class Cluster:
                 with contextlib.suppress(psutil.Error):
                     member.kill()
             process.popen.wait(CALL_LIMIT_S)
+        shutil.rmtree(self.tmp, ignore_errors=True)
 
 
 def run_cli(

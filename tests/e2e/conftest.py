@@ -10,6 +10,15 @@ import pytest
 from tests.e2e.cluster import Cluster
 
 SLOTS = 2
+LIMIT_S = 280
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that takes too long is interrupted by a signal, so that its processes are ended like after any failure."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and item.get_closest_marker("slow") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT_S, method="signal"), append=False)
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +29,8 @@ def session_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluste
 
 @pytest.fixture
 def cluster(session_cluster: Cluster) -> Cluster:
-    """With 2 TaskManagers of 2 slots, and a third as a spare, whatever the test before did to them."""
-    ensure_taskmanagers(session_cluster, 3)
+    """With 2 TaskManagers of 2 slots, whatever the test before did to them."""
+    ensure_taskmanagers(session_cluster, 2)
     return session_cluster
 
 
@@ -35,6 +44,8 @@ def _logs_of_a_failure(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def ensure_taskmanagers(cluster: Cluster, count: int) -> None:
+    """At least so many; tests that kill some begin with as many spares, since starting a JVM meanwhile would take the
+    processor from what is measured."""
     for process in list(cluster.task_managers):
         if not process.is_alive():
             cluster.kill9(process)

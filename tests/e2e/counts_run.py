@@ -6,6 +6,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,10 @@ class CountsRun:
         found = []
         for split in range(rows.splits):
             first = rows.first_row + split * per_split
-            lives = [s for s in counts.read_trace(self.trace) if s.role == role and first <= s.first_row < first + per_split]
-            for before, after in zip(lives, lives[1:], strict=False):
+            lives = [
+                s for s in counts.read_trace(self.trace) if s.role == role and first <= s.first_row < first + per_split
+            ]
+            for before, after in pairwise(lives):
                 found.append(max(0, before.last_row + 1 - after.first_row))
                 assert after.first_row > first, f"{after} began again from the start"
                 assert after.first_row <= before.last_row + 1, f"{after} left out rows behind {before}"

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import Cluster, Proc
+from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun, assert_restored, kill_plan
 from tests.e2e.waiting import wait_until
+from tests.e2e.watching import JobWatch
 
 ALIGNMENT_WAITS_MS = 20
 
@@ -51,13 +52,11 @@ def test_a_subtask_may_die_at_any_point_of_a_checkpoint(cluster: Cluster, tmp_pa
 
 
 def test_a_taskmanager_may_die_at_any_point_of_a_checkpoint(cluster: Cluster, tmp_path: Path) -> None:
-    run = CountsRun(tmp_path, seconds=15, rows=60_000, kills=kill_plan(IN_TASK_MANAGERS))
+    ensure_taskmanagers(cluster, 2 + len(IN_TASK_MANAGERS))
+    run = CountsRun(tmp_path, seconds=12, rows=60_000, kills=kill_plan(IN_TASK_MANAGERS))
     watch = run.submit(cluster)
-    for done in range(1, len(IN_TASK_MANAGERS) + 1):
-        wait_until(lambda count=done: len(run.kills_done()) >= count, 60, f"kill {done} of {IN_TASK_MANAGERS}")
-        wait_until(lambda: any(not p.is_alive() for p in cluster.task_managers), 10, "a TaskManager is dead")
-        ensure_taskmanagers(cluster, 3)
     watch.wait_finished(120)
+    assert [(k["point"], k["role"], k["victim"]) for k in run.kills_done()] == IN_TASK_MANAGERS
     run.assert_exact()
     assert_restored(cluster, watch, len(IN_TASK_MANAGERS))
 
@@ -82,7 +81,7 @@ def held_cluster(tmp_path: Path) -> Iterator[Cluster]:
     try:
         cluster.start_job_manager(entry=(str(Path(__file__).with_name("held_jobmanager.py")),))
         with cluster:
-            ensure_taskmanagers(cluster, 2)
+            ensure_taskmanagers(cluster, 3)
             yield cluster
     finally:
         del os.environ["E2E_HOLD"]
@@ -92,7 +91,7 @@ def test_kills_around_the_point_of_no_return(held_cluster: Cluster, tmp_path: Pa
     """Between the last acknowledgement and ``_metadata``, and between ``_metadata`` and the confirm: a subtask each time, then
     a TaskManager each time."""
     cluster, doors = held_cluster, tmp_path / "doors"
-    run = CountsRun(tmp_path / "run", seconds=20, rows=80_000)
+    run = CountsRun(tmp_path / "run", seconds=16, rows=80_000)
     watch = run.submit(cluster)
     watch.wait_checkpoints(2)
     held_ids = []
@@ -102,15 +101,12 @@ def test_kills_around_the_point_of_no_return(held_cluster: Cluster, tmp_path: Pa
             since, restarts = watch.last.at, watch.last.status.restarts
             (doors / door).touch()
             (held,) = wait_until(lambda: list(doors.glob("held-*")), 20, f"a checkpoint is held {door} its _metadata")
-            _kill_one(cluster, victim)
+            _kill_one(cluster, watch, victim)
             watch.wait_for(lambda m: not m.is_running, 10, "the kill was noticed", since)
             (doors / door).unlink()
             held_ids.append(int(held.name.removeprefix("held-chk-")))
             held.unlink()
-            ensure_taskmanagers(cluster, 2)
-            running = watch.wait_for(
-                lambda m, before=restarts: m.is_running and m.status.restarts > before, 30, "it runs again", since
-            )
+            running = watch.wait_running_again(restarts, since)
             completed = running.status.checkpoints_completed
             watch.wait_checkpoints(completed + 2)
     watch.wait_finished(90)
@@ -119,9 +115,8 @@ def test_kills_around_the_point_of_no_return(held_cluster: Cluster, tmp_path: Pa
     assert_restored(cluster, watch, 4)
 
 
-def _kill_one(cluster: Cluster, victim: str) -> None:
+def _kill_one(cluster: Cluster, watch: JobWatch, victim: str) -> None:
     if victim == "subtask":
         cluster.subtask_processes()[0].kill()
-        return
-    process: Proc = cluster.task_managers[0]
-    cluster.kill9(process)
+    else:
+        cluster.kill9(cluster.task_manager_of(watch, "Sink", 0))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,8 +28,6 @@ Kill = Callable[[Cluster, JobWatch, random.Random], float]
 
 def kill_subtask(cluster: Cluster, watch: JobWatch, draw: random.Random) -> float:
     """One of the processes that count records, any one."""
-    import time
-
     victim = draw.choice(sorted(cluster.subtask_processes(), key=lambda process: process.pid))
     moment = time.monotonic()
     victim.kill()
@@ -51,15 +52,14 @@ def recover(watch: JobWatch, killed_at: float, restarts: int) -> tuple[float, fl
         return not moment.is_running
 
     detected = watch.wait_for(noticed, 10, "the JobManager noticed the kill", killed_at)
-    running = watch.wait_for(
-        lambda m: m.is_running and m.status.restarts > restarts, 30, "every subtask runs again", detected.at
-    )
+    running = watch.wait_running_again(restarts, detected.at)
     return detected.at - killed_at, running.at - killed_at
 
 
 def run_with_kills(cluster: Cluster, run: CountsRun, kills: list[Kill], seed: str) -> None:
     draw = random.Random(int(hashlib.sha256(seed.encode()).hexdigest(), 16))
-    watch = run.submit(cluster)
+    ensure_taskmanagers(cluster, 2 + kills.count(kill_task_manager))
+    watch = run.submit(cluster, parallelism=run.parsed.splits)
     watch.wait_running()
     for done, kill in enumerate(kills):
         completed = watch.last.status.checkpoints_completed if watch.last else 0
@@ -70,9 +70,8 @@ def run_with_kills(cluster: Cluster, run: CountsRun, kills: list[Kill], seed: st
         killed_at = kill(cluster, watch, draw)
         detected_s, running_s = recover(watch, killed_at, restarts)
         print(f"kill {done} ({kill.__name__}): detected after {detected_s:.2f} s, running after {running_s:.2f} s")
-        assert detected_s < DETECTED_WITHIN_S
-        assert running_s < RUNNING_WITHIN_S
-        ensure_taskmanagers(cluster, 3)
+        assert detected_s < DETECTED_WITHIN_S * slowness()
+        assert running_s < RUNNING_WITHIN_S * slowness()
     watch.wait_finished(_JOB_LIMIT_S)
     print(f"read again: {run.rereads()} rows")
     run.assert_exact()
@@ -80,10 +79,13 @@ def run_with_kills(cluster: Cluster, run: CountsRun, kills: list[Kill], seed: st
     run.assert_rereads_little()
 
 
+def slowness() -> float:
+    """1 on a machine that only does this; more when others want its processors too."""
+    return max(1.0, os.getloadavg()[0] / (2 * (os.cpu_count() or 1)))
+
+
 def _after(seconds: float) -> None:
     """A random moment is the one thing that has to be waited for by the clock."""
-    import threading
-
     threading.Event().wait(seconds)
 
 
@@ -100,7 +102,7 @@ def test_the_result_is_exact_although_processes_are_killed(
 ) -> None:
     seconds = 4 + 4 * len(kills)
     rows = 500 * seconds * 2 if source == "spark" else 4_000 * seconds * 2
-    run = CountsRun(tmp_path, input=source, style=style, seconds=seconds, rows=rows)
+    run = CountsRun(tmp_path, input=source, style=style, seconds=seconds, rows=rows, splits=4 if len(kills) > 2 else 2)
     run_with_kills(cluster, run, kills, f"{SEED} {source}")
 
 

@@ -75,6 +75,14 @@ class JobWatch:
     def wait_running(self, limit_s: float = 30, since: float = 0.0) -> Moment:
         return self.wait_for(lambda m: m.is_running, limit_s, "every subtask is RUNNING", since)
 
+    def wait_running_again(self, restarts: int, since: float, limit_s: float = 30) -> Moment:
+        """After one more restart than ``restarts``."""
+
+        def again(moment: Moment) -> bool:
+            return moment.is_running and moment.status.restarts > restarts
+
+        return self.wait_for(again, limit_s, "every subtask runs again", since)
+
     def wait_checkpoints(self, count: int, limit_s: float = 30, since: float = 0.0) -> Moment:
         def reached(moment: Moment) -> bool:
             return bool(moment.status.checkpoints_completed >= count)

@@ -96,7 +96,9 @@ class Trace:
     def _note(self, batch: pa.RecordBatch) -> None:
         first, last, now = batch.column(0)[0].as_py(), batch.column(0)[-1].as_py(), time.time()
         if self._file is None:
-            self._file = os.open(Path(self.directory) / f"{self.role}-{os.getpid()}.seen", os.O_CREAT | os.O_RDWR, 0o644)
+            self._file = os.open(
+                Path(self.directory) / f"{self.role}-{os.getpid()}.seen", os.O_CREAT | os.O_RDWR, 0o644
+            )
             os.pwrite(self._file, struct.pack(_SEEN, first, last, now, now), 0)
         os.pwrite(self._file, struct.pack(_SEEN, first, last, now, now)[8:16], 8)
         os.pwrite(self._file, struct.pack("<d", now), 24)
@@ -125,14 +127,12 @@ def read_trace(directory: Path) -> list[Seen]:
 
 def _install(trace: Trace) -> None:
     """Put the probe, and the planted bug, into this subtask's process."""
-    import taskmanager.runtime.launch as launch
-    import taskmanager.spark.worker as worker
-
+    launch: Any = sys.modules["taskmanager.runtime.launch"]
+    worker: Any = sys.modules["taskmanager.spark.worker"]
     if trace.kills:
-        made: Any = worker.SubtaskEnvironment
-        worker.SubtaskEnvironment = functools.partial(made, probe=Hooks(trace))  # type: ignore[misc]
+        worker.SubtaskEnvironment = functools.partial(worker.SubtaskEnvironment, probe=Hooks(trace))
     if trace.plant == "no-alignment":
-        launch.AlignedHandler = launch.TrackingHandler  # type: ignore[misc, assignment]
+        launch.AlignedHandler = launch.TrackingHandler
 
 
 class Hooks:
