@@ -8,32 +8,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
 import shutil
 from collections.abc import Callable
 from functools import partial
 
-import grpc.aio
-
 from taskmanager.service import identity as own
 from taskmanager.service.blob_cache import BlobCache
+from taskmanager.service.endpoint import start_endpoint
 from taskmanager.service.job_manager import JobManagerClient
-from taskmanager.service.printing import print_lines
 from taskmanager.service.registration import keep_registered, registration_times
-from taskmanager.service.servicer import TaskManagerService
 from taskmanager.service.slot_memory import SlotMemory
 from taskmanager.service.spark_service import SparkService
-from taskmanager.service.subtask_stream import SubtaskControlService
 from taskmanager.service.subtasks import SparkSubtasks
 from taskmanager.service.task_executor import TaskExecutor, make_machine
 from taskmanager.service.watches import end_process, watch
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
-from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import TaskManagerOptions
-from tidegate.pb.subtask_pb2_grpc import add_SubtaskControlServicer_to_server
-from tidegate.pb.taskmanager_pb2_grpc import add_TaskManagerServicer_to_server
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger("taskmanager")
@@ -79,27 +71,13 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     pool, host, fatal = Pool(4, "io"), own.find_host(configuration), partial(end_process, shutdown)
     job_manager = JobManagerClient(own.job_manager_address(configuration), registration_times(configuration))
     blobs = BlobCache(own.blob_directory(configuration, directory), job_manager.fetch_blob, pool)
-    services.started("blob cache: up", pool.close)
+    services.started("blob cache: up", blobs.close)
     memory = SlotMemory.of(configuration)
     subtasks = SparkSubtasks(memory, directory / "tasks", blobs.get)
     executor = TaskExecutor(make_machine(configuration), subtasks, job_manager.tell, fatal)
     services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
     control = own.control_socket(directory)
-
-    def register(server: grpc.aio.Server) -> None:
-        add_TaskManagerServicer_to_server(TaskManagerService(executor, lambda: secrets.token_hex(16)), server)
-        add_SubtaskControlServicer_to_server(
-            SubtaskControlService(executor, blobs, Pool(1, "printing"), print_lines), server
-        )
-        if control is not None:
-            server.add_insecure_port(control)
-
-    server, port = await start_server(
-        configuration.get(TaskManagerOptions.BIND_HOST),
-        configuration.get(TaskManagerOptions.RPC_PORT),
-        register,
-        "TaskManager",
-    )
+    server, port = await start_endpoint(configuration, executor, blobs, control)
     services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
     identity = own.make_identity(configuration, host, port)
     session = await spark.ready()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ Fetch = Callable[[str], Awaitable[bytes]]
 
 
 class BlobCache:
-    """One directory. Concurrent requests for one blob share one fetch."""
+    """One directory, which is its own. Concurrent requests for one blob share one fetch."""
 
     def __init__(self, directory: Path, fetch: Fetch, pool: Pool) -> None:
         self._directory = directory
@@ -44,6 +45,11 @@ class BlobCache:
             task = self._fetching[key] = asyncio.create_task(self._store(key, path))
             task.add_done_callback(lambda _: self._fetching.pop(key, None))
         return await asyncio.shield(task)
+
+    def close(self) -> None:
+        """Remove what was cached."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._pool.close()
 
     async def _store(self, key: str, path: Path) -> Path:
         content = await self._fetch(key)

@@ -246,3 +246,52 @@ async def test_a_lost_job_manager_stops_the_subtasks_and_gets_the_task_manager_b
             assert not successor.of(jobmanager_pb2.UpdateTaskStateRequest)
         finally:
             await successor.stop()
+
+
+class Hoards:
+    """A program whose unpickling takes memory in small pieces: user code that needs too much."""
+
+    def __reduce__(self) -> Any:
+        return (_hoard, ())
+
+
+def _hoard() -> None:
+    kept = []
+    while True:
+        kept.append(bytearray(b"x") * (1 << 20))
+        time.sleep(0.002)
+
+
+async def test_a_subtask_that_needs_more_than_its_slot_fails_and_its_sibling_goes_on(
+    tmp_path: Path, job_manager: FakeJobManager
+) -> None:
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        hoards = bytes(cloudpickle.dumps(Hoards()))
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    async with task_manager(tmp_path, job_manager, taskmanager_memory_process_size="800m"):
+        sibling = await deploy(job_manager, numbers_program(10, 10_000), 0)
+        await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(sibling))
+        greedy = await deploy(job_manager, hoards, 1)
+        await job_manager.wait_for(lambda: "FAILED" in job_manager.states(greedy))
+        message = job_manager.last_update(greedy).error.message
+        assert "subtask needed more than its slot's 400 MiB (taskmanager.memory.process.size / slots)" in message
+        assert job_manager.states(sibling) == ["INITIALIZING", "RUNNING"]
+
+
+async def test_without_java_it_says_so_and_ends(tmp_path: Path, job_manager: FakeJobManager) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        MAIN,
+        f"io.tmp.dirs={tmp_path}",
+        cwd=REPOSITORY,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "JAVA_HOME": str(tmp_path / "nowhere")},
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 1
+    assert f"JAVA_HOME is {tmp_path / 'nowhere'}, but" in output.decode().splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
