@@ -43,11 +43,14 @@ from taskmanager.runtime.timers import TimerQueue
 from taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.deployment import TaskDeployment
-from tidegate.model.errors import ErrorInfo, InvalidJob
+from tidegate.model.errors import ErrorInfo, InvalidJob, SubtaskLost
 from tidegate.model.ids import AttemptId
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
 from tidegate.store.segments import open_segment_source, open_segment_store
+
+PEER_LOSS_GRACE_MS = 300.0
+"""How long a subtask whose producer went away waits to be canceled before it calls that its own failure."""
 
 _LAST_WORDS = {
     life.LifeState.FINISHED: ExecutionState.FINISHED,
@@ -284,9 +287,24 @@ class _SubtaskRun:
 
     def _failed(self, raised: BaseException) -> ErrorInfo | None:
         """``None``: it had been canceled or cut off before, so this failure is a consequence."""
+        if isinstance(raised, SubtaskLost):
+            self._await_verdict()
         info = failure_info(raised, self._origin)
         self._life.on(life.SubtaskFailed(info), self._clock.now_ms())
         return info if self._life.state is life.LifeState.FAILED else None
+
+    def _await_verdict(self) -> None:
+        """A producer went away. If it failed or was canceled, the JobManager is about to cancel this attempt as well; a failure
+        told before that would hide the cause."""
+        deadline_ms = self._clock.monotonic_ms() + PEER_LOSS_GRACE_MS
+        while not self._life.is_over and (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
+            for mail in self._mailbox.take_all():
+                if isinstance(mail, CancelTask):
+                    self._life.on(life.CancelRequested(), self._clock.now_ms())
+                elif isinstance(mail, ControlLost):
+                    self._life.on(life.ControlBroken(), self._clock.now_ms())
+            if not self._life.is_over:
+                self._mailbox.wait(left_ms)
 
     def _last_word(self, error: ErrorInfo | None) -> ExecutionState:
         outcome = _LAST_WORDS[self._life.state]

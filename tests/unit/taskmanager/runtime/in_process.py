@@ -48,7 +48,7 @@ from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -231,8 +231,13 @@ class InProcessJob:
         """Checkpoints until every subtask is FINISHED."""
         self.until(lambda: all(task.ended or task.state.is_terminal for task in self.tasks.values()), "end of data")
         while not self.is_over:
-            self.checkpoint()
-            self.until(lambda: self.is_over, "FINISHED")
+            n = self.trigger()
+            self.until(lambda n=n: self._is_settled(n), f"the outcome of checkpoint {n}")  # type: ignore[misc]
+            if len(self.acks[n]) == len(self._waits_for):
+                self.confirm(n)
+            else:  # as the JobManager does when a subtask that is about to finish declines, or finishes without a vote
+                self.abort(n)
+                self.declined.clear()
         self.join()
 
     def cancel(self) -> None:
@@ -272,8 +277,9 @@ class InProcessJob:
             try:
                 told = self.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                states = {str(t.attempt)[-5:]: (t.state.name, t.ended) for t in self.tasks.values()}
-                raise AssertionError(f"timed out waiting for: {what}; {states}") from None
+                states = {f"{t.vertex.name} {t.attempt.subtask}": (t.state.name, t.ended) for t in self.tasks.values()}
+                told_acks = {n: len(acks) for n, acks in self.acks.items()}
+                raise AssertionError(f"timed out waiting for: {what}; {states}; {told_acks}; {self.declined}") from None
             self._take_in(told)
             if not failing:
                 assert not self.errors, self.errors[0]
@@ -308,6 +314,12 @@ class InProcessJob:
             listen=f"unix:{self.directory}", temp_dir=str(self.directory), probe=probe if self.probes else None
         )
         run_subtask(task.deployment, program, task.mailbox, task.port, environment)
+
+    def _is_settled(self, n: int) -> bool:
+        if any(checkpoint_id == n for _, checkpoint_id, _ in self.declined):
+            return True
+        missing = [attempt for attempt in self._waits_for if attempt not in self.acks[n]]
+        return not missing or any(self.tasks[attempt].state.is_terminal for attempt in missing)
 
     def _first_running(self) -> list[Task]:
         running = {t.attempt for t in self.tasks.values() if not t.state.is_terminal}

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from taskmanager.runtime.ports import ConfirmCheckpoint, ControlLost, TriggerCheckpoint
+from taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ControlLost, TriggerCheckpoint
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tidegate.common import Types, WatermarkStrategy
@@ -223,19 +223,23 @@ def test_vertices_that_had_finished_pass_the_end_on(directory: Path) -> None:
     assert not any(ack.snapshot.operators for ack in empty)
 
 
-def test_side_outputs_and_unions_keep_every_record(directory: Path) -> None:
-    class Split(ProcessFunction):
-        def process_element(self, value: int, ctx: ProcessFunction.Context) -> Iterator[Any]:
-            if value % 2:
-                yield odd, value
-            else:
-                yield value
+class SplitByParity(ProcessFunction):
+    def __init__(self, odd: OutputTag) -> None:
+        self._odd = odd
 
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        if value % 2:
+            yield self._odd, value
+        else:
+            yield value
+
+
+def test_side_outputs_and_unions_keep_every_record(directory: Path) -> None:
     odd = OutputTag("odd", Types.LONG())
     env = env_of(2)
     env.get_checkpoint_config().set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
     numbers = env.from_source(NumberSequenceSource(1, 1000), WatermarkStrategy.no_watermarks(), "numbers")
-    even = numbers.process(Split(), Types.LONG())
+    even = numbers.process(SplitByParity(odd), Types.LONG())
     united = even.union(even.get_side_output(odd)).rebalance()
     united.sink_to(CollectingSink("united", "records"))
     job = InProcessJob(env.build(), directory)
@@ -277,3 +281,15 @@ def test_the_protocol_points_are_seen_in_their_order(directory: Path) -> None:
         assert tuple(order[:7]) == points
         assert "before-commit" in order
         assert order.index("before-commit") < order.index("during-commit") < order.index("after-commit")
+
+
+def test_a_lost_producer_is_told_only_when_nobody_cancels(directory: Path) -> None:
+    job = InProcessJob(windows("lost", 10_000_000, rate=10_000.0), directory)
+    job.start()
+    source, sink = (next(t for t in job.tasks.values() if bool(t.deployment.inputs) is has) for has in (False, True))
+    source.mailbox.put(ControlLost())
+    sink.mailbox.put(AbortCheckpoint(1))  # some other mail, which is no verdict
+    job.until(lambda: bool(job.errors), "FAILED", failing=True)
+    assert {error.code for error in job.errors} == {"subtask-lost"}
+    assert str(source.attempt) in job.errors[0].message
+    job.cut_off()

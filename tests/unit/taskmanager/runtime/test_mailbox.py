@@ -65,7 +65,11 @@ def test_background_work_comes_back_as_mails_in_its_order() -> None:
 def test_a_background_thread_that_hangs_is_left_alone() -> None:
     background = BackgroundThread("test", Mailbox())
     hanging = threading.Event()
-    background.submit(lambda: bool(hanging.wait()), lambda _: None)
+
+    def hang() -> None:
+        hanging.wait()
+
+    background.submit(hang, lambda _: None)
     assert not background.close(1.0)
     hanging.set()
 

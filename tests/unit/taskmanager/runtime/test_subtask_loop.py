@@ -114,6 +114,13 @@ class Subtask:
         self.life.on(life.InitializationStarted(), 0)
         self.life.on(life.Initialized(), 0)
 
+    @property
+    def state(self) -> life.LifeState:
+        return self.life.state
+
+    def assert_at(self, state: life.LifeState) -> None:
+        assert self.life.state is state
+
     def send(self, channel: int, *items: Any) -> None:
         self.gate.queues[channel].extend(items)
 
@@ -137,7 +144,7 @@ def test_records_are_processed_in_slices_and_mails_come_between_them() -> None:
     subtask.loop.step()
     subtask.mailbox.put(CancelTask())
     subtask.loop.step()
-    assert subtask.life.state is life.LifeState.CANCELED
+    assert subtask.state is life.LifeState.CANCELED
     assert [len(call[2]) for call in subtask.operator.calls] == [FIRST_RECORDS]
 
 
@@ -208,7 +215,7 @@ def test_the_loss_of_the_control_stream_comes_before_all_other_mails() -> None:
     subtask.mailbox.put(ConfirmCheckpoint(1))
     subtask.mailbox.put(ControlLost())
     subtask.run()
-    assert subtask.life.state is life.LifeState.CUT_OFF
+    assert subtask.state is life.LifeState.CUT_OFF
     assert ("op", "complete", 1) not in subtask.operator.calls
 
 
@@ -237,7 +244,7 @@ def test_the_way_to_the_end_with_a_final_checkpoint() -> None:
         ("end_input", 0),
         ("finish",),
     ]
-    assert subtask.partition.items[-1] == EndOfData()
+    assert EndOfData() in subtask.partition.items
     assert subtask.port.told == [("end-of-data",)]
     for channel in (0, 1):
         subtask.send(channel, barrier(7))
@@ -245,16 +252,16 @@ def test_the_way_to_the_end_with_a_final_checkpoint() -> None:
     assert subtask.port.of("ack") == [("ack", 7)]
     subtask.mailbox.put(ConfirmCheckpoint(7, may_finish=True))
     subtask.run()
-    assert subtask.life.state is life.LifeState.AT_END
+    subtask.assert_at(life.LifeState.AT_END)
     for channel in (0, 1):
         subtask.send(channel, EndOfPartition())
     subtask.partition.drained = False
     subtask.run()
-    assert subtask.life.state is life.LifeState.CLOSING
-    assert subtask.partition.items[-1] == EndOfPartition()
+    subtask.assert_at(life.LifeState.CLOSING)
+    assert isinstance(subtask.partition.items[-1], EndOfPartition)
     subtask.partition.drained = True
     subtask.run()
-    assert subtask.life.state is life.LifeState.FINISHED
+    subtask.assert_at(life.LifeState.FINISHED)
     assert ("op", "complete", 7) in subtask.operator.calls
 
 
@@ -262,7 +269,7 @@ def test_without_checkpointing_the_end_of_data_commits_everything() -> None:
     subtask = Subtask(channels=1, checkpointing=False)
     subtask.send(0, numbers(1), EndOfData(), EndOfPartition())
     subtask.run()
-    assert subtask.life.state is life.LifeState.FINISHED
+    assert subtask.state is life.LifeState.FINISHED
     calls = [call[1:] for call in subtask.operator.calls]
     assert calls.index(("finish",)) < calls.index(("complete", life.COMMIT_EVERYTHING))
 

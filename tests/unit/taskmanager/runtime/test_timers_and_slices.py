@@ -6,7 +6,8 @@ from tests.unit.taskmanager.runtime.fakes import FakeClock
 
 
 def test_timers_fire_in_the_order_of_their_time_and_never_early() -> None:
-    clock, fired = FakeClock(), []
+    clock = FakeClock()
+    fired: list[tuple[str, int]] = []
     timers = TimerQueue(clock)
     timers.schedule(1010, lambda at: fired.append(("late", at)))
     timers.schedule(1005, lambda at: fired.append(("first", at)))
@@ -23,7 +24,8 @@ def test_timers_fire_in_the_order_of_their_time_and_never_early() -> None:
 
 
 def test_canceled_timers_do_not_fire() -> None:
-    clock, fired = FakeClock(), []
+    clock = FakeClock()
+    fired: list[int] = []
     timers = TimerQueue(clock)
     token = timers.schedule(1001, fired.append)
     timers.cancel(token)
@@ -33,7 +35,8 @@ def test_canceled_timers_do_not_fire() -> None:
 
 
 def test_after_the_end_of_data_no_timer_fires_and_none_is_taken() -> None:
-    clock, fired = FakeClock(), []
+    clock = FakeClock()
+    fired: list[int] = []
     timers = TimerQueue(clock)
     timers.schedule(1001, fired.append)
     timers.quiesce()
@@ -44,7 +47,8 @@ def test_after_the_end_of_data_no_timer_fires_and_none_is_taken() -> None:
 
 
 def test_many_slow_timers_do_not_keep_mails_waiting() -> None:
-    clock, fired = FakeClock(), []
+    clock = FakeClock()
+    fired: list[int] = []
     timers = TimerQueue(clock)
 
     def slow(at: int) -> None:
