@@ -15,10 +15,11 @@ from cli.client import JobManagerClient, failure_of
 from cli.errors import cause_in_a_few_lines
 from cli.progress import Progress
 from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
-from tidegate.model.options import CheckpointingOptions
+from tidegate.model.options import CheckpointingOptions, StateRecoveryOptions
 from tidegate.model.states import JobState
 from tidegate.pb import jobmanager_pb2 as pb
 
@@ -80,7 +81,7 @@ class ClusterExecutor:
         detached: bool = False,
     ) -> None:
         self._client = client
-        self._restore_path = absolute(restore_path) if restore_path else ""
+        self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
         self._detached = detached
         self.submitted = 0
@@ -96,9 +97,9 @@ class ClusterExecutor:
         return result
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
-        job_id = self._client.submit(
-            with_absolute_directories(graph), blobs, self._restore_path, self._allow_non_restored_state
-        )
+        tell_warnings(graph)
+        restore = restore_of(graph, self._restore_path, self._allow_non_restored_state)
+        job_id = self._client.submit(with_absolute_directories(graph), blobs, *restore)
         self.submitted += 1
         return SubmittedJob(self._client, job_id, graph.name)
 
@@ -125,6 +126,20 @@ def job_error(what: str, failure: ErrorInfo | None) -> TidegateError:
         return ExternalError(f"{what}: the JobManager gave no cause")
     error = failure.to_exception()
     return type(error)(f"{what}: {cause_in_a_few_lines(failure)}", details=failure.details)
+
+
+def restore_of(graph: JobGraph, path: str, allow_non_restored_state: bool) -> tuple[str, bool]:
+    """What a job starts from: ``-s`` and ``-n``, or else what its configuration says. No path: from nothing."""
+    configuration = Configuration.from_strings(graph.configuration)
+    found = path or configuration.get(StateRecoveryOptions.PATH) or ""
+    allow = allow_non_restored_state or configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED)
+    return (absolute(found) if found else ""), allow
+
+
+def tell_warnings(graph: JobGraph) -> None:
+    """Keys that the job sets and that change nothing: its owner must not believe to have what they promise."""
+    for warning in Configuration.from_strings(graph.configuration).warnings():
+        click.echo(f"warning: {warning}", err=True)
 
 
 def absolute(location: str) -> str:

@@ -18,7 +18,7 @@ import click
 
 from cli.children import Child, end_processes
 from cli.client import JobManagerClient
-from cli.executor import SubmittedJob, absolute, wait_attached, with_absolute_directories
+from cli.executor import SubmittedJob, restore_of, tell_warnings, wait_attached, with_absolute_directories
 from cli.progress import Progress
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.errors import TidegateError
@@ -105,7 +105,7 @@ class LocalClusterExecutor:
     """Every job gets a cluster of its own."""
 
     def __init__(self, restore_path: str = "", allow_non_restored_state: bool = False) -> None:
-        self._restore_path = absolute(restore_path) if restore_path else ""
+        self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
         self.submitted = 0
 
@@ -135,8 +135,9 @@ class LocalClusterExecutor:
         return LocalJob(client, job, cluster)
 
     def _submit(self, client: JobManagerClient, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
-        whole = with_absolute_directories(graph)
-        job_id = client.submit(whole, blobs, self._restore_path, self._allow_non_restored_state)
+        tell_warnings(graph)
+        restore = restore_of(graph, self._restore_path, self._allow_non_restored_state)
+        job_id = client.submit(with_absolute_directories(graph), blobs, *restore)
         self.submitted += 1
         return SubmittedJob(client, job_id, graph.name)
 

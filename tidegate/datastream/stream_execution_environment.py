@@ -42,6 +42,7 @@ __all__ = ["StreamExecutionEnvironment"]
 
 DEFAULT_JOB_NAME = "Flink Streaming Job"
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
+DEFAULT_BUFFER_TIMEOUT = "5 ms"
 BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
 CHAINING = "pipeline.operator-chaining.enabled"
 JOB_NAME = "pipeline.name"
@@ -139,7 +140,7 @@ class StreamExecutionEnvironment:
         """Milliseconds; -1 when batches leave only when they are full."""
         if not self._configuration.get_boolean(BUFFER_TIMEOUT_ENABLED, True):
             return -1
-        return parse_duration_ms(self._configuration.get_string(BUFFER_TIMEOUT, "100 ms"))
+        return parse_duration_ms(self._configuration.get_string(BUFFER_TIMEOUT, DEFAULT_BUFFER_TIMEOUT))
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
         self._configuration.set_boolean(CHAINING, False)

@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from cli.errors import cause_in_a_few_lines
-from cli.executor import JobCanceled, SubmittedJob, absolute, job_error, with_absolute_directories
+from cli.executor import (
+    JobCanceled,
+    SubmittedJob,
+    absolute,
+    job_error,
+    restore_of,
+    tell_warnings,
+    with_absolute_directories,
+)
 from cli.local import slots_of
 from cli.progress import line_of, records_of
 from cli.tables import duration, size
@@ -70,6 +78,24 @@ def test_relative_directories_are_the_clients(monkeypatch: pytest.MonkeyPatch, t
         "parallelism.default": "2",
     }
     assert absolute("s3://bucket/x") == "s3://bucket/x"
+
+
+def test_a_job_starts_from_what_the_command_says_or_else_its_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ignore = "execution.state-recovery.ignore-unclaimed-state"
+    configured = JobGraph(JOB, "x", (), (), {"execution.state-recovery.path": "chk-7", ignore: "true"})
+    assert restore_of(configured, "", False) == (f"{tmp_path}/chk-7", True)
+    assert restore_of(configured, "/ck/chk-9", False) == ("/ck/chk-9", True)
+    assert restore_of(JobGraph(JOB, "x", (), ()), "", False) == ("", False)
+
+
+def test_a_key_without_effect_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_warnings(JobGraph(JOB, "x", (), (), {"execution.checkpointing.unaligned.enabled": "true"}))
+    assert capsys.readouterr().err == (
+        "warning: known to Flink, without effect here: execution.checkpointing.unaligned.enabled\n"
+    )
 
 
 def test_slots_are_the_greatest_parallelism_of_each_group() -> None:

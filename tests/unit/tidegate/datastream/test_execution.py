@@ -19,6 +19,7 @@ from tidegate.datastream.local_modules import JOB_MODULES
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
+from tidegate.model.options import ExecutionOptions
 from tidegate.model.states import JobState
 
 
@@ -132,6 +133,11 @@ def test_settings_are_flinks_option_texts() -> None:
     }
     assert env.get_config().get_global_job_parameters() == {"path": "a,b", "quote": "it's", "n": "5"}
     assert (env.get_checkpoint_interval(), env.get_buffer_timeout()) == (500, 20)
+
+
+def test_the_buffer_timeout_told_is_the_one_that_works() -> None:
+    default_ms = ExecutionOptions.BUFFER_TIMEOUT.default
+    assert StreamExecutionEnvironment().get_buffer_timeout() == default_ms == 5
 
 
 def test_plan_recorder_ends_the_program_where_it_would_run() -> None:
