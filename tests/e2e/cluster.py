@@ -38,7 +38,7 @@ JOBS = Path(__file__).parent / "jobs"
 MARK = "E2E_MARK"
 """Not TIDEGATE_...: those are options."""
 DAEMON = "taskmanager.spark.daemon"
-START_LIMIT_S = 60
+START_LIMIT_S = 180
 END_LIMIT_S = 10
 """The issue's: Ctrl-C and SIGTERM end every process and its children within it."""
 CLI_LIMIT_S = 90
@@ -47,20 +47,20 @@ _LOG_TAIL_LINES = 60
 
 
 class Proc:
-    """One started process. ``args`` follow ``python``, ``settings`` are given with ``-D``."""
+    """One started process, with a mark, a log and a temporary directory of its own."""
 
-    def __init__(self, name: str, args: Sequence[str], directory: Path, tmp: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], directory: Path, tmp: Path, environment: Mapping[str, str]
+    ) -> None:
         self.name = name
         self.mark = f"{name}-{secrets.token_hex(6)}"
-        self.tmp = tmp / name
-        self.tmp.mkdir()
+        self.tmp = tmp
         self.log = directory / f"{name}.log"
         self.was_killed = False
-        env = {**os.environ, "PYTHONPATH": str(REPOSITORY), MARK: self.mark, "TMPDIR": str(self.tmp)}
-        options = [f"-D{key}={value}" for key, value in {"io.tmp.dirs": str(self.tmp), **settings}.items()]
+        env = {**os.environ, **environment, MARK: self.mark, "TMPDIR": str(self.tmp)}
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
-                [sys.executable, *args, *options],
+                command,
                 cwd=directory,
                 env=env,
                 stdin=subprocess.DEVNULL,
@@ -314,7 +314,11 @@ class Cluster:
     def _start(self, kind: str, args: list[str]) -> Proc:
         self._started += 1
         name = f"{kind}-{self._started}"
-        return Proc(name, args, self.directory, self.tmp, self.settings)
+        tmp = self.tmp / name
+        tmp.mkdir()
+        options = [f"-D{key}={value}" for key, value in {"io.tmp.dirs": str(tmp), **self.settings}.items()]
+        command = [sys.executable, *args, *options]
+        return Proc(name, command, self.directory, tmp, {"PYTHONPATH": str(REPOSITORY)})
 
     def _forget(self, process: Proc) -> None:
         self._ended.append(process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow.parquet as pq
 
 from tests.e2e.cluster import JOBS, Cluster
@@ -74,10 +76,23 @@ class CountsRun:
         hidden = [path.name for path in self.output.rglob(".*")]
         assert hidden == [], f"unfinished files are left in the output: {hidden}"
 
+    def subtasks(self) -> list[psutil.Process]:
+        """The living processes that see records of this job, by their own word."""
+        found = []
+        for seen in self.seen():
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(seen.pid)
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return sorted(found, key=lambda process: process.pid)
+
     # --- what happened -------------------------------------------------------------------------------
 
     def kills_done(self) -> list[dict[str, Any]]:
         return [json.loads(path.read_text()) for path in sorted(self.trace.glob("killed-*"))]
+
+    def seen(self) -> list[counts.Seen]:
+        return counts.read_trace(self.trace)
 
     def rereads(self, role: str = "fast") -> list[int]:
         """Rows that each process of a source read again, of those that its predecessor on the same split had seen."""
@@ -86,9 +101,7 @@ class CountsRun:
         found = []
         for split in range(rows.splits):
             first = rows.first_row + split * per_split
-            lives = [
-                s for s in counts.read_trace(self.trace) if s.role == role and first <= s.first_row < first + per_split
-            ]
+            lives = [s for s in self.seen() if s.role == role and first <= s.first_row < first + per_split]
             for before, after in pairwise(lives):
                 found.append(max(0, before.last_row + 1 - after.first_row))
                 assert after.first_row > first, f"{after} began again from the start"

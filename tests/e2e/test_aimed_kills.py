@@ -101,7 +101,7 @@ def test_kills_around_the_point_of_no_return(held_cluster: Cluster, tmp_path: Pa
             since, restarts = watch.last.at, watch.last.status.restarts
             (doors / door).touch()
             (held,) = wait_until(lambda: list(doors.glob("held-*")), 20, f"a checkpoint is held {door} its _metadata")
-            _kill_one(cluster, watch, victim)
+            _kill_one(cluster, run, watch, victim)
             watch.wait_for(lambda m: not m.is_running, 10, "the kill was noticed", since)
             (doors / door).unlink()
             held_ids.append(int(held.name.removeprefix("held-chk-")))
@@ -115,8 +115,8 @@ def test_kills_around_the_point_of_no_return(held_cluster: Cluster, tmp_path: Pa
     assert_restored(cluster, watch, 4)
 
 
-def _kill_one(cluster: Cluster, watch: JobWatch, victim: str) -> None:
+def _kill_one(cluster: Cluster, run: CountsRun, watch: JobWatch, victim: str) -> None:
     if victim == "subtask":
-        cluster.subtask_processes()[0].kill()
+        run.subtasks()[0].kill()
     else:
         cluster.kill9(cluster.task_manager_of(watch, "Sink", 0))

@@ -23,18 +23,18 @@ RUNNING_WITHIN_S = 5.0
 SEED = 20261121
 _JOB_LIMIT_S = 120
 
-Kill = Callable[[Cluster, JobWatch, random.Random], float]
+Kill = Callable[[Cluster, CountsRun, JobWatch, random.Random], float]
 
 
-def kill_subtask(cluster: Cluster, watch: JobWatch, draw: random.Random) -> float:
+def kill_subtask(cluster: Cluster, run: CountsRun, watch: JobWatch, draw: random.Random) -> float:
     """One of the processes that count records, any one."""
-    victim = draw.choice(sorted(cluster.subtask_processes(), key=lambda process: process.pid))
+    victim = draw.choice(run.subtasks())
     moment = time.monotonic()
     victim.kill()
     return moment
 
 
-def kill_task_manager(cluster: Cluster, watch: JobWatch, draw: random.Random) -> float:
+def kill_task_manager(cluster: Cluster, run: CountsRun, watch: JobWatch, draw: random.Random) -> float:
     """One that runs something of the job."""
     assert watch.last is not None
     owners = {subtask.task_manager_id for vertex in watch.last.status.vertices for subtask in vertex.subtasks}
@@ -67,7 +67,7 @@ def run_with_kills(cluster: Cluster, run: CountsRun, kills: list[Kill], seed: st
         _after(draw.uniform(0, run.parsed.interval / 1000))
         assert watch.last is not None
         restarts = watch.last.status.restarts
-        killed_at = kill(cluster, watch, draw)
+        killed_at = kill(cluster, run, watch, draw)
         detected_s, running_s = recover(watch, killed_at, restarts)
         print(f"kill {done} ({kill.__name__}): detected after {detected_s:.2f} s, running after {running_s:.2f} s")
         assert detected_s < DETECTED_WITHIN_S * slowness()

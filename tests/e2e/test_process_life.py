@@ -1,0 +1,109 @@
+"""Processes that end: nothing of a dead TaskManager is left, a lost JobManager stops the work, signals leave nothing behind;
+and what a lost JobManager's job had checkpointed is taken up again, at the same and at another parallelism."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.cluster import END_LIMIT_S, Cluster
+from tests.e2e.conftest import ensure_taskmanagers
+from tests.e2e.counts_run import CountsRun
+from tests.e2e.test_kills import slowness
+from tests.e2e.waiting import wait_until
+from tests.e2e.watching import JobWatch
+
+GONE_WITHIN_S = 5
+RETAINED = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
+
+
+@pytest.fixture
+def own_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path / "cluster") as cluster:
+        ensure_taskmanagers(cluster, 2)
+        yield cluster
+
+
+def test_nothing_is_left_of_a_killed_taskmanager(cluster: Cluster, tmp_path: Path) -> None:
+    run = CountsRun(tmp_path, seconds=5, rows=20_000)
+    watch = run.submit(cluster)
+    watch.wait_checkpoints(1)
+    victim = cluster.task_manager_of(watch, "Sink", 0)
+    family = victim.family()
+    names = {member.name() for member in family}
+    assert "java" in names, names
+    assert len(victim.subtasks()) >= 3, "it runs subtasks of every vertex"
+    cluster.kill9(victim)
+    wait_until(lambda: not victim.family(), GONE_WITHIN_S, "the JVM, the daemon and the subtasks are gone")
+    watch.wait_finished(90)
+    run.assert_exact()
+
+
+def test_a_lost_jobmanager_ends_the_work_and_a_new_one_takes_it_up(own_cluster: Cluster, tmp_path: Path) -> None:
+    """2 subtasks, kill -9 of the JobManager, ``run -s``: 2 again, then 3, then 1."""
+    cluster = own_cluster
+    run = CountsRun(tmp_path / "run", seconds=12, rows=60_000)
+    watch = run.submit(cluster, settings=RETAINED)
+    watch.wait_checkpoints(3)
+    subtasks = cluster.subtask_processes()
+    task_managers = {process.pid for process in cluster.task_managers}
+    assert cluster.job_manager is not None
+    cluster.kill9(cluster.job_manager)
+    wait_until(lambda: not any(_lives(p) for p in subtasks), GONE_WITHIN_S * slowness(), "the subtasks are stopped")
+    cluster.start_job_manager()
+    cluster.wait_slots(4)
+    assert {known.pid for known in cluster.cluster_status().task_managers} == task_managers, "the same processes"
+    for parallelism in (2, 3):
+        watch = run.submit(cluster, parallelism=parallelism, restore=_last_checkpoint(run, watch), settings=RETAINED)
+        watch.wait_running()
+        watch.wait_checkpoints(2)
+        cluster.cancel(watch)
+    watch = run.submit(cluster, parallelism=1, restore=_last_checkpoint(run, watch), settings=RETAINED)
+    watch.wait_finished(90)
+    assert run.differences() == []
+    lives = [seen for seen in run.seen() if seen.role == "fast"]
+    assert len(lives) >= 2 + 2 + 2 + 1, "each submission had processes of its own"
+    assert sum(seen.first_row in (0, 30_000) for seen in lives) == 2, "only the first job began at the beginning"
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _last_checkpoint(run: CountsRun, watch: JobWatch) -> str:
+    found = [path.parent for path in (run.checkpoints / watch.job_id).glob("chk-*/_metadata")]
+    assert found, f"no checkpoint of {watch.job_id} was retained"
+    return str(max(found, key=lambda path: int(path.name.removeprefix("chk-"))))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_every_process_and_leaves_no_file(tmp_path: Path, number: signal.Signals) -> None:
+    """SIGINT goes to the whole process group, as from a terminal; SIGTERM to the process alone. A job is running."""
+    with Cluster(tmp_path / "cluster") as cluster:
+        cluster.add_taskmanager(2)
+        cluster.wait_slots(2)
+        run = CountsRun(tmp_path / "run", seconds=60, rows=100_000)
+        watch = run.submit(cluster)
+        watch.wait_checkpoints(1)
+        (task_manager,), job_manager = cluster.task_managers, cluster.job_manager
+        assert job_manager is not None
+        assert len(task_manager.subtasks()) >= 6
+        cluster.end(task_manager, number, to_group=number is signal.SIGINT)
+        cluster.end(job_manager, number, to_group=number is signal.SIGINT)
+        assert task_manager.popen.returncode == 0
+        assert job_manager.popen.returncode == 0
+
+
+def test_ctrl_c_while_a_taskmanager_is_starting(tmp_path: Path) -> None:
+    """Its JVM is half up."""
+    with Cluster(tmp_path / "cluster") as cluster:
+        process = cluster.add_taskmanager(1)
+        wait_until(lambda: any(p.name() == "java" for p in process.family()), END_LIMIT_S * slowness(), "java starts")
+        cluster.end(process, signal.SIGINT, to_group=True)
