@@ -66,9 +66,10 @@ async def serve(configuration: Configuration, on_ready: OnReady) -> int:
 async def _start(configuration: Configuration, services: Services, shutdown: Shutdown, on_ready: OnReady) -> None:
     directory = own.make_working_directory(configuration)
     services.started(f"working directory: {directory}", lambda: shutil.rmtree(directory, ignore_errors=True))
-    spark = SparkService(configuration, directory)
+    host = own.find_host(configuration)
+    spark = SparkService(configuration, directory, host)
     services.started(f"Spark: starting {spark.master}", spark.close, 5_000)
-    pool, host, fatal = Pool(4, "io"), own.find_host(configuration), partial(end_process, shutdown)
+    pool, fatal = Pool(4, "io"), partial(end_process, shutdown)
     job_manager = JobManagerClient(own.job_manager_address(configuration), registration_times(configuration))
     blobs = BlobCache(own.blob_directory(configuration, directory), job_manager.fetch_blob, pool)
     services.started("blob cache: up", blobs.close)

@@ -7,9 +7,11 @@ import logging
 import threading
 from pathlib import Path
 
-from taskmanager.spark.session import Session, SessionSettings, start_session
+from taskmanager.service.identity import is_loopback
+from taskmanager.spark.session import Session, SessionSettings, is_embedded, start_session
 from tidegate.aio.pool import Pool
 from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import FileOptions, SparkOptions, TaskManagerOptions
 
 _log = logging.getLogger(__name__)
@@ -21,8 +23,8 @@ REHEARSAL_DELAY_S = 3.0
 class SparkService:
     """Begins to start with the constructor. ``ready`` gives the session when its workers are warm."""
 
-    def __init__(self, configuration: Configuration, directory: Path) -> None:
-        self._settings = session_settings(configuration, directory)
+    def __init__(self, configuration: Configuration, directory: Path, host: str) -> None:
+        self._settings = session_settings(configuration, directory, host)
         self._workers = min(configuration.get(TaskManagerOptions.NUM_SLOTS), WARM_WORKERS_MAX)
         self._pool = Pool(1, "spark")
         self._session: Session | None = None
@@ -61,11 +63,17 @@ class SparkService:
         return self._session
 
 
-def session_settings(configuration: Configuration, directory: Path) -> SessionSettings:
-    """What the configuration says of Spark."""
+def session_settings(configuration: Configuration, directory: Path, host: str) -> SessionSettings:
+    """What the configuration says of Spark. Raises ``ConfigurationError`` when executors could not reach ``host``."""
+    master = configuration.get(SparkOptions.MASTER)
+    if not (is_embedded(master) or "//localhost:" in master or "//127." in master) and is_loopback(host):
+        raise ConfigurationError(
+            f"bad configuration: executors of {master} cannot reach a TaskManager on {host}; set taskmanager.bind-host to "
+            "an address of this machine that they can reach (or 0.0.0.0, with taskmanager.host)"
+        )
     log_directory = configuration.get(FileOptions.LOG_DIR)
     log_file = Path(log_directory, f"{directory.name}-spark.log") if log_directory else None
     if log_file is not None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
     properties = {key: text for key, text in configuration.spark_properties().items() if key != SparkOptions.MASTER.key}
-    return SessionSettings(directory / "spark", configuration.get(SparkOptions.MASTER), properties, log_file)
+    return SessionSettings(directory / "spark", master, properties, host, log_file)

@@ -70,6 +70,8 @@ class SessionSettings:
     directory: Path
     master: str = "local[1024]"
     properties: Mapping[str, str] = field(default_factory=dict)
+    host: str = "127.0.0.1"
+    """Where executors of a cluster reach this process."""
     log_file: Path | None = None
     """Of the JVM; ``spark.log`` in ``directory`` when not given."""
 
@@ -185,6 +187,7 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
     if is_embedded(settings.master):
         found |= _EMBEDDED_DEFAULTS
     else:
+        found["spark.driver.host"] = settings.host
         found["spark.executorEnv.PYTHONPATH"] = str(Path(taskmanager.__file__).parent.parent)
     found["spark.local.dir"] = str(settings.directory / "local")
     found["spark.sql.warehouse.dir"] = str(settings.directory / "warehouse")

@@ -7,16 +7,18 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import cloudpickle
 import psutil
 import pytest
 
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager, slot_request
+from tests.e2e.spark_standalone import standalone
 from tidegate.common import Types
 from tidegate.connectors.number_sequence import NumberSequenceSource
 from tidegate.connectors.print_sink import PrintSink
@@ -26,6 +28,7 @@ from tidegate.model.program import ChainLink, OperatorSpec, VertexProgram
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
 JOB = "a" * 32
 VERTEX = "b" * 32
 MAIN = """
@@ -106,7 +109,7 @@ async def task_manager(tmp_path: Path, job_manager: FakeJobManager, **settings: 
         )
     found = RealTaskManager(process, log, tmp)
     try:
-        await job_manager.wait_for(lambda: job_manager.beats, 60)
+        await job_manager.wait_for(lambda: job_manager.beats, 120)
         yield found
     except BaseException:
         print(found.text())
@@ -163,10 +166,17 @@ def subtasks_of(manager: RealTaskManager) -> list[psutil.Process]:
     return [process for process in daemons if process.ppid() in parents]
 
 
+async def until(condition: Callable[[], T | None], timeout_s: float) -> T:
+    """What the condition gives when it holds; processes are looked at, for they tell nothing."""
+    gives_up_at = time.monotonic() + timeout_s
+    while (found := condition()) is None:
+        assert time.monotonic() < gives_up_at, f"not within {timeout_s} s"
+        await asyncio.to_thread(threading.Event().wait, 0.02)
+    return found
+
+
 async def gone(processes: list[psutil.Process], timeout_s: float) -> None:
-    async with asyncio.timeout(timeout_s):
-        while any(is_alive(process) for process in processes):
-            await asyncio.sleep(0.02)
+    await until(lambda: not any(is_alive(process) for process in processes) or None, timeout_s)
 
 
 async def test_a_job_runs_to_its_end_and_what_it_prints_is_seen(tmp_path: Path, job_manager: FakeJobManager) -> None:
@@ -193,9 +203,8 @@ async def test_a_killed_subtask_is_failed_within_a_second_and_its_sibling_goes_o
         first, second = [await deploy(job_manager, program, subtask) for subtask in (0, 1)]
         await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(first))
         await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(second))
-        async with asyncio.timeout(10):
-            while len(workers := subtasks_of(manager)) != 2:  # a worker of the warm-up may still be ending
-                await asyncio.sleep(0.05)
+        # A worker of the warm-up may still be ending.
+        workers = await until(lambda: found if len(found := subtasks_of(manager)) == 2 else None, 10)
         for worker in workers:
             print("memory", worker.memory_full_info())
         killed_at = time.monotonic()
@@ -294,4 +303,40 @@ async def test_without_java_it_says_so_and_ends(tmp_path: Path, job_manager: Fak
     output, _ = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == 1
     assert f"JAVA_HOME is {tmp_path / 'nowhere'}, but" in output.decode().splitlines()[-1]
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
+
+
+async def test_subtasks_run_on_the_executors_of_a_spark_cluster(tmp_path: Path, job_manager: FakeJobManager) -> None:
+    with standalone(tmp_path / "spark") as cluster:
+        settings = {"spark.master": cluster.url, "spark.executor.memory": "512m"}
+        async with task_manager(tmp_path, job_manager, **settings) as manager:
+            finite, endless = numbers_program(1e9, 99), numbers_program(10, 10_000)
+            first = await deploy(job_manager, finite, 0)
+            await job_manager.wait_for(lambda: "FINISHED" in job_manager.states(first), 60)
+            assert sum(line.startswith("[numbers (1/2)#0] ") for line in manager.text().splitlines()) == 50
+            second = await deploy(job_manager, endless, 1)
+            await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(second), 60)
+            inside = {process.pid for process in manager.family()}
+            (worker,) = [
+                process
+                for process in psutil.process_iter()
+                if is_subtask(process) and process.pid not in inside and "deploy.worker" in ancestry(process)
+            ]
+            worker.kill()
+            await job_manager.wait_for(lambda: "FAILED" in job_manager.states(second), 5)
+            assert job_manager.last_update(second).error.code == "subtask-lost"
+            manager.process.send_signal(signal.SIGTERM)
+            assert await asyncio.wait_for(manager.process.wait(), 10) == 0
+
+
+def is_subtask(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        parent = process.parent()
+        return parent is not None and all(
+            "-m taskmanager.spark.daemon" in " ".join(p.cmdline()) for p in (process, parent)
+        )
+    return False
+
+
+def ancestry(process: psutil.Process) -> str:
+    return " ".join(" ".join(parent.cmdline()) for parent in process.parents())

@@ -1,0 +1,100 @@
+"""A Spark standalone cluster on this machine, started from the installed pyspark: one master, some workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+
+HOME = Path(pyspark.__file__).parent
+START_LIMIT_S = 60
+_MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
+_REGISTERED = "Successfully registered with master"
+
+
+class Standalone:
+    """``url`` for ``spark.master``; ``workers`` are the processes, to be killed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.url = ""
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def log(self, name: str) -> Path:
+        return self.directory / f"{name}.log"
+
+    def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        environment = {
+            **os.environ,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_JAVA_OPTS": f"-XX:-UsePerfData -Djava.io.tmpdir={self.directory}",
+            "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData",
+            "SPARK_DAEMON_MEMORY": "256m",
+        }
+        with self.log(name).open("wb") as log:
+            return subprocess.Popen(
+                [str(HOME / "bin" / "spark-class"), *arguments],
+                cwd=self.directory,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def wait_for(self, name: str, pattern: re.Pattern[str]) -> re.Match[str]:
+        gives_up_at = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < gives_up_at:
+            found = pattern.search(self.log(name).read_text(encoding="utf-8", errors="replace"))
+            if found:
+                return found
+            time.sleep(0.05)  # another program's log: there is nothing to wait on
+        raise AssertionError(f"{name} is not up:\n{self.log(name).read_text(encoding='utf-8', errors='replace')}")
+
+
+@contextlib.contextmanager
+def standalone(directory: Path, workers: int = 2, cores: int = 2) -> Iterator[Standalone]:
+    """A running cluster with all its workers registered."""
+    directory.mkdir(parents=True, exist_ok=True)
+    cluster = Standalone(directory)
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        processes.append(
+            cluster.start(
+                "master",
+                *("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
+            )
+        )
+        cluster.url = cluster.wait_for("master", _MASTER)[1]
+        for number in range(workers):
+            work = directory / f"work-{number}"
+            worker = cluster.start(
+                f"worker-{number}",
+                *("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0"),
+                *("--cores", str(cores), "--memory", "1g", "--work-dir", str(work), cluster.url),
+            )
+            processes.append(worker)
+            cluster.workers.append(worker)
+        for number in range(workers):
+            cluster.wait_for(f"worker-{number}", re.compile(_REGISTERED))
+        yield cluster
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit("this is a part of the tests")

@@ -1,0 +1,78 @@
+"""Where a TaskManager is reached, and what it asks of Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taskmanager.service.identity import control_socket, data_listen, find_host, is_loopback, make_identity
+from taskmanager.service.spark_service import session_settings
+from taskmanager.spark.session import session_properties
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError
+
+
+def configured(**texts: str) -> Configuration:
+    return Configuration.from_strings({key.replace("__", "-").replace("_", "."): text for key, text in texts.items()})
+
+
+@pytest.mark.parametrize(
+    ("texts", "host"),
+    [
+        ({}, "localhost"),
+        ({"taskmanager_host": "tm.example"}, "tm.example"),
+        ({"taskmanager_bind__host": "10.0.0.7"}, "10.0.0.7"),
+        ({"taskmanager_bind__host": "0.0.0.0", "taskmanager_host": "tm.example"}, "tm.example"),
+        ({"taskmanager_bind__host": "0.0.0.0", "jobmanager_rpc_address": "127.0.0.1"}, "127.0.0.1"),
+    ],
+)
+def test_host(texts: dict[str, str], host: str) -> None:
+    assert find_host(configured(**texts)) == host
+
+
+def test_names_are_drawn_unless_given() -> None:
+    first, second = (make_identity(configured(), "h", 7) for _ in range(2))
+    assert first.address == "h:7"
+    assert first.task_manager_id.startswith("h:7-")
+    assert first.task_manager_id != second.task_manager_id
+    assert first.session != second.session
+    assert make_identity(configured(taskmanager_resource__id="tm-1"), "h", 7).task_manager_id == "tm-1"
+
+
+def test_data_goes_through_unix_sockets_only_when_everything_is_on_one_machine(tmp_path: Path) -> None:
+    short = Path("/tmp/x")
+    assert is_loopback("127.0.0.3")
+    assert not is_loopback("10.0.0.7")
+    assert data_listen("10.0.0.7", True, tmp_path) == "10.0.0.7"
+    assert data_listen("localhost", False, tmp_path) == "localhost"
+    assert control_socket(short) == "unix:/tmp/x/control"
+    assert control_socket(Path("/tmp", "x" * 100)) is None
+
+
+def test_spark_keys_pass_through_and_what_the_runtime_needs_stays(tmp_path: Path) -> None:
+    settings = session_settings(configured(spark_executor_memory="3g", spark_ui_enabled="true"), tmp_path, "localhost")
+    found = session_properties(settings)
+    assert found["spark.executor.memory"] == "3g"
+    assert found["spark.ui.enabled"] == "true"
+    assert found["spark.master"] == "local[1024]"
+    assert found["spark.task.maxFailures"] == "1"
+    assert found["spark.driver.host"] == "127.0.0.1"
+    assert "spark.executorEnv.PYTHONPATH" not in found
+
+
+def test_a_spark_key_that_breaks_the_runtime_is_refused(tmp_path: Path) -> None:
+    settings = session_settings(configured(spark_task_maxFailures="4"), tmp_path, "localhost")
+    with pytest.raises(ConfigurationError, match="spark.task.maxFailures must be 1"):
+        session_properties(settings)
+
+
+def test_a_cluster_must_be_able_to_reach_the_task_manager(tmp_path: Path) -> None:
+    remote = configured(spark_master="spark://head:7077")
+    with pytest.raises(
+        ConfigurationError, match=r"executors of spark://head:7077 cannot reach a TaskManager on localhost"
+    ):
+        session_settings(remote, tmp_path, "localhost")
+    assert session_properties(session_settings(remote, tmp_path, "10.0.0.7"))["spark.driver.host"] == "10.0.0.7"
+    near = configured(spark_master="spark://127.0.0.1:7077")
+    assert session_settings(near, tmp_path, "localhost").master == "spark://127.0.0.1:7077"
