@@ -113,14 +113,15 @@ class CheckpointCommands:
         return execution is not None and execution.state in RUNNING_OR_FINISHED
 
     def _placed(self, attempts: Iterable[AttemptId]) -> Iterator[tuple[TaskManagerId, tuple[AttemptId, ...]]]:
-        """By TaskManager; attempts that are over are left out, nothing of them counts any more."""
+        """By TaskManager; attempts that are over are left out, nothing of them counts any more, and so are lost TaskManagers."""
         placed: dict[TaskManagerId, list[AttemptId]] = {}
         for attempt in attempts:
             execution = self._graph.current(attempt)
             if execution is not None and execution.is_deployed and execution.task_manager_id is not None:
                 placed.setdefault(execution.task_manager_id, []).append(attempt)
         for task_manager_id, on_it in placed.items():
-            yield task_manager_id, tuple(on_it)
+            if self._fx.is_connected(task_manager_id):
+                yield task_manager_id, tuple(on_it)
 
     def _call(self, kind: CallKind, task_manager_id: TaskManagerId, checkpoint_id: CheckpointId) -> int:
         return self._fx.open_call(Call(kind, task_manager_id, job_id=self._job_id, checkpoint_id=checkpoint_id))

@@ -55,6 +55,8 @@ class Deployments:
         execution = self._graph[SubtaskId(edge.target, consumer)]
         if not addresses or not execution.is_deployed or execution.task_manager_id is None:
             return
+        if not self._fx.is_connected(execution.task_manager_id):
+            return
         call = Call(
             CallKind.CONNECT, execution.task_manager_id, job_id=execution.attempt.job_id, attempt=execution.attempt
         )

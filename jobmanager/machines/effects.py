@@ -51,13 +51,22 @@ class Effects:
         self._calls_of: dict[TaskManagerId, dict[int, None]] = {}
         self._cancels: dict[AttemptId, int] = {}
         self._last_call_id = 0
+        self._connected: set[TaskManagerId] = set()
         self._timers: set[str] = set()
 
     def emit(self, command: Command) -> None:
         self._commands.append(command)
 
+    def connect(self, task_manager_id: TaskManagerId) -> None:
+        """It is registered: it can be called."""
+        self._connected.add(task_manager_id)
+
+    def is_connected(self, task_manager_id: TaskManagerId) -> bool:
+        return task_manager_id in self._connected
+
     def open_call(self, call: Call) -> int:
         """Note a call that is about to be emitted; its ``call_id``."""
+        assert call.task_manager_id in self._connected, f"{call} to a TaskManager that is lost: nobody would answer"
         self._last_call_id += 1
         self._calls[self._last_call_id] = call
         self._calls_of.setdefault(call.task_manager_id, {})[self._last_call_id] = None
@@ -73,8 +82,9 @@ class Effects:
             self._close_cancel(call)
         return call
 
-    def forget_calls(self, task_manager_id: TaskManagerId) -> None:
+    def disconnect(self, task_manager_id: TaskManagerId) -> None:
         """The TaskManager is lost: answers that still come mean nothing."""
+        self._connected.discard(task_manager_id)
         for call_id in self._calls_of.pop(task_manager_id, {}):
             self._close_cancel(self._calls.pop(call_id))
 

@@ -373,7 +373,7 @@ class JobMaster:
             self._send_cancel(attempt, over.task_manager_id)
 
     def _send_cancel(self, attempt: AttemptId, task_manager_id: TaskManagerId) -> None:
-        if self._fx.has_open_cancel(attempt):
+        if self._fx.has_open_cancel(attempt) or not self._fx.is_connected(task_manager_id):
             return
         call = Call(CallKind.CANCEL, task_manager_id, job_id=self.job_id, attempt=attempt)
         self._fx.emit(CancelTask(self._fx.open_call(call), task_manager_id, attempt))

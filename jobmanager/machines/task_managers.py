@@ -69,6 +69,7 @@ class ResourceManager:
             slots = {s.index: Slot(s.index, SlotState.UNKNOWN) for s in event.slots}
             known = RegisteredTaskManager(event, slots, self._fx.now_ms, self._fx.now_ms)
             self._task_managers[event.task_manager_id] = known
+            self._fx.connect(event.task_manager_id)
         return self.on_report(event.task_manager_id, event.slots)
 
     def lose(self, task_manager_id: TaskManagerId, reason: str) -> None:
@@ -77,7 +78,7 @@ class ResourceManager:
         for slot in lost.slots.values():
             if slot.allocation_id is not None:
                 self._slot_of.pop(slot.allocation_id, None)
-        self._fx.forget_calls(task_manager_id)
+        self._fx.disconnect(task_manager_id)
         self._fx.cancel_timer(f"{HEARTBEAT_TIMER}/{task_manager_id}")
         self._fx.emit(CloseTaskManager(task_manager_id, lost.registration.session, reason))
         self._fx.log("WARN", f"TaskManager {task_manager_id} is lost: {reason}")

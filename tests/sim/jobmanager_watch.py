@@ -209,7 +209,9 @@ class JobManagerWatch:
 
     def _is_live(self, attempt: AttemptId) -> bool:
         execution = self._execution(attempt)
-        return execution.attempt == attempt and execution.is_deployed
+        where = execution.task_manager_id
+        is_reachable = where is not None and self._machine._fx.is_connected(where)
+        return execution.attempt == attempt and execution.is_deployed and is_reachable
 
     def _is_outdated(self, checkpoint_id: int) -> bool:
         return any(n > checkpoint_id for n in self._told_durable - self._savepoints)
