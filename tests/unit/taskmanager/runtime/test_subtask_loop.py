@@ -67,11 +67,7 @@ class Subtask:
         self.mailbox, self.counters, self.operator = Mailbox(), TaskCounters(), FakeOperator("op")
         self.points: list[str] = []
         self.life = life.SubtaskLife(checkpointing=checkpointing, has_inputs=True)
-        output = ChainOutput("op", LONG)
-        output.add(NetworkTarget(self.partition, self.counters, None, "op"))
-        spec = OperatorSpec("map", OperatorId("c" * 32), "op", (LONG,), LONG)
-        chain = OperatorChain([self.operator], [spec], [InputSpec(0, 0, LONG)])
-        chain.setup([context_of(output, self.clock)])
+        chain = self._chain()
         self.writer = BackgroundThread("writer", self.mailbox)
         self.timers = TimerQueue(self.clock)
         self.snapshots = SnapshotDriver(
@@ -111,8 +107,16 @@ class Subtask:
             probe=self._probe,
             check=lambda: None,
         )
-        self.life.on(life.InitializationStarted(), 0)
-        self.life.on(life.Initialized(), 0)
+        for event in (life.InitializationStarted(), life.Initialized()):
+            self.life.on(event, 0)
+
+    def _chain(self) -> OperatorChain:
+        output = ChainOutput("op", LONG)
+        output.add(NetworkTarget(self.partition, self.counters, None, "op"))
+        spec = OperatorSpec("map", OperatorId("c" * 32), "op", (LONG,), LONG)
+        chain = OperatorChain([self.operator], [spec], [InputSpec(0, 0, LONG)])
+        chain.setup([context_of(output, self.clock)])
+        return chain
 
     @property
     def state(self) -> life.LifeState:
