@@ -27,6 +27,7 @@ def _main(asked: dict[str, Any]) -> None:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", "2")
     spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     for name, (kind, path) in asked["views"].items():
         spark.read.format(kind).load(path).createOrReplaceTempView(name)

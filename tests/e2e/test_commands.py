@@ -1,129 +1,162 @@
-"""The command line as processes, without any TaskManager: what it starts, it ends."""
+"""The commands a user types, from the first to the last, each in a process of its own."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.e2e.cluster import CLI_LIMIT_S, JOBS, MARK, REPOSITORY, Cluster, free_port, marked, run_cli
 from tests.e2e.waiting import wait_until
 
-JOB = """
-from tidegate.datastream import StreamExecutionEnvironment
-env = StreamExecutionEnvironment.get_execution_environment()
-env.from_collection([1, 2]).print()
-env.execute("tiny")
-"""
-FREE_PORTS = ("-D", "jobmanager.rpc.port=0", "-D", "rest.port=0")
-
-
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-P", "-m", "cli.main", *(str(argument) for argument in arguments)]
-
-
-def tidegate(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False, timeout=60)
+BAD = str(JOBS / "bad.py")
+START_LIMIT_S = 180
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """Its directory and the JobManager's address."""
-    directory = tmp_path / "cluster"
-    started = tidegate("cluster", "start", "--taskmanagers", 0, "--dir", directory, *FREE_PORTS)
-    assert started.returncode == 0, started.stderr
-    try:
-        yield directory, started.stdout.split()[2]
-    finally:
-        tidegate("cluster", "stop", "--dir", directory)
+def short_tmp() -> Iterator[Path]:
+    """A temporary directory for a command and all that it starts; it must be empty in the end."""
+    with tempfile.TemporaryDirectory(prefix="tg-") as made:
+        yield Path(made)
+        assert sorted(str(path) for path in Path(made).rglob("*")) == []
 
 
-def test_a_cluster_starts_says_how_it_is_and_stops(cluster: tuple[Path, str]) -> None:
-    directory, address = cluster
-    status = tidegate("cluster", "status", "--dir", directory)
-    assert status.returncode == 0, status.stdout
-    assert f"JobManager at {address}" in status.stdout
-    assert "alive" in status.stdout
-    again = tidegate("cluster", "start", "--dir", directory)
-    assert (again.returncode, "a cluster is running already" in again.stderr) == (2, True)
-    pid = int((directory / "pid" / "jobmanager.pid").read_text().split()[0])
-    stopped = tidegate("cluster", "stop", "--dir", directory)
-    assert stopped.stdout == f"Stopped jobmanager (pid {pid}).\n"
-    assert not psutil.pid_exists(pid)
-    assert list((directory / "pid").iterdir()) == []
-    assert tidegate("cluster", "status", "--dir", directory).returncode == 1
+def environment(tmp: Path) -> dict[str, str]:
+    return {MARK: tmp.name, "TMPDIR": str(tmp), "PYTHONPATH": str(REPOSITORY), "TIDEGATE_IO_TMP_DIRS": str(tmp)}
 
 
-def test_a_dead_process_is_told(cluster: tuple[Path, str]) -> None:
-    directory, _ = cluster
-    pid = int((directory / "pid" / "jobmanager.pid").read_text().split()[0])
-    os.kill(pid, signal.SIGKILL)
-    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], 5)
-    status = tidegate("cluster", "status", "--dir", directory)
-    assert (status.returncode, "dead" in status.stdout) == (1, True)
+def sums_are_right(output: Path) -> bool:
+    """``bad.py ok``: the running sums of 1..1000 by their last digit end with these."""
+    lines = [line for file in output.glob("part-*") for line in file.read_text().splitlines()]
+    assert len(lines) == 1000
+    last = Counter(sum(range(digit or 10, 1001, 10)) for digit in range(10))
+    return not last - Counter(map(int, lines))
 
 
-def test_jobs_are_submitted_listed_and_cancelled(cluster: tuple[Path, str], tmp_path: Path) -> None:
-    _, address = cluster
-    job = tmp_path / "job.py"
-    job.write_text(JOB)
-    submitted = tidegate("run", "-d", "-m", address, job)
-    assert submitted.returncode == 0, submitted.stderr
-    job_id = submitted.stdout.split()[-1]
-    listed = tidegate("list", "-m", address)
-    assert job_id in listed.stdout
-    assert "waiting for 1 of 1 slots" in listed.stdout
-    assert tidegate("checkpoints", "-m", address, job_id).stdout.startswith("completed 0, failed 0")
-    assert f"Cancelled job {job_id}." in tidegate("cancel", "-m", address, job_id).stdout
-    wait_until(lambda: "CANCELED" in tidegate("list", "-a", "-m", address).stdout, 30, "CANCELED")
-    assert tidegate("list", "-m", address).stdout.startswith("No running jobs")
+def test_python_job_py_alone(tmp_path: Path, short_tmp: Path) -> None:
+    command = [sys.executable, BAD, "ok", str(tmp_path / "out")]
 
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_an_attached_run_cancels_the_job(
-    cluster: tuple[Path, str], tmp_path: Path, number: signal.Signals
-) -> None:
-    _, address = cluster
-    job = tmp_path / "job.py"
-    job.write_text(JOB)
-    with subprocess.Popen(
-        command("run", "-m", address, job), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as run:
-        assert run.stderr is not None
-        wait_until(lambda: "RUNNING" in run.stderr.readline(), 30, "RUNNING")  # type: ignore[union-attr]
-        run.send_signal(number)
-        _, errors = run.communicate(timeout=30)
-    assert run.returncode == 1
-    assert "was canceled" in errors.splitlines()[-1]
-    assert "CANCELED" in tidegate("list", "-a", "-m", address).stdout
-
-
-def test_a_port_in_use_is_one_line() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        refused = tidegate(
-            "jobmanager", "--host", "127.0.0.1", "--rpc-port", port, "--rest-port", 0, "--log-file", os.devnull
-        )
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        f"error: cannot start the JobManager on 127.0.0.1:{port}: Address already in use; choose another port\n"
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, **environment(short_tmp)},
+        capture_output=True,
+        text=True,
+        timeout=START_LIMIT_S,
+        check=False,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sums_are_right(tmp_path / "out")
+    assert marked(short_tmp.name) == []
 
 
-def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
-    ready = tmp_path / "ready"
-    child = command("jobmanager", *FREE_PORTS, "--exit-with-parent", "--ready-file", ready, "--log-file", os.devnull)
-    parent = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run({child!r})"])
-    wait_until(ready.exists, 30, "the child is ready")
-    [grandchild] = psutil.Process(parent.pid).children()
-    parent.kill()
-    parent.wait()
-    grandchild.wait(15)
+def test_run_local_and_its_exit_codes(tmp_path: Path, short_tmp: Path) -> None:
+    done = run_cli(
+        "run", "--local", "-p", "2", BAD, "ok", str(tmp_path / "out"),
+        directory=tmp_path, limit_s=START_LIMIT_S, **environment(short_tmp),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FINISHED" in done.stdout + done.stderr
+    assert sums_are_right(tmp_path / "out")
+    assert marked(short_tmp.name) == []
+
+
+def test_ctrl_c_ends_a_local_run_with_everything_it_started(tmp_path: Path, short_tmp: Path) -> None:
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "run", "--local", "-p", "1", BAD, "long", str(tmp_path / "out")],
+        cwd=tmp_path,
+        env={**os.environ, **environment(short_tmp)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: list((tmp_path / "out").glob("part-*")), START_LIMIT_S, "a first checkpoint is committed")
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=15)
+        assert process.returncode in (1, 130), said
+        assert "Traceback" not in said
+        wait_until(lambda: not marked(short_tmp.name), 10, "everything is gone")
+    finally:
+        for member in marked(short_tmp.name):
+            member.kill()
+        process.wait(10)
+
+
+def test_a_cluster_from_start_to_stop(tmp_path: Path, short_tmp: Path) -> None:
+    ports = ["-D", f"jobmanager.rpc.port={free_port()}", "-D", "rest.port=0", "-D", f"io.tmp.dirs={short_tmp}"]
+    there = ["--dir", str(tmp_path / "state")]
+
+    def tidegate(*arguments: str, code: int = 0) -> str:
+        done = run_cli(*arguments, directory=tmp_path, limit_s=START_LIMIT_S, **environment(short_tmp))
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    assert "No cluster" in tidegate("cluster", "status", *there, code=1)
+    try:
+        assert "2 TaskManagers, 4 slots" in tidegate(
+            "cluster", "start", "--taskmanagers", "2", "--slots", "2", *there, *ports
+        )
+        assert "2 TaskManagers, 4 of 4 slots free" in tidegate("cluster", "status", *there, *ports)
+        assert "running already" in tidegate("cluster", "start", *there, *ports, code=2)
+        pid_files = sorted(path.name for path in (tmp_path / "state" / "pid").iterdir())
+        assert pid_files == ["jobmanager.pid", "taskmanager-1.pid", "taskmanager-2.pid"]
+        said = tidegate("run", "-p", "2", ports[0], ports[1], BAD, "ok", str(tmp_path / "out"))
+        assert "FINISHED" in said
+        assert sums_are_right(tmp_path / "out")
+        said = tidegate("run", "-d", "-p", "1", ports[0], ports[1], BAD, "long", str(tmp_path / "long"))
+        (job,) = re.findall(r"\b[0-9a-f]{32}\b", said)
+        wait_until(lambda: list((tmp_path / "long").glob("part-*")), 60, "a checkpoint of the long job is committed")
+        assert job in tidegate("list", ports[0], ports[1])
+        assert "RUNNING" in tidegate("list", ports[0], ports[1])
+        assert "COMPLETED" in tidegate("checkpoints", job, ports[0], ports[1])
+        tidegate("cancel", job, ports[0], ports[1])
+        assert job not in tidegate("list", ports[0], ports[1])
+        everything = tidegate("list", "-a", ports[0], ports[1])
+        assert "CANCELED" in everything
+        assert "FINISHED" in everything
+        said = tidegate("cluster", "stop", *there, *ports)
+        assert said.count("Stopped") == 3, said
+        wait_until(lambda: not marked(short_tmp.name), 10, "every process is gone")
+        assert "No cluster" in tidegate("cluster", "status", *there, *ports, code=1)
+    finally:
+        for member in marked(short_tmp.name):
+            member.kill()
+            psutil.wait_procs([member], timeout=5)
+
+
+def test_the_plan_is_shown_without_running(tmp_path: Path) -> None:
+    done = run_cli("info", "-p", "3", BAD, "ok", str(tmp_path / "out"), directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Source: numbers" in done.stdout
+    assert "HASH" in done.stdout
+    assert "3 slots" in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_attached_run_is_canceled_by_ctrl_c(cluster: Cluster, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "run", "--jobmanager", cluster.address, BAD, "long", str(tmp_path / "out")],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    wait_until(lambda: list((tmp_path / "out").glob("part-*")), CLI_LIMIT_S, "the job has committed something")
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode in (1, 130), said
+    assert "CANCELED" in said.upper(), said

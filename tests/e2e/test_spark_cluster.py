@@ -1,0 +1,108 @@
+"""On a Spark standalone cluster with two workers, started from the installed pyspark: the same job, and one worker dies.
+
+TaskManager (Spark driver) ──▶ Master ──▶ Worker 1: executor ──▶ Python daemon ──▶ subtasks
+                                     └──▶ Worker 2: executor ──▶ Python daemon ──▶ subtasks
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.e2e.cluster import REPOSITORY, START_LIMIT_S, Cluster, Proc, free_port
+from tests.e2e.counts_run import CountsRun
+from tests.e2e.waiting import wait_until
+
+SPARK = Path(pyspark.__file__).parent
+CORES = 8
+"""Of each worker: a subtask holds one for life, and after the loss of a worker all have to fit on the other one."""
+
+
+class SparkCluster:
+    """Master and workers on loopback."""
+
+    def __init__(self, directory: Path, tmp: Path, workers: int) -> None:
+        self._directory = directory
+        self._tmp = tmp
+        self.master_url = f"spark://127.0.0.1:{free_port()}"
+        host, port = self.master_url.removeprefix("spark://").split(":")
+        self.master = self._start("master.Master", "--host", host, "--port", port, "--webui-port", "0")
+        wait_until(partial(_says, self.master, "ALIVE"), START_LIMIT_S, "the Spark master is up")
+        self.workers = [self._start_worker(number) for number in range(1, workers + 1)]
+        for worker in self.workers:
+            wait_until(partial(_says, worker, "registered with master"), START_LIMIT_S, f"{worker.name} is registered")
+
+    def end(self) -> None:
+        for process in [*self.workers, self.master]:
+            for member in process.family():
+                member.kill()
+            process.popen.wait(10)
+
+    def _start_worker(self, number: int) -> Proc:
+        work = str(self._directory / f"work-{number}")
+        limits = ["--cores", str(CORES), "--memory", "2g", "--host", "127.0.0.1"]
+        return self._start("worker.Worker", self.master_url, *limits, "--work-dir", work, "--webui-port", "0")
+
+    def _start(self, kind: str, *arguments: str) -> Proc:
+        name = f"spark-{kind.split('.')[1].lower()}-{free_port()}"
+        tmp = self._tmp / name
+        tmp.mkdir()
+        environment = {"SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+        command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
+        return Proc(name, command, self._directory, tmp, environment)
+
+
+def _says(process: Proc, text: str) -> bool:
+    return text in process.log.read_text(errors="replace")
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> Iterator[tuple[Cluster, SparkCluster]]:
+    cluster = Cluster(tmp_path / "cluster")
+    spark = SparkCluster(cluster.directory, cluster.tmp, workers=2)
+    try:
+        options = {
+            "spark.master": spark.master_url,
+            "spark.executor.cores": str(CORES),
+            "spark.executor.memory": "512m",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
+        }
+        with cluster:
+            cluster.add_taskmanager(4, *(f"-D{key}={value}" for key, value in options.items()))
+            cluster.wait_slots(4)
+            yield cluster, spark
+    finally:
+        spark.end()
+
+
+def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, SparkCluster], tmp_path: Path) -> None:
+    cluster, workers = spark[0], spark[1].workers
+    run = CountsRun(tmp_path / "run", seconds=12, rows=60_000)
+    watch = run.submit(cluster)
+    watch.wait_running()
+    watch.wait_checkpoints(3)
+    on_workers = {worker.name: _subtasks_on(run, worker) for worker in workers}
+    assert sum(on_workers.values()) == 6, f"all subtasks run in executors: {on_workers}"
+    assert all(on_workers.values()), f"both workers run some: {on_workers}"
+    assert watch.last is not None
+    victim, restarts, since = workers[0], watch.last.status.restarts, watch.last.at
+    victim.kill9()
+    watch.wait_running_again(restarts, since, limit_s=90)
+    wait_until(lambda: not victim.family(), 30, f"the executor of {victim.name} and its subtasks are gone")
+    watch.wait_finished(120)
+    run.assert_exact()
+    assert len(run.seen()) >= 6 + 6
+    log = cluster.task_managers[0].log.read_text()
+    assert re.search(r"spark://", log)
+
+
+def _subtasks_on(run: CountsRun, worker: Proc) -> int:
+    pids = {process.pid for process in run.subtasks()}
+    return sum(member.pid in pids for member in worker.family())
