@@ -1,0 +1,76 @@
+"""What a TaskManager looks at: its JVM, and the memory of its slots."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from taskmanager.machines.task_vocabulary import TaskFailed
+from taskmanager.service import watches
+from taskmanager.service.watches import end_process, watch
+from taskmanager.spark.deploy import Submission, error_of_job
+from tidegate.aio.process import Shutdown
+from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable
+from tidegate.model.ids import AttemptId, JobId, VertexId
+
+ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)
+
+
+class Standing:
+    """Stands in for the Spark session and for the task executor."""
+
+    def __init__(self) -> None:
+        self.alive = True
+        self.posted: asyncio.Queue[Any] = asyncio.Queue()
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+    def local_pids(self) -> dict[str, dict[AttemptId, int]]:
+        return {"slot": {ATTEMPT: 1}}
+
+    def task_name(self, attempt: AttemptId) -> str:
+        return "map"
+
+    def post(self, event: Any) -> None:
+        self.posted.put_nowait(event)
+
+
+@pytest.fixture
+def standing(monkeypatch: pytest.MonkeyPatch) -> Standing:
+    monkeypatch.setattr(watches, "WATCH_INTERVAL_S", 0.01)
+    return Standing()
+
+
+async def test_a_task_manager_ends_with_its_jvm(standing: Any) -> None:
+    shutdown = Shutdown()
+    stop = watch(standing, standing, 0, lambda error: end_process(shutdown, error))
+    standing.alive = False
+    await asyncio.wait_for(shutdown.wait(), 10)
+    assert shutdown.exit_code == 1
+    assert "the JVM of this TaskManager ended by itself" in shutdown.reason
+    stop()
+
+
+async def test_what_needs_too_much_memory_fails_by_force(standing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = ErrorInfo.of(ExternalError("too much"))
+    monkeypatch.setattr(watches, "decide_overrun", lambda pids, bound: [(ATTEMPT, error)] if bound == 100 else [])
+    stop = watch(standing, standing, 100, lambda error: None)
+    assert await asyncio.wait_for(standing.posted.get(), 10) == TaskFailed(ATTEMPT, error, by_force=True)
+    stop()
+
+
+def test_what_spark_says_becomes_one_line() -> None:
+    submission = Submission(ATTEMPT, "map", 2, "token")
+    text = "An error occurred\n: org.apache.spark.SparkException: Job aborted\n\tat org.apache.X\nCaused by: java.io.EOFException: gone"
+    info = error_of_job(RuntimeError(text), submission, jvm_is_alive=True)
+    assert info.code == "subtask-lost"
+    assert info.message == "the Spark job of map (1/2)#0 failed: Caused by: java.io.EOFException: gone"
+    assert info.details == text
+    assert (
+        "the JVM of this TaskManager ended" in error_of_job(RuntimeError(text), submission, jvm_is_alive=False).message
+    )
+    ours = error_of_job(NoResourceAvailable("no core"), submission, jvm_is_alive=True)
+    assert (ours.code, ours.message, ours.origin) == ("no-resource-available", "no core", "map (1/2)#0")
