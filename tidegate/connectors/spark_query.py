@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tidegate.connectors.file_system import is_local, resolve, storage_errors, sync_file
 from tidegate.connectors.spark_source import MARKER, SparkSource, pinned, read_marker
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def describe(query: Callable[[Any], Any], parallelism: int, spark_options: Mappi
 
     with _client_session(spark_options) as spark, _pinned_session(spark, parallelism):
         try:
-            frame = query(spark)
+            frame = query(_session_like_everywhere(spark, parallelism))
         except Exception as error:
             raise InvalidJob(f"the query of from_spark failed: {_first_line(error)}") from error
         if not isinstance(frame, DataFrame):
@@ -94,12 +94,31 @@ def _pinned_session(spark: Any, parallelism: int) -> Iterator[None]:
                 spark.conf.set(key, value)
 
 
+def _session_like_everywhere(session: Any, parallelism: int) -> Any:
+    """The session over a view of its context whose default parallelism is the source's: ``spark.range`` and local data are
+    cut by it, and it is 1 in a client, and 1,024 in an embedded TaskManager."""
+    from pyspark import SparkContext
+
+    class PinnedContext(SparkContext):
+        defaultParallelism = parallelism  # noqa: N815  (a property in the base class)
+
+    context = object.__new__(PinnedContext)
+    context.__dict__ = session.sparkContext.__dict__
+    session._sc = context
+    return session
+
+
 def partitioned(spark: Any, source: SparkSource, parallelism: int) -> Any:
     """The source's DataFrame in a session of its own, in at most ``parallelism`` partitions (joined, never shuffled)."""
-    session = spark.newSession()
+    session = _session_like_everywhere(spark.newSession(), parallelism)
     for key, value in pinned(parallelism).items():
         session.conf.set(key, value)
     frame = source.spark_query(session)
+    if frame.columns != source.schema.names:
+        raise SchemaMismatch(
+            f"the query of from_spark gave the columns {', '.join(frame.columns)} in a TaskManager, and"
+            f" {', '.join(source.schema.names)} in the client: it must not depend on where it runs"
+        )
     if frame.rdd.getNumPartitions() > parallelism:
         frame = frame.coalesce(parallelism)
     return frame
