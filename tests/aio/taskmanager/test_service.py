@@ -97,13 +97,10 @@ async def test_a_task_manager_tells_who_it_is_and_reports_its_slots(fake: FakeJo
     assert fake.beats[-1].slots[1].job_id == JOB
 
 
-async def test_a_task_lives_from_submission_to_its_last_word(fake: FakeJobManager, manager: Processless) -> None:
+async def test_mails_reach_the_subtask_in_order(fake: FakeJobManager, manager: Processless) -> None:
     await submit(fake)
     stream, mails, arrived = manager.dial(ATTEMPT)
     assert await in_thread(stream.attach) == deployment("g1")
-    stream.listening("unix:/s/0")
-    stream.state_changed(ExecutionState.INITIALIZING)
-    stream.state_changed(ExecutionState.RUNNING)
     stub = fake.task_manager()
     producer = ProducerAddress(parse_attempt_id(f"{JOB}_{VERTEX}_1_0"), "unix:/s/1")
     await stub.ConnectTask(
@@ -129,6 +126,18 @@ async def test_a_task_lives_from_submission_to_its_last_word(fake: FakeJobManage
         TriggerCheckpoint(7, 3, OPTIONS),
         ConfirmCheckpoint(7, may_finish=True),
     ]
+    stream.state_changed(ExecutionState.CANCELED)
+    await in_thread(stream.close)
+    manager.subtasks.started[ATTEMPT].end()
+
+
+async def test_a_task_lives_from_submission_to_its_last_word(fake: FakeJobManager, manager: Processless) -> None:
+    await submit(fake)
+    stream, _, _ = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    stream.listening("unix:/s/0")
+    stream.state_changed(ExecutionState.INITIALIZING)
+    stream.state_changed(ExecutionState.RUNNING)
     acknowledged = Acknowledgement(parse_attempt_id(ATTEMPT), CheckpointId(7), SubtaskSnapshot(), CheckpointMetrics())
     stream.acknowledge(acknowledged)
     stream.decline(8, DeclineReason.TASK_CLOSING, None)

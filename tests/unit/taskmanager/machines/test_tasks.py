@@ -47,7 +47,14 @@ from tidegate.model.states import ExecutionState
 GENERATION = Generation("g1")
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 3)
 DEPLOYMENT = TaskDeployment(ATTEMPT, GENERATION, AllocationId("1" * 32), "job", "map", 2, 128, BlobKey("f" * 64))
-LIMITS = TaskLimits(30_000, 20_000, 180_000, 3_000, 5_000)
+LIMITS = TaskLimits(
+    start_timeout_ms=30_000,
+    spark_query_timeout_ms=600_000,
+    cancellation_interval_ms=20_000,
+    cancellation_timeout_ms=180_000,
+    orphan_timeout_ms=3_000,
+    exit_timeout_ms=5_000,
+)
 OPENED = StreamOpened(ATTEMPT, "token", 77, "here")
 USERS = ErrorInfo.of(UserFunctionError("map raised ZeroDivisionError"))
 FREED = ErrorInfo.of(SubtaskLost("slot 0 was freed"))
@@ -348,3 +355,10 @@ def test_a_spark_job_that_fails_before_the_process_connects_tells_sparks_reason(
     report = table_in(P.STARTING).on(SparkJobEnded(ATTEMPT, error), 0)[1]
     assert isinstance(report, ReportState)
     assert report.error == error
+
+
+def test_a_query_of_spark_has_its_own_time_to_be_prepared() -> None:
+    query = dataclasses.replace(DEPLOYMENT, spark_query=BlobKey("e" * 64))
+    table = TaskTable(LIMITS)
+    table.on(JobManagerFound(GENERATION), 0)
+    assert StartTimer(ATTEMPT, TimerKind.START, 600_000) in table.on(TaskSubmitted(query, "token"), 0)
