@@ -44,6 +44,7 @@ class Subpartition:
     def push(self, frames: Sequence[OutgoingFrame], *, priority: bool = False) -> None:
         with self._lock:
             if self._gone:
+                self._end_queued |= any(frame.flags & FrameFlags.END for frame in frames)
                 return
             if not self._queue:
                 self._busy_since_ms = self._clock()

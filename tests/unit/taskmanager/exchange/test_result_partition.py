@@ -143,6 +143,15 @@ def test_drained_when_the_consumer_received_the_end_or_is_gone() -> None:
         assert bench.partition.is_drained()
 
 
+def test_drained_also_when_the_consumer_was_gone_before_the_end() -> None:
+    bench = Bench()
+    bench.open()
+    bench.subpartitions[0].detach(end_was_sent=False)
+    assert not bench.partition.is_drained()
+    bench.partition.broadcast(EndOfPartition())
+    assert bench.partition.is_drained()
+
+
 def test_nothing_comes_after_the_end() -> None:
     bench = Bench()
     bench.partition.broadcast(EndOfPartition())
