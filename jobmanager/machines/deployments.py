@@ -23,7 +23,13 @@ class Deployments:
         # Nobody outside this job and this life of the JobManager can guess it.
         draw = f"{effects.draws.bits():016x}{effects.draws.bits():016x}"
         self._data_token = hex_id("data-token", effects.generation, graph.graph.job_id, draw)
+        # One tuple for all tasks of an edge: the product of the parallelisms is too many to build anew.
         self._all_producers: dict[int, tuple[AttemptId, ...]] = {}
+        self._all_consumers = {
+            edge.edge_id: tuple(range(graph.vertices[edge.target].parallelism))
+            for edge in graph.graph.edges
+            if not edge.partitioner.is_pointwise
+        }
 
     def submit(self, executions: list[Execution]) -> None:
         """Order SubmitTask for each; attempts of all of them are final by now."""
@@ -101,7 +107,6 @@ class Deployments:
                 self._graph[SubtaskId(edge.source, p)].attempt for p in self._graph.producers(edge, consumer)
             )
         else:
-            # One tuple for all consumers: the product of the parallelisms is too many to build anew.
             if edge.edge_id not in self._all_producers:
                 self._all_producers[edge.edge_id] = tuple(e.attempt for e in self._graph.executions_of(edge.source))
             producers = self._all_producers[edge.edge_id]
@@ -109,10 +114,8 @@ class Deployments:
 
     def _output(self, edge: JobEdge, producer: int) -> OutputDeployment:
         target = self._graph.vertices[edge.target]
-        return OutputDeployment(
-            edge.edge_id,
-            edge.partitioner,
-            tuple(self._graph.consumers(edge, producer)),
-            target.parallelism,
-            target.max_parallelism,
-        )
+        if edge.partitioner.is_pointwise:
+            consumers = tuple(self._graph.consumers(edge, producer))
+        else:
+            consumers = self._all_consumers[edge.edge_id]
+        return OutputDeployment(edge.edge_id, edge.partitioner, consumers, target.parallelism, target.max_parallelism)

@@ -29,6 +29,8 @@ class _Batch:
     number: int
     subtasks: dict[SubtaskId, None]
     slots: dict[SharedSlot, None]
+    unready: dict[SharedSlot, None]
+    """Those of ``slots`` that no TaskManager has confirmed yet."""
 
 
 class Scheduler:
@@ -62,7 +64,7 @@ class Scheduler:
     def schedule(self, subtasks: Iterable[SubtaskId]) -> None:
         """CREATED executions, to be deployed together."""
         self._last_batch += 1
-        batch = _Batch(self._last_batch, dict.fromkeys(subtasks), {})
+        batch = _Batch(self._last_batch, dict.fromkeys(subtasks), {}, {})
         for subtask in batch.subtasks:
             batch.slots[self._sharing.slot_of(subtask)] = None
             self._graph.move(self._graph[subtask], ExecutionState.SCHEDULED, self._fx.now_ms)
@@ -79,12 +81,11 @@ class Scheduler:
     def advance(self) -> None:
         """Ask for slots that are free now, and deploy what has all of its own."""
         for batch in list(self._batches.values()):
-            missing = self._pool.missing(batch.slots)
+            batch.unready = dict.fromkeys(self._pool.unready(batch.slots))
+            missing = self._pool.missing(batch.unready)
             if missing:
                 self._ask(missing)
-            elif self._pool.all_ready(batch.slots):
-                self._close(batch)
-                self._deploy(batch)
+            self._deploy_if_ready(batch)
 
     def on_request_timeout(self, number: int) -> tuple[ErrorInfo, tuple[SubtaskId, ...]] | None:
         """The batch has waited too long: what to say, and whom it hits."""
@@ -95,15 +96,21 @@ class Scheduler:
 
     def on_allocated(self, allocation_id: AllocationId) -> None:
         allocation = self._pool.find(allocation_id)
-        if allocation is not None:
-            allocation.is_ready = True
-            self.advance()
+        if allocation is None:
+            return
+        allocation.is_ready = True
+        for batch in list(self._batches.values()):
+            batch.unready.pop(allocation.slot, None)
+            self._deploy_if_ready(batch)
 
     def on_allocation_lost(self, allocation_id: AllocationId) -> list[Execution]:
         """Refused, freed or gone. Returns what ran there."""
         allocation = self._pool.remove(allocation_id)
         if allocation is None:
             return []
+        for batch in self._batches.values():
+            if allocation.slot in batch.slots:
+                batch.unready[allocation.slot] = None
         executions = [self._graph[s] for s in self._sharing.subtasks_of(allocation.slot)]
         return [e for e in executions if e.is_deployed and e.allocation_id == allocation_id]
 
@@ -153,7 +160,10 @@ class Scheduler:
             self._pool.add(slot, allocation_id, placement)
             self._resources.allocate(placement, self._job_id, allocation_id)
 
-    def _deploy(self, batch: _Batch) -> None:
+    def _deploy_if_ready(self, batch: _Batch) -> None:
+        if batch.unready:
+            return
+        self._close(batch)
         executions = []
         for subtask in batch.subtasks:
             execution = self._graph[subtask]
@@ -182,7 +192,7 @@ class Scheduler:
         return [slot for batch in self._batches.values() for slot in batch.slots]
 
     def _no_resources(self, batch: _Batch) -> ErrorInfo:
-        missing = len(self._pool.missing(batch.slots)) or sum(not self._pool.all_ready([slot]) for slot in batch.slots)
+        missing = len(self._pool.missing(batch.slots)) or len(batch.unready)
         short = max(1, missing - self._resources.free_slot_count)
         managers = list(self._resources)
         total = sum(len(tm.slots) for tm in managers)

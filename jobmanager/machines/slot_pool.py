@@ -42,8 +42,8 @@ class SlotPool:
     def missing(self, slots: Iterable[SharedSlot]) -> list[SharedSlot]:
         return [slot for slot in slots if slot not in self._by_slot]
 
-    def all_ready(self, slots: Iterable[SharedSlot]) -> bool:
-        return all(slot in self._by_slot and self._by_slot[slot].is_ready for slot in slots)
+    def unready(self, slots: Iterable[SharedSlot]) -> list[SharedSlot]:
+        return [slot for slot in slots if slot not in self._by_slot or not self._by_slot[slot].is_ready]
 
     def previous(self, slot: SharedSlot) -> Placement | None:
         """Where this place was before: state that is cached there may be used again."""

@@ -130,6 +130,8 @@ class Cluster:
                 self.timers[command.timer] = self.now_ms + command.delay_ms
             case c.CancelTimer():
                 assert self.timers.pop(command.timer, None) is not None, f"{command} was not armed"
+            case c.Log() | c.JobChanged() | c.JobTerminated() | c.ReportSnapshot() | c.CloseTaskManager():
+                pass
             case _:
                 self.inbox.append(command)
 
