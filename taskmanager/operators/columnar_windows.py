@@ -22,20 +22,22 @@ from taskmanager.operators.base import Operator, OperatorContext
 from taskmanager.operators.key_codes import KeyCodes, as_numpy, integer_view, range_decoder
 from taskmanager.operators.window_aggregates import (
     ROWS,
+    WINDOW,
+    WINDOW_END,
     WINDOW_START,
     Accumulators,
     AggregatePlan,
     Aggregates,
     collect,
     finish,
-    group,
+    group_windows,
     merge,
     plan_of_partials,
     plan_of_rows,
     ungrouped,
 )
 from taskmanager.state.base import FrozenState
-from taskmanager.state.columnar_windows import ColumnarWindowState
+from taskmanager.state.columnar_windows import ColumnarWindowState, WindowTimes
 from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch, Batch
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.keygroups import range_of
@@ -88,7 +90,7 @@ class ColumnarWindowLocal(Operator):
         self._schema: pa.Schema | None = None
         self._dense: dict[int, _DenseWindow] = {}
         self._held: list[pa.RecordBatch] = []
-        """Partials of other windows and keys; ``window_start`` holds the number of the window, not its time."""
+        """Partials of other windows and keys, each batch sorted by its column 0: the number of the window."""
         self._held_rows = 0
         self._first_held = MAX_TIMESTAMP
         """Number of the earliest window among ``_held``."""
@@ -184,7 +186,8 @@ class ColumnarWindowLocal(Operator):
         dense = self._dense.pop(window)
         self._held_rows -= dense.coded.cardinality
         found = collect(self._plan, dense.accumulators, dense.coded, np.flatnonzero(dense.accumulators.rows))
-        self._hold(_with_window(found, window), window)
+        windows = pa.repeat(pa.scalar(window, pa.int64()), found.num_rows)
+        self._hold(_with_windows(windows, found, found.schema.names), window)
 
     # --- any other keys: one grouped batch for each batch, merged when they get many
 
@@ -193,14 +196,12 @@ class ColumnarWindowLocal(Operator):
             windows = pa.repeat(pa.scalar(first, pa.int64()), data.num_rows)
         else:
             windows = pa.array((stamps - self._offset_ms) // self._size_ms)
-        names = sorted({*self._keys, *(p.source for p in plan.partials if p.source)})
-        columns = [windows, *(data.column(name) for name in names)]
-        rows = pa.RecordBatch.from_arrays(columns, names=[_WINDOW, *names])
+        rows = _with_windows(windows, data, plan.inputs)
         if self._pass:
             self._pass -= 1
-            self._emit(ungrouped(_by_window(plan), rows))
+            self._emit(ungrouped(plan.by_window(), rows))
             return
-        grouped = group(_by_window(plan), rows)
+        grouped = group_windows(plan.by_window(), rows)
         if grouped.num_rows > data.num_rows // 2 and data.num_rows >= MIN_ROWS_TO_JUDGE:
             self._pass = PASS_BATCHES
         self._hold(grouped, first)
@@ -220,17 +221,14 @@ class ColumnarWindowLocal(Operator):
     def _merge_held(self) -> None:
         assert self._plan is not None
         before = sum(b.num_rows for b in self._held)
-        self._held = [merge(_merging(self._plan), self._held)]
+        self._held = [merge(self._plan.merging().by_window(), self._held)]
         self._held_rows += self._held[0].num_rows - before
 
     # --- what leaves
 
     def _flush(self, watermark: int | None) -> None:
         """Emit the partials of the windows that ``watermark`` ends; of all windows when it is ``None``."""
-        last = None
-        if watermark is not None:
-            number = (watermark + 1 - self._offset_ms) // self._size_ms - 1
-            last = max(MIN_TIMESTAMP, min(number, MAX_TIMESTAMP))
+        last = None if watermark is None else last_ended(watermark, self._size_ms, self._offset_ms)
         for window in sorted(self._dense):
             if last is None or window <= last:
                 self._hold_dense(window)
@@ -241,11 +239,11 @@ class ColumnarWindowLocal(Operator):
         (held,) = self._held
         self._held, self._held_rows, self._first_held = [], self._held_rows - held.num_rows, MAX_TIMESTAMP
         if last is not None:
-            ended = pc.less_equal(held.column(0), last)
-            rest = held.filter(pc.invert(ended))
-            if rest.num_rows:
-                self._hold(rest, pc.min(rest.column(0)).as_py())
-            held = held.filter(ended)
+            windows = as_numpy(held.column(0))
+            at = int(np.searchsorted(windows, last, side="right"))
+            if at < held.num_rows:
+                self._hold(held.slice(at), int(windows[at]))
+                held = held.slice(0, at)
         self._emit(held)
 
     def _emit(self, held: pa.RecordBatch) -> None:
@@ -253,9 +251,6 @@ class ColumnarWindowLocal(Operator):
         wire = pa.RecordBatch.from_arrays([starts, *held.columns[1:]], names=[WINDOW_START, *held.schema.names[1:]])
         for at in range(0, wire.num_rows, EMIT_ROWS):
             self.context.output.emit(ArrowBatch(wire.slice(at, EMIT_ROWS)))
-
-
-_WINDOW = "__window"
 
 
 def _new_dense(plan: AggregatePlan, low: int, high: int, integers: pa.DataType) -> _DenseWindow:
@@ -270,24 +265,19 @@ def _new_dense(plan: AggregatePlan, low: int, high: int, integers: pa.DataType) 
     )
 
 
-def _with_window(partials: pa.RecordBatch, window: int) -> pa.RecordBatch:
-    numbers = pa.repeat(pa.scalar(window, pa.int64()), partials.num_rows)
-    return pa.RecordBatch.from_arrays([numbers, *partials.columns], names=[_WINDOW, *partials.schema.names])
+def last_ended(watermark: int, size_ms: int, offset_ms: int) -> int:
+    """Number of the last window that ``watermark`` ends, as an int64."""
+    number = (watermark + 1 - offset_ms) // size_ms - 1
+    return max(MIN_TIMESTAMP, min(number, MAX_TIMESTAMP))
 
 
-def _by_window(plan: AggregatePlan) -> AggregatePlan:
-    return AggregatePlan(
-        plan.operator, (_WINDOW, *plan.keys), (pa.int64(), *plan.key_types), plan.partials, plan.results
-    )
-
-
-def _merging(plan: AggregatePlan) -> AggregatePlan:
-    """Partials of windows and keys, merged with themselves."""
-    return _by_window(plan.merging())
+def _with_windows(windows: pa.Array, data: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([windows, *(data.column(name) for name in names)], names=[WINDOW, *names])
 
 
 class ColumnarWindow(Operator):
-    """Merges partials (or groups raw rows) by window and key, and emits a window once the watermark has passed it."""
+    """Merges partials (or groups raw rows) by window and key, and emits the windows that the watermark has passed: all of
+    them by one group by, however many they are."""
 
     works_on = "arrow"
 
@@ -302,13 +292,15 @@ class ColumnarWindow(Operator):
         self._takes_partials = takes_partials
         self._plan: AggregatePlan | None = None
         self._merging: AggregatePlan | None = None
-        self._watermark = MIN_TIMESTAMP
+        self._ended = MIN_TIMESTAMP
+        """Number of the last window that the watermark has passed."""
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
+        times = WindowTimes(self._size_ms, self._offset_ms)
         self._state = ColumnarWindowState(
-            self._name, self._keys, self._merge, self._size_ms, owned, context.max_parallelism
+            self._name, WINDOW, self._keys, self._merge, times, owned, context.max_parallelism
         )
         if context.restored is not None:
             assert context.segments is not None
@@ -318,61 +310,51 @@ class ColumnarWindow(Operator):
         assert isinstance(batch, ArrowBatch)
         if not len(batch):
             return
+        data = batch.data
+        times = as_numpy(data.column(WINDOW_START)) if self._takes_partials else timestamps_of(batch, self._name)
+        windows = (times - self._offset_ms) // self._size_ms
+        if int(windows.min()) <= self._ended:
+            windows, data = self._drop_late(windows, data)
+            if not len(windows):
+                return
+        if self._plan is None:
+            self._plan = self._learn(data.schema)
         if self._takes_partials:
-            self._add(as_numpy(batch.data.column(WINDOW_START)), batch.data)
+            self._state.add(_with_windows(pa.array(windows), data, self._plan.partial_schema.names))
         else:
-            stamps = timestamps_of(batch, self._name)
-            self._add(stamps - (stamps - self._offset_ms) % self._size_ms, batch.data)
+            rows = _with_windows(pa.array(windows), data, self._plan.inputs)
+            self._state.add(group_windows(self._plan.by_window(), rows))
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        self._watermark = timestamp_ms
-        for start in self._state.starts():
-            if start + self._size_ms - 1 > timestamp_ms:
-                break
-            for partials in self._state.take(start):
-                self._emit(start, partials)
+        self._ended = last_ended(timestamp_ms, self._size_ms, self._offset_ms)
+        for partials in self._state.take(self._ended):
+            self._emit(partials)
         super().on_watermark(timestamp_ms)
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         return self._state.freeze()
 
-    def _add(self, starts: Int64s, data: pa.RecordBatch) -> None:
-        low, high = int(starts.min()), int(starts.max())
-        if low == high:
-            self._add_window(low, data)
-            return
-        for start in np.unique(starts):
-            self._add_window(int(start), data.take(pa.array(np.flatnonzero(starts == start))))
+    def _drop_late(self, windows: Int64s, data: pa.RecordBatch) -> tuple[Int64s, pa.RecordBatch]:
+        late = windows <= self._ended
+        rows = pc.sum(data.column(ROWS).filter(pa.array(late))).as_py() if self._takes_partials else int(late.sum())
+        self.context.metrics.add("numLateRecordsDropped", rows)
+        return windows[~late], data.filter(pa.array(~late))
 
-    def _add_window(self, start: int, data: pa.RecordBatch) -> None:
-        if start + self._size_ms - 1 <= self._watermark:
-            rows = pc.sum(data.column(ROWS)).as_py() if self._takes_partials else data.num_rows
-            self.context.metrics.add("numLateRecordsDropped", rows)
-            return
-        if self._plan is None:
-            self._learn(data.schema)
-        assert self._plan is not None
-        if self._takes_partials:
-            self._state.add(start, data.select(self._plan.partial_schema.names))
-        else:
-            self._state.add(start, group(self._plan, data))
-
-    def _learn(self, schema: pa.Schema) -> None:
+    def _learn(self, schema: pa.Schema) -> AggregatePlan:
         make = plan_of_partials if self._takes_partials else plan_of_rows
-        self._plan = make(self._name, self._keys, self._aggregates, schema)
+        return make(self._name, self._keys, self._aggregates, schema)
 
     def _merge(self, runs: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         """Also runs in the snapshot thread: it touches only its argument and what is set once."""
         plan = self._merging
         if plan is None:
-            plan = self._merging = plan_of_partials(self._name, self._keys, self._aggregates, runs[0].schema)
+            learned = plan_of_partials(self._name, self._keys, self._aggregates, runs[0].schema)
+            plan = self._merging = learned.by_window()
         return merge(plan, runs)
 
-    def _emit(self, start: int, partials: pa.RecordBatch) -> None:
-        assert self._merging is not None
-        end = min(start + self._size_ms, MAX_TIMESTAMP)
-        results = finish(self._merging, partials, start, end)
+    def _emit(self, partials: pa.RecordBatch) -> None:
+        assert self._merging is not None  # what comes out of the state was merged
+        results = finish(self._merging, partials, self._size_ms, self._offset_ms)
+        stamps = pc.subtract(results.column(WINDOW_END), 1)
         for at in range(0, results.num_rows, EMIT_ROWS):
-            part = results.slice(at, EMIT_ROWS)
-            stamps = pa.repeat(pa.scalar(end - 1, pa.int64()), part.num_rows)
-            self.context.output.emit(ArrowBatch(part, stamps))
+            self.context.output.emit(ArrowBatch(results.slice(at, EMIT_ROWS), stamps.slice(at, EMIT_ROWS)))

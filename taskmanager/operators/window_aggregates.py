@@ -20,8 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskmanager.operators.key_codes import Codes, KeyCodes, as_numpy, encode_keys, integer_view
+from tidegate.common.batch import MAX_TIMESTAMP
 from tidegate.model.errors import SchemaMismatch
 
+WINDOW = "__window"
+"""The number of a row's window, where rows of many windows lie together."""
 WINDOW_START = "window_start"
 WINDOW_END = "window_end"
 ROWS = "__rows"
@@ -74,12 +77,21 @@ class AggregatePlan:
         keys = [pa.field(name, kind) for name, kind in zip(self.keys, self.key_types, strict=True)]
         return pa.schema([*keys, *(pa.field(p.name, p.type) for p in self.partials)])
 
+    @property
+    def inputs(self) -> list[str]:
+        """The columns that it reads: keys, then what is aggregated."""
+        return list(dict.fromkeys([*self.keys, *(p.source for p in self.partials if p.source)]))
+
     def merging(self) -> AggregatePlan:
         """The plan that merges what this one makes."""
         partials = tuple(
             PartialColumn(p.name, "sum" if p.scatter == "count" else p.scatter, p.name, p.type) for p in self.partials
         )
         return replace(self, partials=partials)
+
+    def by_window(self) -> AggregatePlan:
+        """The plan that keeps windows apart: the column ``WINDOW`` is the first key."""
+        return replace(self, keys=(WINDOW, *self.keys), key_types=(pa.int64(), *self.key_types))
 
 
 Aggregates = Sequence[tuple[str, str, str | None]]
@@ -190,6 +202,11 @@ def group(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
     return collect(plan, accumulators, coded, np.flatnonzero(accumulators.rows))
 
 
+def group_windows(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
+    """As ``group``, sorted by window. ``plan`` is one ``by_window``."""
+    return _by_time(group(plan, data))
+
+
 def ungrouped(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
     """Each row as a partial of its own, for keys that hardly ever repeat."""
     arrays = [data.column(name) for name in plan.keys]
@@ -211,16 +228,17 @@ def collect(plan: AggregatePlan, accumulators: Accumulators, coded: KeyCodes, pr
 
 
 def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One row for each key of all ``parts``. ``plan`` is one of partials."""
-    return group(plan, pa.concat_batches(parts) if len(parts) > 1 else parts[0])
+    """One row for each window and key of all ``parts``, sorted by window. ``plan`` is one of partials ``by_window``."""
+    return group_windows(plan, pa.concat_batches(parts) if len(parts) > 1 else parts[0])
 
 
-def finish(plan: AggregatePlan, partials: pa.RecordBatch, start_ms: int, end_ms: int) -> pa.RecordBatch:
-    """The results of one window: ``window_start``, ``window_end``, keys, aggregates."""
-    rows = partials.num_rows
-    names = [WINDOW_START, WINDOW_END, *plan.keys]
-    arrays = [pa.repeat(pa.scalar(start_ms, pa.int64()), rows), pa.repeat(pa.scalar(end_ms, pa.int64()), rows)]
-    arrays += [partials.column(name) for name in plan.keys]
+def finish(plan: AggregatePlan, partials: pa.RecordBatch, size_ms: int, offset_ms: int) -> pa.RecordBatch:
+    """The results of windows: ``window_start``, ``window_end``, keys, aggregates. ``plan`` is one ``by_window``."""
+    starts = as_numpy(partials.column(WINDOW)) * size_ms + offset_ms
+    ends = np.where(starts > MAX_TIMESTAMP - size_ms, MAX_TIMESTAMP, starts + size_ms)
+    keys = plan.keys[1:]
+    names = [WINDOW_START, WINDOW_END, *keys]
+    arrays = [pa.array(starts), pa.array(ends), *(partials.column(name) for name in keys)]
     for result in plan.results:
         names.append(result.name)
         if len(result.parts) == 1:
@@ -247,6 +265,13 @@ def _parts_of(operator: str, name: str, function: str, column: str | None, kind:
 
 def _average_parts(name: str) -> tuple[str, str]:
     return f"{name}__sum", f"{name}__count"
+
+
+def _by_time(rows: pa.RecordBatch) -> pa.RecordBatch:
+    windows = as_numpy(rows.column(0))
+    if bool((windows[1:] >= windows[:-1]).all()):
+        return rows  # always so, unless their codes had to be compacted
+    return rows.take(pa.array(np.argsort(windows, kind="stable")))
 
 
 def _key_types(schema: pa.Schema, keys: Sequence[str]) -> tuple[pa.DataType, ...]:

@@ -1,9 +1,10 @@
-"""Keyed state of columnar windows: for each window, Arrow batches of partial aggregates that are only ever replaced.
+"""Keyed state of columnar windows: Arrow batches of partial aggregates by (window, key) that are only ever replaced.
 
-    add(start, batch) ─▶ buckets of the window (``window_buckets``) ─▶ take(start) at its end
+    add(batch) ─▶ buckets by key group (``window_buckets``) ─▶ take(last) when event time has passed window ``last``
 
-Law 3 holds by construction: a batch is never written in place, so freezing takes the lists of references, and later
-merges make new batches. What is written is merged and sorted by key group in the snapshot thread.
+Windows have numbers: number n is the time ``[n * size + offset, (n + 1) * size + offset)``. On disk they are times. Law 3
+holds by construction: a batch is never written in place, so freezing takes the tuples of references, and later merges
+make new batches. What is written is merged and sorted by key group in the snapshot thread.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.segments import Groups, StateDescription, read_keyed, write_keyed
-from taskmanager.state.window_buckets import FrozenWindow, GroupsOf, Merge, WindowBuckets
+from taskmanager.state.window_buckets import INBOX_ROWS, FrozenBuckets, GroupsOf, Merge, WindowBuckets
 from tidegate.common.key_hashing import hash_columns, key_groups
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
 from tidegate.model.errors import SchemaMismatch
@@ -28,62 +29,82 @@ VALUE_PREFIX = "value."
 WINDOW_COLUMNS = ("window_start", "window_end")
 
 
+@dataclass(frozen=True, slots=True)
+class WindowTimes:
+    """Tumbling windows: numbers to times and back."""
+
+    size_ms: int
+    offset_ms: int
+
+
 class ColumnarWindowState:
-    """All windows of one subtask that have not ended. ``merge`` combines partials; ``keys`` names the key columns."""
+    """All windows of one subtask that have not ended. ``merge`` combines partials; ``window`` names their column 0, the
+    number of the window; ``keys`` names the key columns."""
 
     def __init__(
-        self, operator: str, keys: Sequence[str], merge: Merge, size_ms: int, owned: KeyGroupRange, max_parallelism: int
+        self,
+        operator: str,
+        window: str,
+        keys: Sequence[str],
+        merge: Merge,
+        times: WindowTimes,
+        owned: KeyGroupRange,
+        max_parallelism: int,
     ) -> None:
         self._operator = operator
+        self._window = window
         self._keys = tuple(keys)
         self._merge = merge
-        self._size_ms = size_ms
+        self._times = times
         self._owned = owned
         self._max_parallelism = max_parallelism
-        self._windows: dict[int, WindowBuckets] = {}
+        self._buckets = WindowBuckets(owned, merge, self._groups_of)
         self._schema: pa.Schema | None = None
 
-    def add(self, start_ms: int, partials: pa.RecordBatch) -> None:
-        """Partials of one window; a key may be in several batches. Raises ``SchemaMismatch`` when their columns are
+    def add(self, partials: pa.RecordBatch) -> None:
+        """Partials of any windows; a key may be in several batches. Raises ``SchemaMismatch`` when their columns are
         not those of what is there (a restored state of other aggregates, say)."""
         if self._schema is None:
             self._schema = partials.schema.remove_metadata()
-        elif not self._schema.equals(partials.schema):
+        elif self._schema is not partials.schema and not self._schema.equals(partials.schema):
             raise SchemaMismatch(
                 f"operator '{self._operator}': its windows have the columns {_describe(self._schema)}, now come "
                 f"{_describe(partials.schema)}: give the operator another uid, or restore with the job that wrote them"
             )
-        window = self._windows.get(start_ms)
-        if window is None:
-            window = self._windows[start_ms] = WindowBuckets(self._owned, self._merge, self._groups_of)
-        window.add(partials)
+        self._buckets.add(partials)
 
-    def starts(self) -> list[int]:
-        """Windows that hold something, in the order of time."""
-        return sorted(self._windows)
-
-    def take(self, start_ms: int) -> Iterator[pa.RecordBatch]:
-        """Everything of one window, each key once; the window is forgotten."""
-        return self._windows.pop(start_ms).freeze().merged(self._merge, self._groups_of)
+    def take(self, last: int) -> Iterator[pa.RecordBatch]:
+        """Everything of the windows up to number ``last``, each (window, key) once; they are forgotten."""
+        return self._buckets.take(last)
 
     def freeze(self) -> FrozenState:
-        windows = {start: window.freeze() for start, window in self._windows.items()}
         return _FrozenWindows(
-            self._operator, self._keys, self._merge, self._groups_of, self._size_ms, self._owned, windows
+            self._operator, self._keys, self._merge, self._groups_of, self._times, self._owned, self._buckets.freeze()
         )
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
-        """Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys."""
+        """Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys or windows."""
         for segment in restored.keyed:
             if segment.state_name != STATE_NAME or segment.key_groups.intersect(self._owned).size == 0:
                 continue
             _, data = read_keyed(source, segment, self._owned)
             self._check_keys(data.schema)
-            starts = data.column(WINDOW_COLUMNS[0]).to_numpy()
             names = [n for n in data.schema.names if n not in WINDOW_COLUMNS]
-            plain = data.select(names).rename_columns([n.split(".", 1)[1] for n in names])
-            for start in np.unique(starts):
-                self.add(int(start), plain.take(pa.array(np.flatnonzero(starts == start))))
+            columns = [self._numbers(data), *(data.column(n) for n in names)]
+            partials = pa.RecordBatch.from_arrays(columns, [self._window, *(n.split(".", 1)[1] for n in names)])
+            for at in range(0, partials.num_rows, INBOX_ROWS):
+                self.add(partials.slice(at, INBOX_ROWS))
+
+    def _numbers(self, data: pa.RecordBatch) -> pa.Array:
+        starts, ends = (data.column(name).to_numpy() for name in WINDOW_COLUMNS)
+        numbers, beside = np.divmod(starts - self._times.offset_ms, self._times.size_ms)
+        if beside.any() or (ends - starts != self._times.size_ms).any():
+            raise SchemaMismatch(
+                f"operator '{self._operator}': the restored windows are not those of the job, which are "
+                f"{self._times.size_ms} ms long from {self._times.offset_ms} ms on: give the operator another uid, or "
+                "restore with the job that wrote them"
+            )
+        return pa.array(numbers)
 
     def _check_keys(self, schema: pa.Schema) -> None:
         stored = [n[len(KEY_PREFIX) :] for n in schema.names if n.startswith(KEY_PREFIX)]
@@ -109,24 +130,22 @@ class _FrozenWindows(FrozenState):
     keys: tuple[str, ...]
     merge: Merge
     groups_of: GroupsOf
-    size_ms: int
+    times: WindowTimes
     owned: KeyGroupRange
-    windows: dict[int, FrozenWindow]
+    buckets: FrozenBuckets | None
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
-        parts = [
-            (start, part)
-            for start, window in sorted(self.windows.items())
-            for part in window.merged(self.merge, self.groups_of)
-        ]
+        assert self.buckets is not None
+        parts = list(self.buckets.merged(self.merge, self.groups_of))
         if not parts:
             return OperatorSnapshot()
-        batch = pa.concat_batches([part for _, part in parts])
-        starts = np.repeat(np.array([start for start, _ in parts], np.int64), [part.num_rows for _, part in parts])
-        names = [(KEY_PREFIX if n in self.keys else VALUE_PREFIX) + n for n in batch.schema.names]
-        columns = dict(zip(names, batch.columns, strict=True))
+        batch = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+        starts = batch.column(0).to_numpy() * self.times.size_ms + self.times.offset_ms
+        plain = batch.select(batch.schema.names[1:])
+        names = [(KEY_PREFIX if n in self.keys else VALUE_PREFIX) + n for n in plain.schema.names]
+        columns = dict(zip(names, plain.columns, strict=True))
         columns[WINDOW_COLUMNS[0]] = pa.array(starts)
-        columns[WINDOW_COLUMNS[1]] = pa.array(starts + self.size_ms)
+        columns[WINDOW_COLUMNS[1]] = pa.array(starts + self.times.size_ms)
         order = [n for n in columns if n.startswith(KEY_PREFIX)] + list(WINDOW_COLUMNS)
         order += [n for n in columns if n.startswith(VALUE_PREFIX)]
         data = pa.RecordBatch.from_arrays([columns[n] for n in order], names=order)
@@ -136,4 +155,4 @@ class _FrozenWindows(FrozenState):
         return OperatorSnapshot(keyed=(write_keyed(store, data, self.groups_of(batch), self.owned, about),))
 
     def release(self) -> None:
-        self.windows = {}
+        self.buckets = None

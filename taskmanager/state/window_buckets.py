@@ -1,10 +1,12 @@
-"""The partials of one window, in buckets by key group, so that merging never stalls the subtask.
+"""The partials of all windows of a subtask, in buckets by key group, so that neither merging nor firing stalls it.
 
     add ─▶ inbox ──64k rows──▶ merged, cut by key group ─▶ bucket: base run + newer runs ──as large as the base──▶ merged
                                                             bucket over 64k rows and more than one group ─▶ cut in two
+    take(last) ◀── the inbox merged, and the head of every run: a run is sorted by window, so that is a slice
 
-One ``add`` merges at most one inbox and one bucket: some 200,000 rows, however many keys the window has. Batches are never
-changed, only replaced, so a frozen window is a tuple of references.
+Column 0 of a batch is the number of its window. Rows of many small windows lie together in one run: what costs is rows,
+not windows. One ``add`` merges at most one inbox and one bucket: some 200,000 rows, however many keys and windows there
+are. Batches are never changed, only replaced, so what is frozen is a tuple of references.
 """
 
 from __future__ import annotations
@@ -21,16 +23,18 @@ from tidegate.model.keygroups import KeyGroupRange
 INBOX_ROWS = 1 << 16
 BUCKET_ROWS = 1 << 16
 MIN_MERGE_ROWS = 1 << 14
+FEW_ROWS = BUCKET_ROWS // 4
+"""Buckets that hold no more than this together become one again."""
 
 Merge = Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
-"""Batches of one window to one batch with each key once."""
+"""Batches to one batch with each (window, key) once, sorted by window."""
 GroupsOf = Callable[[pa.RecordBatch], npt.NDArray[np.int32]]
 """Key group of each row."""
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Rows of the key groups ``groups``; no two buckets share one."""
+    """Rows of the key groups ``groups``; no two buckets share one. Each run has each (window, key) once, sorted by window."""
 
     groups: KeyGroupRange
     runs: list[pa.RecordBatch] = field(default_factory=list)
@@ -46,9 +50,22 @@ class _Bucket:
             self.newer_rows += rows.num_rows
         self.runs.append(rows)
 
+    def take(self, last: int) -> list[pa.RecordBatch]:
+        """The part of each run that has windows up to ``last``; the bucket keeps the others."""
+        heads, rests = [], []
+        for run in self.runs:
+            head, rest = _split(run, last)
+            if head is not None:
+                heads.append(head)
+            if rest is not None:
+                rests.append(rest)
+        self.runs = rests
+        self.newer_rows = sum(run.num_rows for run in rests[1:])
+        return heads
+
 
 @dataclass(frozen=True, slots=True)
-class FrozenWindow:
+class FrozenBuckets:
     """``firsts[i]`` is the first key group of ``buckets[i]``."""
 
     inbox: tuple[pa.RecordBatch, ...]
@@ -56,41 +73,74 @@ class FrozenWindow:
     buckets: tuple[tuple[pa.RecordBatch, ...], ...]
 
     def merged(self, merge: Merge, groups_of: GroupsOf) -> Iterator[pa.RecordBatch]:
-        """Each key once, bucket by bucket. Any thread."""
-        extra: list[list[pa.RecordBatch]] = [[] for _ in self.buckets]
-        if self.inbox:
-            for index, part in _cut(merge(self.inbox), self.firsts, groups_of):
-                extra[index].append(part)
-        for runs, more in zip(self.buckets, extra, strict=True):
-            if runs or more:
-                yield merge([*runs, *more])
+        """Each (window, key) once, bucket by bucket. Any thread."""
+        inbox = merge(self.inbox) if self.inbox else None
+        return _join(self.buckets, inbox, self.firsts, merge, groups_of)
 
 
 class WindowBuckets:
     def __init__(self, owned: KeyGroupRange, merge: Merge, groups_of: GroupsOf) -> None:
+        self._owned = owned
         self._merge = merge
         self._groups_of = groups_of
         self._inbox: list[pa.RecordBatch] = []
         self._inbox_rows = 0
         self._buckets = [_Bucket(owned)]
+        self._first: int | None = None
+        """No window before this one holds anything; ``None``: none does at all."""
 
     def add(self, partials: pa.RecordBatch) -> None:
+        """In any order; a key may be there several times."""
+        if not partials.num_rows:
+            return
+        first = int(_windows(partials).min())
+        self._first = first if self._first is None else min(first, self._first)
         self._inbox.append(partials)
         self._inbox_rows += partials.num_rows
         if self._inbox_rows >= INBOX_ROWS:
             self._empty_inbox()
         self._merge_one()
 
-    def freeze(self) -> FrozenWindow:
-        firsts = tuple(bucket.groups.start for bucket in self._buckets)
-        return FrozenWindow(tuple(self._inbox), firsts, tuple(tuple(bucket.runs) for bucket in self._buckets))
+    def take(self, last: int) -> Iterator[pa.RecordBatch]:
+        """Everything of the windows up to number ``last``, which is forgotten: each (window, key) once, batch by batch, each
+        sorted by window."""
+        if self._first is None or self._first > last:
+            return iter(())
+        inbox = None
+        if self._inbox and min(int(_windows(rows).min()) for rows in self._inbox) <= last:
+            inbox, rest = _split(self._merge(self._inbox), last)
+            self._inbox = [] if rest is None else [rest]
+            self._inbox_rows = 0 if rest is None else rest.num_rows
+        firsts = self._firsts()
+        heads = [tuple(bucket.take(last)) for bucket in self._buckets]
+        self._join_small_buckets()
+        kept = [*self._inbox, *(run for bucket in self._buckets for run in bucket.runs)]
+        self._first = min((int(_windows(run)[0]) for run in kept), default=None)
+        return _join(heads, inbox, firsts, self._merge, self._groups_of)
+
+    def freeze(self) -> FrozenBuckets:
+        return FrozenBuckets(tuple(self._inbox), self._firsts(), tuple(tuple(bucket.runs) for bucket in self._buckets))
+
+    def _firsts(self) -> tuple[int, ...]:
+        return tuple(bucket.groups.start for bucket in self._buckets)
 
     def _empty_inbox(self) -> None:
         merged = self._merge(self._inbox)
         self._inbox, self._inbox_rows = [], 0
-        firsts = [bucket.groups.start for bucket in self._buckets]
-        for index, part in _cut(merged, firsts, self._groups_of):
+        for index, part in _cut(merged, self._firsts(), self._groups_of):
             self._buckets[index].append(part)
+
+    def _join_small_buckets(self) -> None:
+        """After a large window has gone: many almost empty buckets would cost more than one."""
+        if len(self._buckets) == 1:
+            return
+        rows = sum(run.num_rows for bucket in self._buckets for run in bucket.runs)
+        if rows <= FEW_ROWS:
+            self._inbox += [run for bucket in self._buckets for run in bucket.runs]
+            if len(self._inbox) > 1:
+                self._inbox = [self._merge(self._inbox)]
+            self._inbox_rows = sum(run.num_rows for run in self._inbox)
+            self._buckets = [_Bucket(self._owned)]
 
     def _merge_one(self) -> None:
         """The bucket with the most to gain, if it is due."""
@@ -110,8 +160,42 @@ class WindowBuckets:
         self._buckets[index : index + 1] = halves
 
 
+def _windows(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = rows.column(0).to_numpy()
+    return found
+
+
+def _split(run: pa.RecordBatch, last: int) -> tuple[pa.RecordBatch | None, pa.RecordBatch | None]:
+    """The windows up to ``last`` of a sorted run, and those after it; ``None`` where there are none."""
+    at = int(np.searchsorted(_windows(run), last, side="right"))
+    if at == 0 or at == run.num_rows:
+        return (None, run) if at == 0 else (run, None)
+    rest = run.slice(at)
+    if 2 * rest.nbytes < rest.get_total_buffer_size():  # do not keep the whole for the sake of its end
+        rest = rest.take(pa.array(np.arange(rest.num_rows)))
+    return run.slice(0, at), rest
+
+
+def _join(
+    buckets: Sequence[Sequence[pa.RecordBatch]],
+    inbox: pa.RecordBatch | None,
+    firsts: Sequence[int],
+    merge: Merge,
+    groups_of: GroupsOf,
+) -> Iterator[pa.RecordBatch]:
+    """One batch for each bucket that has runs or a part of the (merged) inbox."""
+    extra: list[list[pa.RecordBatch]] = [[] for _ in buckets]
+    if inbox is not None:
+        for index, part in _cut(inbox, firsts, groups_of):
+            extra[index].append(part)
+    for runs, more in zip(buckets, extra, strict=True):
+        parts = [*runs, *more]
+        if parts:
+            yield merge(parts) if len(parts) > 1 else parts[0]
+
+
 def _cut(rows: pa.RecordBatch, firsts: Sequence[int], groups_of: GroupsOf) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each bucket that has any."""
+    """The rows of each bucket that has any, in their order."""
     if len(firsts) == 1:
         yield 0, rows
         return
