@@ -91,6 +91,14 @@ class RestOptions:
     )
 
 
+class LoadBalanceMode(Enum):
+    """On which TaskManagers slots are taken first (Flink: `TaskManagerLoadBalanceMode`)."""
+
+    NONE = "NONE"
+    SLOTS = "SLOTS"
+    TASKS = "TASKS"
+
+
 class TaskManagerOptions:
     """A TaskManager: where it is, how many slots it has, and what they may use."""
 
@@ -101,6 +109,12 @@ class TaskManagerOptions:
         "Slots that it offers; each gets an equal share.",
         minimum=1,
         maximum=1024,
+    )
+    LOAD_BALANCE_MODE = option(
+        "taskmanager.load-balance.mode",
+        choice(LoadBalanceMode),
+        "NONE",
+        "SLOTS: slots of the least used TaskManager first; TASKS is taken as NONE.",
     )
     HOST = optional("taskmanager.host", STRING, "Host at which the others reach it; not set: found by connecting.")
     BIND_HOST = option(

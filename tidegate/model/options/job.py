@@ -20,6 +20,14 @@ class RestartStrategyType(Enum):
     EXPONENTIAL_DELAY = "exponential-delay"
 
 
+class RuntimeMode(Enum):
+    """How results are emitted; `AUTOMATIC` is `BATCH` when all sources are bounded."""
+
+    STREAMING = "STREAMING"
+    BATCH = "BATCH"
+    AUTOMATIC = "AUTOMATIC"
+
+
 class PipelineOptions:
     """Name, parallelism and shape of the job."""
 
@@ -52,11 +60,20 @@ class PipelineOptions:
     AUTO_WATERMARK_INTERVAL = option(
         "pipeline.auto-watermark-interval", DURATION, "200 ms", "Time between two periodic watermarks; 0: none."
     )
+    GLOBAL_JOB_PARAMETERS = optional(
+        "pipeline.global-job-parameters", STRING, "Parameters that functions can read: `key:value,key:value`."
+    )
 
 
 class ExecutionOptions:
     """How records are handed on."""
 
+    RUNTIME_MODE = option(
+        "execution.runtime-mode",
+        choice(RuntimeMode),
+        "STREAMING",
+        "Whether keyed reductions emit every new result, or in BATCH mode only the last.",
+    )
     BUFFER_TIMEOUT_ENABLED = option(
         "execution.buffer-timeout.enabled", BOOL, "true", "Flush unfilled batches by time; otherwise only when full."
     )
@@ -68,6 +85,9 @@ class ExecutionOptions:
         "execution.buffer-timeout",
         minimum=0,
         deviation="Flink: 100 ms; a batch here is cheap to flush",
+    )
+    SINK_COMMITTER_RETRIES = option(
+        "sink.committer.retries", INT, "10", "Retries of a failed commit before the task fails.", minimum=0
     )
 
 
