@@ -317,16 +317,22 @@ async def test_subtasks_run_on_the_executors_of_a_spark_cluster(tmp_path: Path, 
             second = await deploy(job_manager, endless, 1)
             await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(second), 60)
             inside = {process.pid for process in manager.family()}
-            (worker,) = [
-                process
-                for process in psutil.process_iter()
-                if is_subtask(process) and process.pid not in inside and "deploy.worker" in ancestry(process)
-            ]
+            # The first one's process may still be ending.
+            (worker,) = await until(lambda: found if len(found := executors_subtasks(inside)) == 1 else None, 20)
             worker.kill()
             await job_manager.wait_for(lambda: "FAILED" in job_manager.states(second), 5)
             assert job_manager.last_update(second).error.code == "subtask-lost"
             manager.process.send_signal(signal.SIGTERM)
             assert await asyncio.wait_for(manager.process.wait(), 10) == 0
+
+
+def executors_subtasks(inside: set[int]) -> list[psutil.Process]:
+    """Subtasks under the cluster's workers, not under this TaskManager."""
+    return [
+        process
+        for process in psutil.process_iter()
+        if is_subtask(process) and process.pid not in inside and "deploy.worker" in ancestry(process)
+    ]
 
 
 def is_subtask(process: psutil.Process) -> bool:
@@ -339,4 +345,6 @@ def is_subtask(process: psutil.Process) -> bool:
 
 
 def ancestry(process: psutil.Process) -> str:
-    return " ".join(" ".join(parent.cmdline()) for parent in process.parents())
+    with contextlib.suppress(psutil.Error):
+        return " ".join(" ".join(parent.cmdline()) for parent in process.parents())
+    return ""
