@@ -41,6 +41,7 @@ from tidegate.model.errors import ErrorInfo, InternalError
 from tidegate.model.ids import CheckpointId
 from tidegate.model.states import JobState
 
+FINAL_RETRY_MS = 1_000
 TRIGGER_TIMER, TIMEOUT_TIMER = "checkpoint-trigger", "checkpoint-timeout"
 
 
@@ -343,6 +344,9 @@ class CheckpointCoordinator:
             self._cleaner.discard_aborted(checkpoint_id, pending.location)
         self._sweep()
         kind = pending.request.snapshot_type
+        if self._is_active and self._schedule is not None and self._graph.all_at_end_of_data:
+            # It was the final one, and the job waits for nothing else: not as long as an interval may be.
+            self._arm(self._schedule.bring_forward(self._fx.now_ms + FINAL_RETRY_MS))
         failure = self._count_failure(reason, checkpoint_id, kind, text, on_task_side=on_task_side)
         return failure or self._try_next()
 

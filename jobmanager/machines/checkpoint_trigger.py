@@ -132,3 +132,8 @@ class PeriodicSchedule:
     def move_to(self, at_ms: int) -> int:
         self._planned_ms = at_ms
         return at_ms
+
+    def bring_forward(self, at_ms: int) -> int:
+        """Not later than ``at_ms``."""
+        self._planned_ms = min(self._planned_ms, at_ms)
+        return self._planned_ms

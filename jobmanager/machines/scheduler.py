@@ -59,7 +59,7 @@ class Scheduler:
         """Such as ``2 of 4 slots``; empty when nothing is waited for."""
         wanted = self._wanted_slots()
         missing = len(self._pool.missing(wanted))
-        return f"{missing} of {len(wanted)} slots" if missing else ""
+        return f"{max(1, missing - self._resources.free_slot_count)} of {len(wanted)} slots" if missing else ""
 
     def schedule(self, subtasks: Iterable[SubtaskId]) -> None:
         """CREATED executions, to be deployed together."""

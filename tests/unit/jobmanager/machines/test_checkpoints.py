@@ -460,6 +460,17 @@ def test_the_final_checkpoint_starts_when_everybody_is_at_the_end_and_lets_them_
     assert sorted(confirm.may_finish) == sorted(cluster.attempts())
 
 
+def test_a_final_checkpoint_that_failed_is_not_repeated_after_a_whole_interval_only() -> None:
+    cluster = running_job(configuration={f"{P}.interval": "1 h"})
+    for attempt in cluster.attempts():
+        cluster.tell(e.EndOfDataReached(attempt))
+    cluster.settle()
+    cluster.decline(cluster.attempt("sink"), 1, DeclineReason.TASK_NOT_READY)
+    cluster.pass_time(1_000)
+    [confirm] = cluster.of(c.ConfirmCheckpoint, cluster.complete_checkpoint(2))
+    assert len(confirm.may_finish) == 4
+
+
 def test_only_vertices_that_were_wholly_at_the_end_before_the_trigger_may_finish() -> None:
     cluster = running_job(configuration=CHECKPOINTED)
     for attempt in cluster.attempts(of="source"):

@@ -205,7 +205,7 @@ def test_a_job_takes_all_its_slots_or_none() -> None:
     cluster.register("tm-1", 1)
     cluster.submit(two_stage())
     assert not cluster.of(c.AllocateSlot)
-    assert cluster.job().waiting_for == "2 of 2 slots"
+    assert cluster.job().waiting_for == "1 of 2 slots"
     cluster.register("tm-2", 1)
     assert cluster.states() == {E.DEPLOYING}
     assert cluster.job().waiting_for == ""
