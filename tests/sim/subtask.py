@@ -260,6 +260,7 @@ class SimTask:
     def abort(self, checkpoint_id: int, latest: int | None) -> None:
         self._snapshot(snap.AbortReceived(checkpoint_id, latest))
         self._align(align.CheckpointAborted(checkpoint_id))
+        self._settle()
 
     def _live(self, event: life.LifeEvent) -> None:
         for command in self.life.on(event, self.context.world.now_ms):

@@ -256,3 +256,20 @@ def running_job(
 
 
 CHECKPOINTED = {"execution.checkpointing.interval": "1 s"}
+P = "execution.checkpointing"
+
+
+def checkpointed(**settings: str) -> Cluster:
+    """A running job whose first checkpoint is pending; keys are the last part of the option's name."""
+    options = {f"{P}.{key.replace('_', '-')}": text for key, text in settings.items()}
+    cluster = running_job(configuration={**CHECKPOINTED, **options})
+    until_triggered(cluster, 1)
+    return cluster
+
+
+def until_triggered(cluster: Cluster, checkpoint_id: int) -> None:
+    for _ in range(100):
+        if any(t.checkpoint_id == checkpoint_id for t in cluster.of(c.TriggerCheckpoint)):
+            return
+        cluster.pass_time(50)
+    raise AssertionError(f"checkpoint {checkpoint_id} was never triggered")
