@@ -10,14 +10,19 @@ with installed(executor, {"parallelism.default": "2"}):
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Protocol, cast
 
+import tidegate
 from tidegate.common.job_client import JobControl
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.errors import InvalidJob
@@ -72,12 +77,34 @@ def current_executor() -> Executor:
     context = _context.get()
     if context.executor is not None:
         return context.executor
-    module, _, name = LOCAL_EXECUTOR.partition(":")
     try:
-        kind = getattr(importlib.import_module(module), name)
+        kind = _local_executor()
     except (ImportError, AttributeError) as error:
         raise InvalidJob(f"no embedded cluster to run the job in ({error}): submit it with `tidegate run`") from error
-    return cast(Executor, kind())
+    return kind()
+
+
+@functools.cache
+def _local_executor() -> Callable[[], Executor]:
+    """The class of this installation, also beside a program that has a ``cli`` of its own: what the program imported, or
+    will import, under that name stays its own."""
+    module, _, name = LOCAL_EXECUTOR.partition(":")
+    top, home = module.partition(".")[0], str(Path(tidegate.__file__).resolve().parent.parent)
+    theirs = _pop_modules(top)
+    sys.path.insert(0, home)
+    try:
+        return cast(Callable[[], Executor], getattr(importlib.import_module(module), name))
+    finally:
+        sys.path.remove(home)
+        _pop_modules(top)
+        sys.modules.update(theirs)
+
+
+def _pop_modules(top: str) -> dict[str, ModuleType]:
+    found = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == top}
+    for name in found:
+        del sys.modules[name]
+    return found
 
 
 class PlanRecorded(BaseException):

@@ -19,11 +19,13 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+import tidegate
 from tidegate.model.errors import InvalidJob
 
 JOB_MODULES = "job-modules.zip"
 
-_OURS = frozenset({"tidegate", "jobmanager", "taskmanager", "cli"})
+OUR_PACKAGES = frozenset({"tidegate", "jobmanager", "taskmanager", "cli"})
+_HOME = Path(tidegate.__file__).resolve().parent.parent
 _ARCHIVES = (".zip", ".whl", ".egg")
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # equal contents give equal archives
 
@@ -83,15 +85,18 @@ def _imported_beside_the_job() -> list[Path]:
     found = set()
     for name in list(sys.modules):
         top = name.partition(".")[0]
-        if top in _OURS or top == "__main__":
-            continue
         source = getattr(sys.modules.get(name), "__file__", None)
-        if source is None or _is_installed(Path(source)):
+        if source is None or top == "__main__" or _is_installed(Path(source)) or _is_ours(top, Path(source)):
             continue
         for candidate in (folder / f"{top}.py", folder / top):
             if Path(source).resolve() == candidate or candidate in Path(source).resolve().parents:
                 found.add(candidate)
     return sorted(found)
+
+
+def _is_ours(top: str, source: Path) -> bool:
+    """Not a module of the job's own that happens to have the name of one of our packages."""
+    return top in OUR_PACKAGES and source.resolve().is_relative_to(_HOME / top)
 
 
 def _is_installed(path: Path) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import cloudpickle
 
 from tidegate.connectors.spark_source import SparkSource
-from tidegate.datastream.local_modules import modules_beside_the_job
+from tidegate.datastream.local_modules import OUR_PACKAGES, modules_beside_the_job
 from tidegate.model.errors import NotSerializable
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import VertexProgram
@@ -25,7 +26,8 @@ _MAX_DEPTH = 12
 def pickle_program(program: VertexProgram) -> bytes:
     """Raises ``NotSerializable`` naming the operator and the innermost object that cannot be pickled."""
     try:
-        return _dumps(program)
+        with _by_value(_named_like_ours()):
+            return _dumps(program)
     except Exception as error:
         for spec in program.operators:
             named = {**spec.options, "key": spec.key, "second key": spec.second_key, "output type": spec.output_type}
@@ -38,16 +40,27 @@ def pickle_program(program: VertexProgram) -> bytes:
 def pickle_query(operator_id: OperatorId, source: SparkSource) -> bytes:
     """What a TaskManager's Spark driver opens. Modules beside the job travel by value: the driver serves many jobs, and
     their modules may have the same names."""
-    modules = modules_beside_the_job()
+    try:
+        with _by_value(modules_beside_the_job()):
+            return _dumps((operator_id, source))
+    except Exception as error:
+        raise NotSerializable(f"the query of from_spark cannot be shipped: {_reason(error)}") from error
+
+
+@contextmanager
+def _by_value(modules: Sequence[types.ModuleType]) -> Iterator[None]:
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
-        return _dumps((operator_id, source))
-    except Exception as error:
-        raise NotSerializable(f"the query of from_spark cannot be shipped: {_reason(error)}") from error
+        yield
     finally:
         for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
+
+
+def _named_like_ours() -> list[types.ModuleType]:
+    """The job's own ``cli.py``, ``jobmanager.py`` or ``taskmanager.py``: by name, a worker would find ours."""
+    return [module for module in modules_beside_the_job() if module.__name__.partition(".")[0] in OUR_PACKAGES]
 
 
 def _blame(owner: str, named: dict[str, Any]) -> None:
