@@ -38,7 +38,7 @@ from jobmanager.machines.execution_graph import ExecutionGraph
 from jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import ErrorInfo, InternalError
-from tidegate.model.ids import CheckpointId
+from tidegate.model.ids import AttemptId, CheckpointId
 from tidegate.model.states import JobState
 
 FINAL_RETRY_MS = 1_000
@@ -178,6 +178,13 @@ class CheckpointCoordinator:
         if pending is None or event.attempt not in pending.plan.wait_for:
             return None
         return self._abort(pending, reason_of_decline(event.reason), event.error, on_task_side=True)
+
+    def on_task_finished(self, attempt: AttemptId) -> ErrorInfo | None:
+        """What it has not acknowledged by now it never will: the trigger or the barrier came too late for it."""
+        for pending in [p for p in self._pending.values() if p.is_waiting_for(attempt)]:
+            if failure := self._abort(pending, FailureReason.DECLINED_TASK_CLOSING):
+                return failure
+        return None
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 

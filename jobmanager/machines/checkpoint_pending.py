@@ -87,6 +87,9 @@ class PendingCheckpoint:
     def is_fully_acknowledged(self) -> bool:
         return not self._waiting
 
+    def is_waiting_for(self, attempt: AttemptId) -> bool:
+        return attempt in self._waiting
+
     def on_located(self, location: str) -> None:
         assert self.state is PendingState.LOCATING, self.state
         self.state, self.location = PendingState.COLLECTING, location

@@ -243,6 +243,7 @@ class JobMaster:
         self.executions.note_end_of_data(execution)
         self._on_over(execution, _E.FINISHED)
         self.scheduler.on_finished(execution)
+        self._after_coordinator(self.coordinator.on_task_finished(execution.attempt))
 
     def _on_over(self, execution: Execution, state: ExecutionState) -> None:
         self.executions.move(execution, state, self._fx.now_ms)
