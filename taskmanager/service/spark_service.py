@@ -26,6 +26,7 @@ class SparkService:
     def __init__(self, configuration: Configuration, directory: Path, host: str) -> None:
         self._settings = session_settings(configuration, directory, host)
         self._workers = min(configuration.get(TaskManagerOptions.NUM_SLOTS), WARM_WORKERS_MAX)
+        self._rehearses_sql = configuration.get(SparkOptions.REHEARSE_SQL)
         self._pool = Pool(1, "spark")
         self._session: Session | None = None
         self._is_closing = False
@@ -44,8 +45,17 @@ class SparkService:
         asyncio.get_running_loop().call_later(REHEARSAL_DELAY_S, self._rehearse)
 
     def _rehearse(self) -> None:
-        if self._session is not None and not self._is_closing:
-            threading.Thread(target=self._session.rehearse, name="rehearsal", daemon=True).start()
+        session = self._session
+        if session is None or self._is_closing:
+            return
+
+        def rehearse() -> None:
+            session.rehearse()
+            if self._rehearses_sql and not self._is_closing:
+                session.rehearse_sql()
+                _log.info("Spark SQL is rehearsed")
+
+        threading.Thread(target=rehearse, name="rehearsal", daemon=True).start()
 
     async def close(self) -> None:
         """End the JVM and everything below it; returns when they are gone."""

@@ -49,6 +49,13 @@ def wait(index: int, rows: Iterable[Any]) -> Iterator[Any]:
     return iter(())
 
 
+def read_all(batches: Iterator[Any]) -> Iterator[Any]:
+    """For ``DataFrame.mapInArrow``, in the rehearsal of a query."""
+    for _ in batches:
+        pass
+    return iter(())
+
+
 def _run(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | None) -> Iterator[Any]:
     from taskmanager.spark.worker import subtask_main
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import taskmanager
-from taskmanager.spark.entry import die, wait, warm
+from taskmanager.spark.entry import die, read_all, wait, warm
 from taskmanager.spark.java import check_java, find_java
 from taskmanager.spark.jvm import Jvm, start_jvm
 from tidegate.model.errors import ConfigurationError, ExternalError
@@ -138,6 +138,17 @@ class Session:
         with contextlib.suppress(Py4JError):
             partitions.mapPartitionsWithIndex(wait).count()
         cancelling.join()
+
+    def rehearse_sql(self) -> None:
+        """Read a small file with a query, as ``from_spark`` does. The first query of a JVM takes many seconds."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        from py4j.protocol import Py4JError
+
+        file = self._settings.directory / "rehearsal.parquet"
+        pq.write_table(pa.table({"number": [1]}), file)
+        with contextlib.suppress(Py4JError):  # this process is ending
+            self.sql().read.parquet(str(file)).mapInArrow(read_all, "number long").rdd._jrdd.collect()
 
     def close(self) -> None:
         """End the JVM, and with it the Python daemon and all workers. Idempotent; returns when it is gone."""

@@ -5,7 +5,7 @@ Every other `spark.*` key goes to Spark as it is.
 
 from __future__ import annotations
 
-from tidegate.model.options.option import DURATION, INT, MEMORY_SIZE, STRING, option
+from tidegate.model.options.option import BOOL, DURATION, INT, MEMORY_SIZE, STRING, option
 
 
 class SparkOptions:
@@ -16,6 +16,13 @@ class SparkOptions:
         STRING,
         "local[1024]",
         "The Spark master; embedded by default, with one core per possible subtask (a local core is a thread).",
+    )
+    REHEARSE_SQL = option(
+        "tidegate.spark.rehearse-sql",
+        BOOL,
+        "false",
+        "Run a small Spark SQL query after the start of a TaskManager, so that it takes over subtasks of `from_spark` "
+        "within seconds. Costs some seconds of processor time.",
     )
 
 
