@@ -123,8 +123,15 @@ class Proc:
         """Files in its temporary directory."""
         return sorted(str(path.relative_to(self.tmp)) for path in self.tmp.rglob("*"))
 
+    def says(self, text: str) -> bool:
+        """Whether its log holds the text."""
+        return text in self._said()
+
+    def _said(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
     def tail(self) -> str:
-        text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+        text = self._said()
         return "\n".join(text.splitlines()[-_LOG_TAIL_LINES:])
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.cluster import END_LIMIT_S, Cluster
 from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun
+from tests.e2e.jobs import counts
 from tests.e2e.test_kills import slowness
 from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch
@@ -46,7 +47,7 @@ def test_nothing_is_left_of_a_killed_taskmanager(cluster: Cluster, tmp_path: Pat
 def test_a_lost_jobmanager_ends_the_work_and_a_new_one_takes_it_up(own_cluster: Cluster, tmp_path: Path) -> None:
     """2 subtasks, kill -9 of the JobManager, ``run -s``: 2 again, then 3, then 1."""
     cluster = own_cluster
-    run = CountsRun(tmp_path / "run", seconds=12, rows=60_000)
+    run = CountsRun(tmp_path / "run", seconds=12, rows=60_000, disorder=counts.SPAN_MS)
     watch = run.submit(cluster, settings=RETAINED)
     watch.wait_checkpoints(3)
     subtasks = cluster.subtask_processes()

@@ -32,10 +32,10 @@ class SparkCluster:
         self.master_url = f"spark://127.0.0.1:{free_port()}"
         host, port = self.master_url.removeprefix("spark://").split(":")
         self.master = self._start("master.Master", "--host", host, "--port", port, "--webui-port", "0")
-        wait_until(partial(_says, self.master, "ALIVE"), START_LIMIT_S, "the Spark master is up")
+        wait_until(partial(self.master.says, "ALIVE"), START_LIMIT_S, "the Spark master is up")
         self.workers = [self._start_worker(number) for number in range(1, workers + 1)]
         for worker in self.workers:
-            wait_until(partial(_says, worker, "registered with master"), START_LIMIT_S, f"{worker.name} is registered")
+            wait_until(partial(worker.says, "registered with master"), START_LIMIT_S, f"{worker.name} is registered")
 
     def end(self) -> None:
         for process in [*self.workers, self.master]:
@@ -55,10 +55,6 @@ class SparkCluster:
         environment = {"SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
         command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
         return Proc(name, command, self._directory, tmp, environment)
-
-
-def _says(process: Proc, text: str) -> bool:
-    return text in process.log.read_text(errors="replace")
 
 
 @pytest.fixture

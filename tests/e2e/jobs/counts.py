@@ -228,9 +228,8 @@ def expected(fast: Rows, slow: Rows) -> list[tuple[int, ...]]:
 def build(env: StreamExecutionEnvironment, arguments: argparse.Namespace) -> None:
     fast, slow = sources(arguments)
     kills = json.loads(arguments.kills)
-    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("ts")
-    if arguments.input == "spark":
-        in_order = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(0)).with_timestamp_column("ts")
+    in_order = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(arguments.disorder))
+    in_order = in_order.with_timestamp_column("ts")
 
     def trace(role: str, pause_s: float = 0.0) -> Trace:
         return Trace(arguments.trace, role, pause_s, kills, arguments.plant)
@@ -290,6 +289,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rows", type=int, default=100_000, help="of the fast source")
     made.add_argument("--splits", type=int, default=2)
     made.add_argument("--seconds", type=float, default=10, help="how long the sources take")
+    made.add_argument("--disorder", type=int, default=0, help="ms; splits that one subtask reads in turn need SPAN_MS")
     made.add_argument("--slow-pause", type=float, default=SLOW_PAUSE_S)
     made.add_argument("--interval", type=int, default=500)
     made.add_argument("--kills", default="[]", help="JSON")
