@@ -142,5 +142,10 @@ class Operator(ABC):
         """A sink with prepared, uncommitted work: the subtask may not finish yet."""
         return False
 
+    def is_committing(self) -> bool:
+        """Work that a confirmed checkpoint started goes on in another thread: the subtask waits for it before it
+        finishes."""
+        return False
+
     def close(self) -> None:  # noqa: B027  (optional hook)
         """Give everything back."""

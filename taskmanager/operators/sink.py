@@ -1,12 +1,12 @@
 """A sink: its writer, and the second phase of the commit.
 
-    process ─▶ writer ··· freeze(n) ─▶ flush, prepare_commit(n) ─▶ pending[n], in list state
-                          notify_complete(n) ─▶ commit pending[<= n], in order          (restored: at once)
+    process ─▶ writer ··· freeze(n) ─▶ flush, seal(n) ─▶ pending[n] │ snapshot thread: the slow rest of the vote, list state
+                          notify_complete(n) ─▶ commit pending[<= n], in order, in another thread (restored: at once)
 
 Laws: nothing becomes visible before the checkpoint that holds it is confirmed. Commit n commits everything pending up to
 n, skipped checkpoints included; what is committed stays in later snapshots only until then, and committing it twice does
-no harm (``Committer`` is idempotent). A failed commit is tried again ``sink.committer.retries`` times, then it fails the
-attempt. After ``finish`` the last records wait for the next snapshot and its confirmation; in a job without checkpoints the
+no harm (``Committer`` is idempotent). A vote that fails, and a commit that fails once more than it may, fail the attempt.
+After ``finish`` the last records wait for the next snapshot and its confirmation; in a job without checkpoints the
 runtime confirms ``COMMIT_EVERYTHING`` then (Flink: ``CommitterOperator.java``).
 """
 
@@ -19,19 +19,18 @@ import pyarrow as pa
 
 from taskmanager.machines.subtask import COMMIT_EVERYTHING
 from taskmanager.operators.base import Operator, OperatorContext
+from taskmanager.operators.committing import Commits
 from taskmanager.operators.user_code import user_error
-from taskmanager.state.base import FrozenState
-from taskmanager.state.operator_state import FrozenParts, freeze_elements, restore_elements
+from taskmanager.state.base import FrozenState, SegmentStore
+from taskmanager.state.operator_state import FrozenElements, FrozenParts, freeze_elements, restore_elements
 from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.record_codec import decode, encode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
-from tidegate.model.errors import ExternalError
+from tidegate.model.checkpoint import OperatorSnapshot
 
 WRITER_STATE = "writer"
 COMMITTABLES = "committables"
-RETRIES_KEY = "sink.committer.retries"
-DEFAULT_RETRIES = 10
 
 
 class SinkOperator(Operator):
@@ -42,17 +41,19 @@ class SinkOperator(Operator):
         self._sink = sink
         self._input_type = input_type
         self._writer: SinkWriter | None = None
+        self._commits: Commits | None = None
         self._committer: Committer | None = None
-        self._pending: dict[int, list[Any]] = {}
+        self._pending: dict[int, Vote] = {}
         self._has_unprepared = False
         self._writer_elements: list[Any] = []
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
-        self._retries = int(context.configuration.get(RETRIES_KEY, DEFAULT_RETRIES))
         self._writer_elements = restore_elements(context.restored, context.segments, WRITER_STATE)
+        restored: dict[int, list[Any]] = {}
         for checkpoint_id, committable in restore_elements(context.restored, context.segments, COMMITTABLES):
-            self._pending.setdefault(checkpoint_id, []).append(committable)
+            restored.setdefault(checkpoint_id, []).append(committable)
+        self._pending = {checkpoint_id: Vote(found) for checkpoint_id, found in restored.items()}
 
     def open(self) -> None:
         context = self.context
@@ -67,8 +68,10 @@ class SinkOperator(Operator):
         )
         try:
             self._committer = self._sink.make_committer(sink_context)
-            restored = [c for _, committables in sorted(self._pending.items()) for c in committables]
-            self._commit_up_to(max(self._pending, default=0))
+            self._commits = Commits(self._name, self._committer, context)
+            restored = [c for _, vote in sorted(self._pending.items()) for c in vote.committables()]
+            for checkpoint_id in sorted(self._pending):
+                self._commits.commit_now(checkpoint_id, self._pending.pop(checkpoint_id).committables())
             if self._committer is not None:
                 self._committer.abort_unknown(restored, sink_context)
             self._writer = self._sink.make_writer(sink_context, self._writer_elements, self._input_type)
@@ -103,33 +106,57 @@ class SinkOperator(Operator):
             raise user_error(self._name, error) from error
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        writer = self._writer
-        assert writer is not None
+        assert self._writer is not None
         try:
-            writer.flush(end_of_input=False)
-            committables = self._prepare(checkpoint_id)
-            state = writer.snapshot_state(checkpoint_id)
+            self._writer.flush(end_of_input=False)
+            vote = self._seal(checkpoint_id)
+            state = self._writer.snapshot_state(checkpoint_id)
         except Exception as error:
             raise user_error(self._name, error) from error
-        if committables and self._committer is not None:
-            self._pending[checkpoint_id] = committables
-        elements = [[n, committable] for n, pending in sorted(self._pending.items()) for committable in pending]
-        if not state and not elements:
+        if vote.is_open or (vote.committables() and self._committer is not None):
+            self._pending[checkpoint_id] = vote
+        writer_state = freeze_elements(self._name, WRITER_STATE, state)
+        votes = dict(sorted(self._pending.items()))
+        if any(vote.is_open for vote in votes.values()):
+            return _FrozenVotes(self, writer_state, votes)
+        if not state and not votes:
             return None
-        return FrozenParts(
-            [freeze_elements(self._name, WRITER_STATE, state), freeze_elements(self._name, COMMITTABLES, elements)]
-        )
+        return FrozenParts([writer_state, self.elements_of(votes)])
+
+    def elements_of(self, votes: dict[int, Vote]) -> FrozenElements:
+        """Any thread: what is to be committed, as list state."""
+        elements = []
+        for checkpoint_id, vote in votes.items():
+            found = vote.committables()
+            if self._committer is not None:
+                elements += [[checkpoint_id, committable] for committable in found]
+        return freeze_elements(self._name, COMMITTABLES, elements)
+
+    def settle(self, votes: dict[int, Vote]) -> None:
+        """The snapshot thread is done with them. Raises what a vote raised."""
+        for checkpoint_id, vote in votes.items():
+            if vote.error is not None:
+                raise user_error(self._name, vote.error) from vote.error
+            if not vote.is_open and (self._committer is None or not vote.committables()):
+                self._pending.pop(checkpoint_id, None)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        assert self._commits is not None
         try:
             if checkpoint_id == COMMIT_EVERYTHING:
-                self._pending[checkpoint_id] = self._prepare(checkpoint_id)
-            self._commit_up_to(checkpoint_id)
+                self._pending[checkpoint_id] = self._seal(checkpoint_id)
+            for pending_id in sorted(n for n in self._pending if n <= checkpoint_id):
+                if not self._commits.is_committing(pending_id):
+                    found = self._pending[pending_id].committables()
+                    self._commits.commit(pending_id, found, self._forget)
         except Exception as error:
             raise user_error(self._name, error) from error
 
     def has_pending_commits(self) -> bool:
         return bool(self._pending) or (self._has_unprepared and self._committer is not None)
+
+    def is_committing(self) -> bool:
+        return self._commits is not None and self._commits.is_busy
 
     def close(self) -> None:
         try:
@@ -139,28 +166,56 @@ class SinkOperator(Operator):
             if self._committer is not None:
                 self._committer.close()
 
-    def _prepare(self, checkpoint_id: int) -> list[Any]:
+    def _forget(self, checkpoint_id: int) -> None:
+        self._pending.pop(checkpoint_id, None)
+
+    def _seal(self, checkpoint_id: int) -> Vote:
         assert self._writer is not None
-        committables = self._writer.prepare_commit(checkpoint_id)
+        vote = Vote(self._writer.seal(checkpoint_id))
         self._has_unprepared = False
-        return committables
+        return vote
 
-    def _commit_up_to(self, checkpoint_id: int) -> None:
-        """In the order of the checkpoints; an id leaves ``_pending`` once all that it holds is committed."""
-        for pending_id in sorted(n for n in self._pending if n <= checkpoint_id):
-            self._commit(self._pending[pending_id])
-            del self._pending[pending_id]
 
-    def _commit(self, committables: Sequence[Any]) -> None:
-        if self._committer is None or not committables:
-            return
-        for failures in range(self._retries + 1):
+class Vote:
+    """What one checkpoint is to commit; open until the slow part of it has run, which it does once."""
+
+    def __init__(self, sealed: Any) -> None:
+        """``sealed``: what ``SinkWriter.seal`` gave."""
+        self._rest = sealed if callable(sealed) else None
+        self._found: Sequence[Any] = () if callable(sealed) else sealed
+        self.error: Exception | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._rest is not None
+
+    def committables(self) -> Sequence[Any]:
+        """Raises what the rest of the vote raised, each time."""
+        if self._rest is not None:
+            rest = self._rest
             try:
-                self._committer.commit(committables)
-            except ExternalError:
-                if failures == self._retries:
-                    raise
-                self.context.metrics.add("retriedCommittables", len(committables))
-            else:
-                self.context.metrics.add("successfulCommittables", len(committables))
-                return
+                self._found = rest()
+            except Exception as error:  # noqa: BLE001  a connector's: the subtask's thread judges it
+                self.error = error
+            self._rest = None
+        if self.error is not None:
+            raise self.error
+        return self._found
+
+
+class _FrozenVotes(FrozenState):
+    """State of a sink whose vote is still to be finished."""
+
+    def __init__(self, sink: SinkOperator, writer_state: FrozenElements, votes: dict[int, Vote]) -> None:
+        self._sink = sink
+        self._writer_state = writer_state
+        self._votes = votes
+
+    def write(self, store: SegmentStore) -> OperatorSnapshot:
+        return FrozenParts([self._writer_state, self._sink.elements_of(self._votes)]).write(store)
+
+    def release(self) -> None:
+        self._sink.settle(self._votes)
+
+
+__all__ = ["SinkOperator"]

@@ -135,6 +135,9 @@ class OperatorChain:
     def has_pending_commits(self) -> bool:
         return any(operator.has_pending_commits() for operator in self._operators)
 
+    def is_committing(self) -> bool:
+        return any(operator.is_committing() for operator in self._operators)
+
     def close(self) -> list[BaseException]:
         """Close everything that was set up; what went wrong meanwhile is returned, since all are closed first."""
         errors: list[BaseException] = []

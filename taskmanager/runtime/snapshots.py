@@ -8,6 +8,7 @@ Laws: a frozen state is released in the subtask's thread exactly once, whatever 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -40,7 +41,7 @@ class AlignmentFigures:
 
 @dataclass(slots=True)
 class _Write:
-    """One asynchronous part. ``canceled`` is read by the background thread between two operators."""
+    """One asynchronous part. ``canceled`` is read by the background thread before it begins."""
 
     checkpoint_id: int
     location: str
@@ -171,16 +172,13 @@ class SnapshotDriver:
             self._on_written(write, None)
 
     def _write(self, write: _Write) -> None:
-        """Background thread."""
+        """Background thread. What takes long is waiting for disks, so the operators are written at the same time."""
+        if write.canceled:
+            return
         store = self._open_store(write.location, self._attempt, write.checkpoint_id)
-        written: dict[OperatorId, OperatorSnapshot] = {}
-        for operator_id, frozen in write.frozen:
-            if write.canceled:
-                return
-            snapshot = frozen.write(store)
-            if snapshot.keyed or snapshot.operator:
-                written[operator_id] = snapshot
-        write.snapshot = SubtaskSnapshot(written)
+        snapshots = write_all([frozen for _, frozen in write.frozen], store)
+        written = zip((operator_id for operator_id, _ in write.frozen), snapshots, strict=True)
+        write.snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
 
     def _on_written(self, write: _Write, error: BaseException | None) -> None:
         self._release(write)
@@ -205,6 +203,34 @@ class SnapshotDriver:
         if self._writes.pop(write.checkpoint_id, None) is not None:
             for _, frozen in write.frozen:
                 frozen.release()
+
+
+def write_all(states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:
+    """Each state in a thread of its own, the first in the caller's. Returns, or raises the first error, when all are done."""
+    found: list[OperatorSnapshot | BaseException | None] = [None] * len(states)
+
+    def write(index: int) -> None:
+        try:
+            found[index] = states[index].write(store)
+        except BaseException as error:  # noqa: BLE001  driver: raised again below
+            found[index] = error
+
+    threads = [
+        threading.Thread(target=write, args=(index,), name=f"snapshot-writer-{index}", daemon=True)
+        for index in range(1, len(states))
+    ]
+    for thread in threads:
+        thread.start()
+    write(0)
+    for thread in threads:
+        thread.join()
+    snapshots: list[OperatorSnapshot] = []
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+        assert one is not None
+        snapshots.append(one)
+    return snapshots
 
 
 def _storage_info(error: BaseException) -> ErrorInfo:

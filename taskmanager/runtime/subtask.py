@@ -183,7 +183,7 @@ class SubtaskLoop:
         self._on_life(life.DataFinished())
 
     def _settle(self) -> bool:
-        if self._snapshots.is_writing:
+        if self._snapshots.is_writing or self._chain.is_committing():
             return False
         if self._chain.has_pending_commits():
             raise InternalError("a sink has uncommitted work after the final checkpoint was confirmed")

@@ -31,6 +31,9 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, TidegateError
 from tidegate.model.states import ExecutionState
 
+SWITCH_INTERVAL_S = 0.001
+"""A thread that has something to send or to write waits no longer for the mailbox to let go of the interpreter (Python: 5 ms)."""
+
 
 def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | None = None) -> None:
     """Run the attempt of ``entry``. Returns when its TaskManager knows how it ended, or is gone."""
@@ -40,6 +43,7 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | No
     if context is not None and context.attemptNumber() != 0:
         return
     die_with_parent()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = WorkerSettings.from_texts(entry.settings)
     mailbox = Mailbox()
     stream = ControlStream(entry, mailbox.put)

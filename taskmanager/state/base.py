@@ -19,7 +19,8 @@ class SegmentStore(Protocol):
     (``execution.checkpointing.data-inline-threshold``); files are durable when ``write`` returns."""
 
     def write(self, name_hint: str, parts: Sequence[bytes | memoryview]) -> StateHandle:
-        """Raises ``StorageError``. File names hold the attempt id; ``name_hint`` is only for people."""
+        """Raises ``StorageError``. File names hold the attempt id; ``name_hint`` is only for people. Thread-safe: the
+        states of a subtask's operators are written at the same time."""
 
 
 class SegmentSource(Protocol):

@@ -69,7 +69,7 @@ def write_keyed(
             "do not agree on the key (is the key selector deterministic?)"
         )
     if len(groups) and bool((groups[1:] < groups[:-1]).any()):
-        order = np.argsort(groups, kind="stable")
+        order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort: there are at most 2**15 groups
         groups = groups[order]
         data = data.take(pa.array(order))
     bounds = np.searchsorted(groups, np.arange(key_groups.start, key_groups.end + 2))

@@ -200,7 +200,7 @@ def _cut(rows: pa.RecordBatch, firsts: Sequence[int], groups_of: GroupsOf) -> It
         yield 0, rows
         return
     owners = np.searchsorted(np.asarray(firsts), groups_of(rows), side="right") - 1
-    order = np.argsort(owners, kind="stable")
+    order = np.argsort(owners.astype(np.uint16), kind="stable")  # a radix sort
     sorted_rows = rows.take(pa.array(order))
     bounds = np.searchsorted(owners[order], np.arange(len(firsts) + 1))
     for index in range(len(firsts)):

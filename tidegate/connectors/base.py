@@ -151,6 +151,13 @@ class SinkWriter(ABC):
         Raising fails the attempt. What is prepared is committed later, by this process or by another."""
         return []
 
+    def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:
+        """What the runtime calls at the barrier. A writer whose ``prepare_commit`` takes long (it encodes, syncs or waits
+        for a server) overrides this: cut off what was written so far, and give the slow rest of the vote back as a function.
+        It is called at most once, in the snapshot thread, while new records are being written; what it raises fails the
+        attempt."""
+        return self.prepare_commit(checkpoint_id)
+
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """State of the writer itself, as msgpack-able elements of list state."""
         return []

@@ -1,7 +1,7 @@
 """Exactly-once sink to files: a part file becomes visible under its final name only when its checkpoint is confirmed.
 
     in progress  .part-...inprogress   hidden name, written by one attempt
-        │ prepare_commit(n): closed, fsynced; its name is the committable
+        │ barrier n: cut off; then closed and fsynced in the snapshot thread; its name is the committable
     pending      the same hidden name, listed in checkpoint n
         │ confirm(n), or recovery to n: one rename
     finished     part-<subtask>-<attempt's hash>-<number>.<suffix>
@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +94,16 @@ def _job_mark(context: SinkContext) -> str:
     return hashlib.sha256(f"{context.job_id}/{context.operator_id}".encode()).hexdigest()[:12]
 
 
+@dataclass(slots=True)
+class _Part:
+    """A part file that is being written."""
+
+    hidden: str
+    final: str
+    file: pa.NativeFile
+    encoder: FileEncoder
+
+
 class FileWriter(SinkWriter):
     """One subtask's writer: at most one open part file."""
 
@@ -118,9 +128,9 @@ class FileWriter(SinkWriter):
         self._subtask = context.subtask_index
         self._since = context.restored_checkpoint_id or 0
         self._number = 0
-        self._file: pa.NativeFile | None = None
-        self._part: FileEncoder | None = None
-        self._hidden = self._final = ""
+        self._part: _Part | None = None
+        self._sealed: list[_Part] = []
+        """Cut off by a barrier, and not closed yet by the snapshot thread."""
         self._opened_at = 0.0
         self._closed: list[list[Any]] = []
         with storage_errors("create the directory", self._root):
@@ -130,57 +140,71 @@ class FileWriter(SinkWriter):
         assert isinstance(batch, ArrowBatch)
         if not len(batch):
             return
-        with storage_errors("write", self._hidden or self._root):
+        with storage_errors("write", self._root if self._part is None else self._part.hidden):
             if self._part is None:
-                self._open()
-            assert self._part is not None
-            assert self._file is not None
-            self._part.write(batch.data)
-            if self._file.tell() >= self._rolling.part_bytes or self._age_ms() >= self._rolling.rollover_ms:
-                self._close_part()
+                self._part = self._open()
+            part = self._part
+            part.encoder.write(batch.data)
+            if part.file.tell() >= self._rolling.part_bytes or self._age_ms() >= self._rolling.rollover_ms:
+                self._part = None
+                self._closed.append(self._close_part(part))
 
     def _age_ms(self) -> float:
         return (time.monotonic() - self._opened_at) * 1000
 
-    def _open(self) -> None:
-        self._final = f"{self._stem}-{self._number}{self._encoders.suffix}"
-        self._hidden = f".{self._final}.{self._mark}.{self._subtask}.{self._since}.inprogress"
+    def _open(self) -> _Part:
+        final = f"{self._stem}-{self._number}{self._encoders.suffix}"
+        hidden = f".{final}.{self._mark}.{self._subtask}.{self._since}.inprogress"
         self._number += 1
         self._opened_at = time.monotonic()
-        self._file = self._filesystem.open_output_stream(f"{self._root}/{self._hidden}")
-        self._part = self._encoders.open(self._file, self._schema)
+        file = self._filesystem.open_output_stream(f"{self._root}/{hidden}")
+        return _Part(hidden, final, file, self._encoders.open(file, self._schema))
 
-    def _close_part(self) -> None:
-        assert self._part is not None
-        assert self._file is not None
-        self._part.finish()
-        if not self._file.closed:
-            self._file.close()
+    def _close_part(self, part: _Part) -> list[Any]:
+        """Its committable, once it is durable."""
+        part.encoder.finish()
+        if not part.file.closed:
+            part.file.close()
         if is_local(self._filesystem):
-            sync_file(f"{self._root}/{self._hidden}")
-        size = self._filesystem.get_file_info(f"{self._root}/{self._hidden}").size
-        self._closed.append([self._hidden, self._final, size])
-        self._file = self._part = None
+            sync_file(f"{self._root}/{part.hidden}")
+        size = self._filesystem.get_file_info(f"{self._root}/{part.hidden}").size
+        return [part.hidden, part.final, size]
+
+    def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:
+        """Encoding what was gathered, and syncing, are left to the function that is given back."""
+        part, closed = self._part, self._closed
+        self._part, self._closed = None, []
+        self._since = checkpoint_id
+        if part is None and not closed:
+            return []
+        if part is not None:
+            self._sealed.append(part)
+
+        def close() -> list[Any]:
+            with storage_errors("write", self._root if part is None else part.hidden):
+                if part is not None:
+                    closed.append(self._close_part(part))
+                    self._sealed.remove(part)
+                if is_local(self._filesystem):
+                    sync_directory(self._root)
+            return closed
+
+        return close
 
     def prepare_commit(self, checkpoint_id: int) -> list[Any]:
         """Committables are ``[hidden name, final name, size in bytes]``."""
-        with storage_errors("write", self._hidden or self._root):
-            if self._part is not None:
-                self._close_part()
-            if self._closed and is_local(self._filesystem):
-                sync_directory(self._root)
-        self._since = checkpoint_id
-        closed, self._closed = self._closed, []
-        return closed
+        sealed = self.seal(checkpoint_id)
+        return sealed if isinstance(sealed, list) else sealed()
 
     def close(self) -> None:
-        if self._part is None:
-            return
-        try:
-            self._close_part()
-        finally:
-            self._part = self._file = None
-            self._filesystem.delete_file(f"{self._root}/{self._hidden}")
+        parts = [*self._sealed, *([] if self._part is None else [self._part])]
+        self._part, self._sealed = None, []
+        for part in parts:
+            try:
+                part.encoder.finish()
+                part.file.close()
+            finally:
+                self._filesystem.delete_file(f"{self._root}/{part.hidden}")
 
 
 class FileCommitter(Committer):

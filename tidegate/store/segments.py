@@ -26,7 +26,7 @@ _HINT_MAX = 48
 
 
 class FileSegmentStore:
-    """Files of one attempt in one checkpoint's directory. Used by one thread at a time."""
+    """Files of one attempt in one checkpoint's directory. Thread-safe."""
 
     def __init__(self, files: Files, directory: str, attempt: str, inline_threshold_bytes: int) -> None:
         self._files = files

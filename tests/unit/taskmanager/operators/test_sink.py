@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from taskmanager.machines.subtask import COMMIT_EVERYTHING
-from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
+from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start
 from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
@@ -223,3 +223,132 @@ def test_close_reaches_the_writer() -> None:
     world = World()
     sink(world).operator.close()
     assert world.calls[-1] == "close"
+
+
+class SealingWriter(Writer):
+    """Its vote takes long."""
+
+    def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:
+        rows = self.prepare_commit(checkpoint_id)
+
+        def vote() -> list[Any]:
+            self.world.calls.append(f"vote {checkpoint_id}")
+            if self.world.failures:
+                raise StorageError("the disk is full")
+            return rows
+
+        return vote
+
+
+class Sealing(Journal):
+    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+        return SealingWriter(self, context, state)
+
+
+def sealing(world: World, **more: Any) -> Running:
+    return start(spec("sink", input_types=(Types.LONG(),), options={"sink": Sealing(world)}), **more)
+
+
+def votes(world: World) -> list[str]:
+    return [call for call in world.calls if call.startswith("vote")]
+
+
+def test_the_slow_part_of_a_vote_is_left_to_the_snapshot_thread() -> None:
+    world = World()
+    one = sealing(world)
+    one.feed([1])
+    frozen = one.operator.freeze(1)
+    assert frozen is not None
+    assert votes(world) == []
+    one.feed([2])
+    snapshot = frozen.write(MemoryStore())
+    frozen.release()
+    assert votes(world) == ["vote 1"]
+    one.operator.notify_checkpoint_complete(1)
+    assert world.visible == [1]
+    sealing(world, restored=restored_of([snapshot]), restored_id=1)
+    assert world.visible == [1], "committing again does no harm"
+
+
+def test_a_vote_whose_write_was_canceled_is_in_the_next_snapshot() -> None:
+    world = World()
+    one = sealing(world)
+    one.feed([1])
+    frozen = one.operator.freeze(1)
+    assert frozen is not None
+    frozen.release()  # aborted before the snapshot thread came to it
+    one.operator.notify_checkpoint_aborted(1)
+    assert one.operator.has_pending_commits()
+    one.feed([2])
+    one.snapshot(2)
+    assert votes(world) == ["vote 1", "vote 2"]
+    one.operator.notify_checkpoint_complete(2)
+    assert world.visible == [1, 2]
+    one.snapshot(3)
+    assert not one.operator.has_pending_commits(), "an empty vote leaves nothing"
+
+
+def test_a_vote_that_fails_fails_the_attempt() -> None:
+    world = World()
+    one = sealing(world)
+    one.feed([1])
+    frozen = one.operator.freeze(1)
+    assert frozen is not None
+    world.failures = 1
+    with pytest.raises(StorageError, match="full"):
+        frozen.write(MemoryStore())
+    with pytest.raises(StorageError, match="full"):
+        frozen.release()
+
+
+class Pool:
+    """``run_async`` by hand."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.jobs.append((work, done))
+
+    def run_one(self) -> None:
+        work, done = self.jobs.pop(0)
+        error: BaseException | None = None
+        try:
+            work()
+        except StorageError as raised:
+            error = raised
+        done(error)
+
+
+def test_commits_run_in_the_pool_in_order_and_once() -> None:
+    world, pool = World(), Pool()
+    one = sink(world)
+    one.operator.context.run_async = pool.submit
+    for n in (1, 2):
+        one.feed([n])
+        one.snapshot(n)
+        one.operator.notify_checkpoint_complete(n)
+    assert world.visible == []
+    assert one.operator.is_committing()
+    assert len(pool.jobs) == 2
+    world.failures = 2
+    pool.run_one()
+    assert world.visible == [1]
+    assert one.operator.is_committing()
+    pool.run_one()
+    assert world.visible == [1, 2]
+    assert not one.operator.is_committing()
+    assert not one.operator.has_pending_commits()
+    assert one.out.counts["retriedCommittables"] == 2
+
+
+def test_a_commit_that_is_given_up_names_what_it_holds() -> None:
+    world, pool = World(), Pool()
+    one = sink(world, configuration={"sink.committer.retries": "1"})
+    one.operator.context.run_async = pool.submit
+    one.feed([7])
+    one.snapshot(5)
+    one.operator.notify_checkpoint_complete(5)
+    world.failures = 2
+    with pytest.raises(StorageError, match=r"'op'.*checkpoint 5 .*'5-7'.* in 2 attempts: the disk is away"):
+        pool.run_one()

@@ -1,0 +1,101 @@
+"""Commits of one sink, in their order, with retries: in a thread of the pool, so that a slow system holds nothing up.
+
+    commit(n) ─▶ queue ─▶ pool thread: try · wait · try again ─▶ mail: done(n), or the error that fails the attempt
+
+Where there is no pool (``OperatorContext.run_async`` is ``None``) it is done at once, in the caller's thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from taskmanager.operators.base import OperatorContext
+from taskmanager.operators.user_code import user_error
+from tidegate.connectors.base import Committer
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ExternalError
+from tidegate.model.options import ExecutionOptions
+
+FIRST_BACKOFF_S = 0.01
+MAX_BACKOFF_S = 0.5
+"""The pause before a retry doubles from one to the other."""
+_SHOWN = 3
+
+
+class Commits:
+    def __init__(self, name: str, committer: Committer | None, context: OperatorContext) -> None:
+        self._name = name
+        self._committer = committer
+        self._context = context
+        self._retries = Configuration.from_strings(context.configuration).get(ExecutionOptions.SINK_COMMITTER_RETRIES)
+        self._under_way: set[int] = set()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._under_way)
+
+    def is_committing(self, checkpoint_id: int) -> bool:
+        return checkpoint_id in self._under_way
+
+    def commit(self, checkpoint_id: int, committables: Sequence[Any], done: Callable[[int], None]) -> None:
+        """``done(checkpoint_id)`` follows in this thread. A failure fails the attempt."""
+        run_async = self._context.run_async
+        if run_async is None or self._committer is None or not committables:
+            self.commit_now(checkpoint_id, committables)
+            done(checkpoint_id)
+            return
+        failures = 0
+
+        def work() -> None:
+            nonlocal failures
+            failures = self._try(checkpoint_id, committables)
+
+        def ended(error: BaseException | None) -> None:
+            self._under_way.discard(checkpoint_id)
+            if isinstance(error, Exception):
+                raise user_error(self._name, error) from error
+            if error is not None:
+                raise error
+            self._count(failures, committables)
+            done(checkpoint_id)
+
+        self._under_way.add(checkpoint_id)
+        run_async(work, ended)
+
+    def commit_now(self, checkpoint_id: int, committables: Sequence[Any]) -> None:
+        """Raises the last failure, with what was to be committed."""
+        if self._committer is not None and committables:
+            self._count(self._try(checkpoint_id, committables), committables)
+
+    def _count(self, failures: int, committables: Sequence[Any]) -> None:
+        if failures:
+            self._context.metrics.add("retriedCommittables", failures * len(committables))
+        self._context.metrics.add("successfulCommittables", len(committables))
+
+    def _try(self, checkpoint_id: int, committables: Sequence[Any]) -> int:
+        """Any thread. How many times it failed before it succeeded."""
+        assert self._committer is not None
+        failures, backoff_s = 0, FIRST_BACKOFF_S
+        while True:
+            try:
+                self._committer.commit(committables)
+                return failures
+            except ExternalError as error:
+                failures += 1
+                if failures > self._retries:
+                    raise self._given_up(checkpoint_id, committables, failures, error) from error
+                threading.Event().wait(backoff_s)
+                backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+
+    def _given_up(
+        self, checkpoint_id: int, committables: Sequence[Any], failures: int, error: ExternalError
+    ) -> ExternalError:
+        shown = ", ".join(str(committable) for committable in committables[:_SHOWN])
+        more = f" and {len(committables) - _SHOWN} more" if len(committables) > _SHOWN else ""
+        return type(error)(
+            f"operator '{self._name}': what checkpoint {checkpoint_id} holds ({shown}{more}) could not be committed in "
+            f"{failures} attempts: {error.message}",
+            details=error.details,
+        )
