@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -86,8 +87,9 @@ class BenchCluster:
         for name, process in zip(("JobManager", "TaskManager"), self._processes, strict=True):
             root = psutil.Process(process.pid)
             for one in (root, *root.children(recursive=True)):
-                kind = name if one.pid == process.pid else "Spark JVM" if "java" in one.name() else "Python workers"
-                found[kind] = found.get(kind, 0.0) + _pss(one)
+                with suppress(psutil.Error):  # one that has ended meanwhile
+                    kind = name if one.pid == process.pid else "Spark JVM" if "java" in one.name() else "Python workers"
+                    found[kind] = found.get(kind, 0.0) + _pss(one)
         return found
 
     def _start(self, kind: str, arguments: list[str]) -> None:
