@@ -77,7 +77,7 @@ class InThisProcess:
         job.finish()
         return JobExecutionResult(graph.job_id, 0)
 
-    def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> None:  # type: ignore[override]
+    def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> None:
         raise AssertionError("examples wait for their job")
 
 
