@@ -170,6 +170,8 @@ class JobMaster:
             if error.code == "unknown-attempt" and execution.state is _E.CANCELING:
                 self._on_over(execution, _E.CANCELED)
             return
+        if call.kind is CallKind.CONNECT and error.code == "unknown-attempt":
+            return  # it ended meanwhile: its last word, which has the cause, is on the way (or its heartbeats will tell)
         failed = f"{call.kind.value} of {self.executions.describe(execution)} failed: {error.message}"
         self._send_cancel(execution.attempt, call.task_manager_id)
         self._on_failed(execution, replace(error, message=failed))

@@ -63,6 +63,23 @@ def test_an_address_that_comes_with_running_connects_too() -> None:
     assert len(cluster.of(c.ConnectTask)) == 1, "told again: connected once"
 
 
+def test_an_attempt_that_ended_before_it_was_connected_tells_its_own_cause() -> None:
+    cluster = Cluster()
+    cluster.register("tm-1", 1)
+    cluster.submit(two_stage(1))
+    cluster.answers_calls = False
+    sink = cluster.attempt("sink")
+    cluster.state(cluster.attempt("source"), E.RUNNING)
+    (connect,) = cluster.of(c.ConnectTask)
+    gone = ErrorInfo.of(UnknownAttempt(f"attempt {sink} does not run on this TaskManager"))
+    cluster.tell(e.CallAnswered(connect.call_id, gone))
+    assert cluster.job_state() is J.RUNNING
+    cluster.fail(sink, FAULT)
+    failure = cluster.job().failure
+    assert failure is not None
+    assert FAULT.message in failure.message
+
+
 def test_pointwise_consumers_are_connected_to_their_own_producers_only() -> None:
     job = graph([vertex("source", 4, source=True), vertex("sink", 2)], [("source", "sink", Partitioner.RESCALE)])
     cluster = Cluster()
