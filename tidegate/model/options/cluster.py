@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from tidegate.model.options.option import (
+    BOOL,
     DURATION,
     FLOAT,
     INT,
@@ -88,6 +89,27 @@ class RestOptions:
         "web.address",
         "jobmanager.web.address",
         deviation=_SHIPPED,
+    )
+    REFRESH_INTERVAL = option("web.refresh-interval", DURATION, "3 s", "How often a web page should ask.", minimum=1)
+    CANCEL_ENABLED = option("web.cancel.enable", BOOL, "true", "Show the cancel button in a web page.")
+    ALLOW_ORIGIN = option(
+        "web.access-control-allow-origin",
+        STRING,
+        "*",
+        "Origin whose pages may read answers; what changes something is refused to foreign pages all the same.",
+        "jobmanager.web.access-control-allow-origin",
+    )
+    GRAPH_CACHE_TIMEOUT = option(
+        "rest.cache.execution-graph.timeout", DURATION, "3 s", "Age up to which an answer about a job is repeated."
+    )
+    CHECKPOINT_CACHE_TIMEOUT = option(
+        "rest.cache.checkpoint-statistics.timeout",
+        DURATION,
+        "3 s",
+        "Age up to which an answer about checkpoints is repeated.",
+    )
+    ASYNC_STORE_DURATION = option(
+        "rest.async.store-duration", DURATION, "5 min", "How long the result of a triggered operation is kept."
     )
 
 
