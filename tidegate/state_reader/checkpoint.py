@@ -1,0 +1,218 @@
+"""A checkpoint or savepoint, opened for reading.
+
+    open_checkpoint(path) ─▶ Checkpoint ─▶ operators ─▶ states ─▶ tables, one for each segment, or all as one
+
+Keyed state      key_group │ key (or key.<column>) │ window_start, window_end or namespace │ timestamp │ value (or value.<column>)
+Operator state   subtask │ element │ element_json
+
+A binary column of pickled objects has a text column ``<name>_type`` beside it, with the name of each value's type.
+``element_json`` is the element when it is msgpack (``null`` for one that JSON cannot say). Nothing is read before it is
+asked for; every file is verified when it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+
+from tidegate.model.checkpoint import CheckpointManifest, OperatorState, OperatorStateHandle, SegmentHandle
+from tidegate.model.errors import CorruptData, Misuse
+from tidegate.state_reader.pickles import type_name
+from tidegate.state_reader.segments import (
+    ELEMENT,
+    KEY_GROUP,
+    SegmentSource,
+    description_of,
+    is_msgpack,
+    is_pickled,
+    read_elements,
+    read_segment,
+)
+from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.store.segments import open_segment_source
+
+SUBTASK = "subtask"
+JSON = "element_json"
+TYPE_SUFFIX = "_type"
+_IDENTITY = (KEY_GROUP, "key", "window_start", "window_end", "namespace", "timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One state of one operator, over all its subtasks. Keyed state has ``segments``, sorted by key group; operator state
+    has ``elements``: (subtask, handle)."""
+
+    name: str
+    segments: tuple[SegmentHandle, ...] = ()
+    elements: tuple[tuple[int, OperatorStateHandle], ...] = ()
+
+    @property
+    def is_keyed(self) -> bool:
+        return bool(self.segments)
+
+    @property
+    def redistribution(self) -> str:
+        """How a rescaled job gets it: ``KEY_GROUPS``, ``SPLIT``, ``UNION`` or ``BROADCAST``."""
+        return "KEY_GROUPS" if self.is_keyed else self.elements[0][1].redistribution.value
+
+    @property
+    def rows(self) -> int:
+        keyed = sum(segment.offsets[-1] - segment.offsets[0] for segment in self.segments)
+        return keyed + sum(handle.elements for _, handle in self.elements)
+
+    @property
+    def size_bytes(self) -> int:
+        keyed = sum(segment.handle.size_bytes for segment in self.segments)
+        return keyed + sum(handle.handle.size_bytes for _, handle in self.elements)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What the manifest says of one operator."""
+
+    described: OperatorState
+    states: tuple[State, ...]
+
+    @property
+    def title(self) -> str:
+        """Its uid, or else its name."""
+        return self.described.uid or self.described.name
+
+    def state(self, name: str) -> State:
+        """Raises ``Misuse`` that names those there are."""
+        for state in self.states:
+            if state.name == name:
+                return state
+        known = ", ".join(repr(state.name) for state in self.states) or "none at all"
+        raise Misuse(f"operator '{self.title}' has no state {name!r} in this checkpoint; it has {known}")
+
+
+class Checkpoint:
+    """An opened checkpoint. ``location`` is its directory, ``manifest`` all that ``_metadata`` says."""
+
+    def __init__(self, location: str, manifest: CheckpointManifest, source: SegmentSource) -> None:
+        self.location = location
+        self.manifest = manifest
+        self.operators = tuple(Operator(operator, _states_of(operator)) for operator in manifest.operators)
+        self._source = source
+
+    def operator(self, name: str) -> Operator:
+        """By id, uid or name. Raises ``Misuse`` when there is none or more than one."""
+        for matches in _MATCHES:
+            found = [operator for operator in self.operators if matches(operator.described, name)]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                ids = ", ".join(operator.described.operator_id for operator in found)
+                raise Misuse(f"{len(found)} operators of {self.location} are called {name!r}; give an id: {ids}")
+        known = ", ".join(repr(operator.title) for operator in self.operators) or "no operator with state"
+        raise Misuse(f"no operator {name!r} in {self.location}; it has {known}")
+
+    def table(self, operator: str, state: str) -> pa.Table:
+        """One state as a table. Raises ``Misuse``, ``CorruptData``, ``StorageError``."""
+        return self.table_of(self.operator(operator).state(state))
+
+    def table_of(self, state: State) -> pa.Table:
+        return joined(self.tables_of(state), f"state '{state.name}' of {self.location}")
+
+    def tables_of(self, state: State) -> Iterator[pa.Table]:
+        """One table after another, as they lie on disk: by key group, or by subtask."""
+        for segment in state.segments:
+            yield with_types(read_segment(self._source, segment, self.location))
+        for subtask, handle in state.elements:
+            elements = read_elements(self._source, handle, self.location)
+            yield _with_json(elements.add_column(0, SUBTASK, pa.array([subtask] * elements.num_rows, pa.int32())))
+
+    def stored(self, segment: SegmentHandle) -> pa.Table:
+        """The rows of one segment, without the columns of type names."""
+        return read_segment(self._source, segment, self.location)
+
+    def kind_of(self, state: State) -> str:
+        """``value``, ``list``, ``map``, ``reducing``, ``aggregating``, ``timers``, ``columnar_windows`` ...: what the
+        metadata of its smallest file says."""
+        if state.is_keyed:
+            smallest = min(state.segments, key=lambda segment: segment.handle.size_bytes)
+            return _kind_in(read_segment(self._source, smallest, self.location).schema)
+        _, handle = min(state.elements, key=lambda element: element[1].handle.size_bytes)
+        return _kind_in(read_elements(self._source, handle, self.location).schema)
+
+
+def open_checkpoint(path: str) -> Checkpoint:
+    """The checkpoint or savepoint at ``path``: its directory or its ``_metadata``, local or a URI that pyarrow.fs knows.
+
+    Raises ``StorageError`` (not there, not readable), ``CorruptData`` (damaged or incomplete; names the file) or
+    ``VersionMismatch``.
+    """
+    location, manifest = CheckpointStorage().read_checkpoint(path)
+    return Checkpoint(location, manifest, open_segment_source(location))
+
+
+def is_identity(column: str) -> bool:
+    """Whether a column tells which entry a row is, rather than its value."""
+    return column in _IDENTITY or column.startswith("key.")
+
+
+def joined(tables: Iterator[pa.Table], what: str) -> pa.Table:
+    """Tables of one state as one: a column that some of them lack is null there. Raises ``CorruptData``."""
+    parts = list(tables)
+    try:
+        whole = pa.concat_tables(parts, promote_options="default")
+    except pa.ArrowException as error:
+        raise CorruptData(f"{what}: its files do not have the same columns ({error})") from error
+    if all(part.schema.names == whole.schema.names for part in parts):
+        return whole
+    return whole.select(sorted(whole.schema.names, key=lambda name: not is_identity(name.removesuffix(TYPE_SUFFIX))))
+
+
+def with_types(table: pa.Table) -> pa.Table:
+    """The table with a column ``<name>_type`` behind each column of pickled objects."""
+    for name in table.schema.names:
+        field = table.schema.field(name)
+        if is_pickled(field):
+            types = [None if value is None else type_name(value) for value in table.column(name).to_pylist()]
+            at = table.schema.get_field_index(name) + 1
+            table = table.add_column(at, f"{name}{TYPE_SUFFIX}", pa.array(types, pa.string()))
+    return table
+
+
+_Matches = Callable[[OperatorState, str], bool]
+_MATCHES: tuple[_Matches, ...] = (
+    lambda operator, name: operator.operator_id == name.lower(),
+    lambda operator, name: bool(name) and operator.uid == name,
+    lambda operator, name: operator.name == name,
+)
+"""In this order."""
+
+
+def _states_of(operator: OperatorState) -> tuple[State, ...]:
+    """By name; keyed ones first."""
+    segments: dict[str, list[SegmentHandle]] = {}
+    elements: dict[str, list[tuple[int, OperatorStateHandle]]] = {}
+    for subtask, snapshot in sorted(operator.subtasks.items()):
+        for segment in snapshot.keyed:
+            segments.setdefault(segment.state_name, []).append(segment)
+        for handle in snapshot.operator:
+            elements.setdefault(handle.state_name, []).append((subtask, handle))
+    keyed = [State(name, tuple(sorted(found, key=lambda s: s.key_groups))) for name, found in sorted(segments.items())]
+    return (*keyed, *(State(name, elements=tuple(found)) for name, found in sorted(elements.items())))
+
+
+def _with_json(table: pa.Table) -> pa.Table:
+    if not is_msgpack(table.schema.field(ELEMENT)):
+        return with_types(table)
+    texts = [_json_of(content) for content in table.column(ELEMENT).to_pylist()]
+    return table.append_column(JSON, pa.array(texts, pa.string()))
+
+
+def _json_of(content: bytes) -> str | None:
+    try:
+        return msgspec.json.encode(msgspec.msgpack.decode(content)).decode()
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return None
+
+
+def _kind_in(schema: pa.Schema) -> str:
+    return str(description_of(schema).get("kind", "")) or "?"

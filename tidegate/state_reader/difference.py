@@ -1,0 +1,213 @@
+"""What changed between two checkpoints: entries that were added, removed, or have another value.
+
+An entry of keyed state is known by its key, window or namespace, and time (of a timer); elements of operator state have no
+names, so they are added or removed only. Pickled values are compared by their bytes.
+
+Segments that are the same in both (by checksum) are not read. Others are compared key group by key group, so that only two
+segments and the entries of one key group are in memory at a time; with different max parallelisms all groups are one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.model.checkpoint import SegmentHandle
+from tidegate.state_reader.checkpoint import Checkpoint, Operator, State, is_identity, joined
+from tidegate.state_reader.segments import ELEMENT, KEY_GROUP
+
+EXAMPLES = 3
+
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class StateDifference:
+    """Counts of one state, and the first examples: rows as dicts of what differs (``changed``: before and after)."""
+
+    operator_id: str
+    operator: str
+    state: str
+    before: int = 0
+    """Rows in the first checkpoint."""
+    after: int = 0
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    added_examples: list[Row] = field(default_factory=list)
+    removed_examples: list[Row] = field(default_factory=list)
+    changed_examples: list[tuple[Row, Row]] = field(default_factory=list)
+
+    @property
+    def is_same(self) -> bool:
+        return not (self.added or self.removed or self.changed)
+
+
+def compare(first: Checkpoint, second: Checkpoint, examples: int = EXAMPLES) -> Iterator[StateDifference]:
+    """One difference for each state of either checkpoint, also where nothing changed. Operators are matched by id.
+    Raises ``CorruptData``, ``StorageError``."""
+    befores = {operator.described.operator_id: operator for operator in first.operators}
+    afters = {operator.described.operator_id: operator for operator in second.operators}
+    for operator_id in dict.fromkeys((*befores, *afters)):
+        before, after = befores.get(operator_id), afters.get(operator_id)
+        either = after or before
+        assert either is not None
+        old, new = _by_name(before), _by_name(after)
+        for name in dict.fromkeys((*old, *new)):
+            found = StateDifference(operator_id, either.title, name[0])
+            _compare_state(_Side(first, before, old.get(name)), _Side(second, after, new.get(name)), found, examples)
+            yield found
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    checkpoint: Checkpoint
+    operator: Operator | None
+    state: State | None
+
+    @property
+    def rows(self) -> int:
+        return self.state.rows if self.state else 0
+
+    @property
+    def segments(self) -> tuple[SegmentHandle, ...]:
+        return self.state.segments if self.state else ()
+
+    @property
+    def max_parallelism(self) -> int | None:
+        return self.operator.described.max_parallelism if self.operator else None
+
+    def elements(self) -> Counter[bytes]:
+        if self.state is None:
+            return Counter()
+        return Counter(value for table in self.checkpoint.tables_of(self.state) for value in table[ELEMENT].to_pylist())
+
+
+def _by_name(operator: Operator | None) -> dict[tuple[str, bool], State]:
+    return {(state.name, state.is_keyed): state for state in operator.states} if operator else {}
+
+
+def _compare_state(before: _Side, after: _Side, found: StateDifference, examples: int) -> None:
+    found.before, found.after = before.rows, after.rows
+    if not (before.segments or after.segments):
+        _compare_elements(before.elements(), after.elements(), found, examples)
+        return
+    same = {_content(segment) for segment in before.segments} & {_content(segment) for segment in after.segments}
+    left = [segment for segment in before.segments if _content(segment) not in same]
+    right = [segment for segment in after.segments if _content(segment) not in same]
+    grouped = before.max_parallelism == after.max_parallelism or None in (before.max_parallelism, after.max_parallelism)
+    for old, new in _pairs(_Groups(before.checkpoint, left), _Groups(after.checkpoint, right), grouped):
+        if old is not None and new is not None and old.equals(new):
+            continue
+        _compare_rows(_entries(old), _entries(new), found, examples)
+
+
+def _content(segment: SegmentHandle) -> tuple[object, ...]:
+    return segment.handle.checksum, segment.handle.size_bytes, segment.key_groups, segment.offsets
+
+
+class _Groups:
+    """Rows by key group, of segments that are read when the first of their groups is asked for, and forgotten behind
+    the last."""
+
+    def __init__(self, checkpoint: Checkpoint, segments: list[SegmentHandle]) -> None:
+        self._checkpoint = checkpoint
+        self._segments = segments
+        self._open: dict[int, pa.Table] = {}
+
+    @property
+    def groups(self) -> set[int]:
+        """Those that have rows."""
+        return {
+            segment.key_groups.start + i
+            for segment in self._segments
+            for i in range(segment.key_groups.size)
+            if segment.offsets[i + 1] > segment.offsets[i]
+        }
+
+    def rows(self, group: int) -> pa.Table | None:
+        parts = []
+        for number, segment in enumerate(self._segments):
+            start, end = segment.key_groups
+            if end < group:
+                self._open.pop(number, None)
+            elif start <= group:
+                if number not in self._open:
+                    self._open[number] = self._checkpoint.stored(segment)
+                first, last = segment.offsets[group - start], segment.offsets[group - start + 1]
+                parts.append(self._open[number].slice(first - segment.offsets[0], last - first))
+        return joined(iter(parts), self._checkpoint.location) if parts else None
+
+    def all_rows(self) -> pa.Table | None:
+        if not self._segments:
+            return None
+        return joined((self._checkpoint.stored(segment) for segment in self._segments), self._checkpoint.location)
+
+
+def _pairs(left: _Groups, right: _Groups, grouped: bool) -> Iterator[tuple[pa.Table | None, pa.Table | None]]:
+    if not grouped:
+        yield left.all_rows(), right.all_rows()
+        return
+    for group in sorted(left.groups | right.groups):
+        yield left.rows(group), right.rows(group)
+
+
+def _entries(table: pa.Table | None) -> dict[object, Row]:
+    """Rows by what identifies them. A column that is null says nothing, so that files with and without it agree."""
+    if table is None:
+        return {}
+    rows = table.drop_columns([KEY_GROUP]).to_pylist()
+    return {_frozen({n: v for n, v in row.items() if is_identity(n) and v is not None}): row for row in rows}
+
+
+def _compare_rows(old: dict[object, Row], new: dict[object, Row], found: StateDifference, examples: int) -> None:
+    for entry, row in old.items():
+        other = new.get(entry)
+        if other is None:
+            found.removed += 1
+            _note(found.removed_examples, row, examples)
+        elif _frozen(_values(row)) != _frozen(_values(other)):
+            found.changed += 1
+            _note(found.changed_examples, (row, other), examples)
+    for entry, row in new.items():
+        if entry not in old:
+            found.added += 1
+            _note(found.added_examples, row, examples)
+
+
+def _compare_elements(old: Counter[bytes], new: Counter[bytes], found: StateDifference, examples: int) -> None:
+    gone, come = old - new, new - old
+    found.removed, found.added = gone.total(), come.total()
+    found.removed_examples = [{ELEMENT: element} for element in _first(gone.elements(), examples)]
+    found.added_examples = [{ELEMENT: element} for element in _first(come.elements(), examples)]
+
+
+def _values(row: Row) -> Row:
+    return {name: value for name, value in row.items() if not is_identity(name)}
+
+
+def _frozen(value: Any) -> object:
+    """A hashable value that is equal when the state is: a NaN equals a NaN, and the order of a map means nothing."""
+    if isinstance(value, Mapping):
+        return tuple((name, _frozen(part)) for name, part in sorted(value.items()))
+    if isinstance(value, list):
+        parts = [_frozen(part) for part in value]
+        return frozenset(parts) if value and isinstance(value[0], tuple) else tuple(parts)
+    if isinstance(value, tuple):
+        return tuple(_frozen(part) for part in value)
+    if isinstance(value, float) and value != value:
+        return "NaN"
+    return (type(value).__name__, value)
+
+
+def _note(examples: list[Any], example: Any, limit: int) -> None:
+    if len(examples) < limit:
+        examples.append(example)
+
+
+def _first(elements: Iterable[bytes], limit: int) -> list[bytes]:
+    return [element for element, _ in zip(elements, range(limit), strict=False)]
