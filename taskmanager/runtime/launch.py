@@ -216,7 +216,7 @@ class _SubtaskRun:
         restored_id: int,
     ) -> SubtaskInput:
         chain = assembled.chain
-        sizer = SliceSizer(columnar=chain.is_columnar, step_ms=settings.slice_ms)
+        sizer = SliceSizer(columnar=chain.is_columnar, step_ms=settings.slice_ms, first_records=1)
         if gate is None:
             source = chain.source
             if source is None:

@@ -2,6 +2,7 @@
 
 A chain of record functions costs between 0.1 microseconds and milliseconds for each record, which nobody knows beforehand. The
 estimate follows what was measured, up at once and down slowly; the size at most doubles from one step to the next.
+A subtask begins with one record, since a function may take seconds for each and a barrier would wait for the whole slice.
 Chains that work on columns take whole batches: the cost of a batch there hardly depends on its rows.
 """
 
@@ -20,10 +21,10 @@ _FALL = 0.25
 class SliceSizer:
     """``columnar``: never slice. ``step_ms``: longest step that is aimed at (``tidegate.mailbox.slice``)."""
 
-    def __init__(self, *, columnar: bool, step_ms: float = STEP_MS) -> None:
+    def __init__(self, *, columnar: bool, step_ms: float = STEP_MS, first_records: int = FIRST_RECORDS) -> None:
         self._columnar = columnar
         self._target_ms = _SAFETY * step_ms
-        self._records = FIRST_RECORDS
+        self._records = first_records
         self._cost_ms = 0.0
 
     def size(self) -> int:
