@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from jobmanager.machines.events import JobSubmitted, RestoreFrom
+from jobmanager.machines.recovery import check_restore
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.checkpoint_files import JobDirectories
 from tidegate.aio.pool import Pool
@@ -50,6 +51,8 @@ class Submission:
         if directories.checkpoints is not None and configuration.get(CheckpointingOptions.INTERVAL) is not None:
             await self._pool.submit(partial(self._storage.check_writable, directories.checkpoints))
         restore = await self._read_restore(request)
+        if restore is not None:
+            check_restore(graph, restore.manifest, allow_non_restored=restore.allow_non_restored_state)
         if self._is_known(graph.job_id):  # again: the checks above took time
             raise _duplicate(graph)
         self._blobs.retain(graph)

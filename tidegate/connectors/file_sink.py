@@ -34,7 +34,7 @@ from tidegate.connectors.file_encoders import (
     TextEncoderFactory,
 )
 from tidegate.connectors.file_system import is_local, resolve, storage_errors, sync_directory, sync_file
-from tidegate.model.errors import InvalidJob, StorageError
+from tidegate.model.errors import CorruptData, InvalidJob
 
 DEFAULT_PART_BYTES = 128 << 20
 DEFAULT_ROLLOVER_MS = 60_000
@@ -118,6 +118,7 @@ class FileWriter(SinkWriter):
         context: SinkContext,
         schema: pa.Schema,
     ) -> None:
+        self._path = path
         self._filesystem, self._root = resolve(path)
         self._encoders = encoder
         self._rolling = rolling
@@ -168,7 +169,7 @@ class FileWriter(SinkWriter):
         if is_local(self._filesystem):
             sync_file(f"{self._root}/{part.hidden}")
         size = self._filesystem.get_file_info(f"{self._root}/{part.hidden}").size
-        return [part.hidden, part.final, size]
+        return [self._path, part.hidden, part.final, size]
 
     def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:
         """Encoding what was gathered, and syncing, are left to the function that is given back."""
@@ -192,7 +193,7 @@ class FileWriter(SinkWriter):
         return close
 
     def prepare_commit(self, checkpoint_id: int) -> list[Any]:
-        """Committables are ``[hidden name, final name, size in bytes]``."""
+        """Committables are ``[directory, hidden name, final name, size in bytes]``."""
         sealed = self.seal(checkpoint_id)
         return sealed if isinstance(sealed, list) else sealed()
 
@@ -214,26 +215,19 @@ class FileCommitter(Committer):
         self._filesystem, self._root = resolve(path)
 
     def commit(self, committables: Sequence[Any]) -> None:
-        for hidden, final, size in committables:
-            with storage_errors("commit", f"{self._root}/{final}"):
-                self._commit_one(hidden, final, size)
-        if committables and is_local(self._filesystem):
-            sync_directory(self._root)
-
-    def _commit_one(self, hidden: str, final: str, size: int) -> None:
-        source, target = f"{self._root}/{hidden}", f"{self._root}/{final}"
-        at_source, at_target = self._filesystem.get_file_info([source, target])
-        if at_target.type == pafs.FileType.File and at_target.size == size:
-            return  # committed before: the answer got lost, or a restart came in between
-        if at_source.type != pafs.FileType.File:
-            raise StorageError(f"pending file {source} of a completed checkpoint is gone; {target} cannot be committed")
-        self._filesystem.move(source, target)
+        for directory, hidden, final, size in committables:
+            with storage_errors("commit", f"{directory}/{final}"):
+                _commit_one(directory, hidden, final, size)
+        for directory in {committable[0] for committable in committables}:
+            filesystem, root = resolve(directory)
+            if is_local(filesystem):
+                sync_directory(root)
 
     def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:
         """Remove hidden files of this job's earlier attempts that were begun at or after the restored checkpoint.
         Older ones are in some subtask's restored committables, perhaps not in ours."""
         newest = context.restored_checkpoint_id or 0
-        keep = {hidden for hidden, _, _ in restored}
+        keep = {hidden for _, hidden, _, _ in restored}
         mark = _job_mark(context)
         with storage_errors("clean", self._root):
             for info in self._filesystem.get_file_info(pafs.FileSelector(self._root, allow_not_found=True)):
@@ -243,6 +237,21 @@ class FileCommitter(Committer):
                 subtask, since = begun
                 if since >= newest and subtask % context.parallelism == context.subtask_index:
                     self._filesystem.delete_file(info.path)
+
+
+def _commit_one(directory: str, hidden: str, final: str, size: int) -> None:
+    """Where it was written: a restored job may write elsewhere."""
+    filesystem, root = resolve(directory)
+    source, target = f"{root}/{hidden}", f"{root}/{final}"
+    at_source, at_target = filesystem.get_file_info([source, target])
+    if at_target.type == pafs.FileType.File and at_target.size == size:
+        return  # committed before: the answer got lost, or a restart came in between
+    if at_source.type != pafs.FileType.File:
+        raise CorruptData(
+            f"pending file {source} of a completed checkpoint is gone, so {target} cannot be committed; restore a later "
+            "checkpoint, or bring the file back"
+        )
+    filesystem.move(source, target)
 
 
 def _begun(name: str, mark: str) -> tuple[int, int] | None:

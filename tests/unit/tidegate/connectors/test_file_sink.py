@@ -13,7 +13,7 @@ from tidegate.common.batch import ArrowBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext, SinkWriter
 from tidegate.connectors.file_sink import FileSink, RollingPolicy
-from tidegate.model.errors import InvalidJob, StorageError
+from tidegate.model.errors import CorruptData, InvalidJob, StorageError
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -86,6 +86,17 @@ def test_a_committable_that_went_to_another_subtask_is_left_alone(tmp_path: Path
     assert visible(tmp_path) == [7]
 
 
+def test_a_restored_job_that_writes_elsewhere_commits_where_the_file_is(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    out = writer(FileSink.for_parquet(str(tmp_path / "old")), context())
+    out.write(batch(7))
+    pending = out.prepare_commit(1)
+    committer = FileSink.for_parquet(str(tmp_path / "new")).make_committer(context(attempt=1, restored=1))
+    assert committer is not None
+    committer.commit(pending)
+    assert visible(tmp_path / "old") == [7]
+
+
 def test_files_of_another_job_are_left_alone(tmp_path: Path) -> None:
     sink = FileSink.for_parquet(str(tmp_path))
     foreign = SinkContext(0, 1, "other job", "x", "op")
@@ -101,10 +112,10 @@ def test_a_pending_file_that_vanished_is_named_not_skipped(tmp_path: Path) -> No
     out = writer(sink, context())
     out.write(batch(1))
     pending = out.prepare_commit(1)
-    (tmp_path / pending[0][0]).unlink()
+    (tmp_path / pending[0][1]).unlink()
     committer = sink.make_committer(context())
     assert committer is not None
-    with pytest.raises(StorageError, match="is gone"):
+    with pytest.raises(CorruptData, match="is gone"):
         committer.commit(pending)
 
 
