@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,16 @@ async def test_checkpoints_are_written_listed_and_restored(tmp_path: Path) -> No
         assert not (await submit(client, make_graph(), restore_path=retained)).HasField("error")
         await watch_until(client, JOB, is_running)
         assert len(task_manager.deployments) == 4
+    async with cluster("tm-1") as (client, _, _):
+        await put_blob(client)
+        stranger = make_graph()
+        vertices = tuple(
+            replace(vertex, operators=(replace(vertex.operators[0], operator_id=OperatorId(str(9 - at) * 32)),))
+            for at, vertex in enumerate(stranger.vertices)
+        )
+        refused = await submit(client, replace(stranger, vertices=vertices), restore_path=retained)
+        assert refused.error.code == "invalid-job"
+        assert "--allow-non-restored-state" in refused.error.message
 
 
 async def test_a_lost_task_manager_is_seen_at_once_and_the_job_runs_on_a_spare(tmp_path: Path) -> None:
