@@ -67,7 +67,7 @@ class Progress:
 def records_of(status: pb.JobStatus, sources: Collection[str]) -> int:
     """Records that the sources have read so far."""
     return sum(
-        max(subtask.metrics.records_in, subtask.metrics.records_out)
+        subtask.metrics.records_in
         for vertex in status.vertices
         if vertex.vertex_id in sources
         for subtask in vertex.subtasks

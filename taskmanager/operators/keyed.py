@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from taskmanager.operators.base import Operator, OperatorContext
+from taskmanager.operators.keys import KeyFunction
 from taskmanager.operators.times import KeyContext, KeyedTimers
 from taskmanager.operators.user_code import (
     Collector,
@@ -43,6 +44,7 @@ class KeyedOperator(Operator):
     def __init__(self, name: str, keys: Sequence[KeySpec]) -> None:
         self._name = name
         self._keys = keys
+        self._selected = [KeyFunction(key, f"key selector of {name}") for key in keys]
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
@@ -56,6 +58,8 @@ class KeyedOperator(Operator):
         self._collector = Collector(context.output)
 
     def open(self) -> None:
+        for keys in self._selected:
+            keys.open(self.context)
         self._schedule()
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
@@ -73,6 +77,8 @@ class KeyedOperator(Operator):
         if self._scheduled is not None:
             self.context.timers.cancel(self._scheduled[1])
             self._scheduled = None
+        for keys in self._selected:
+            keys.close()
 
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
         """A timer fires; its key is the current one. Emits through ``_collector``."""
@@ -100,11 +106,7 @@ class KeyedOperator(Operator):
 
     def _keyed_records(self, batch: RecordsBatch, input_index: int) -> Iterator[tuple[Any, int | None]]:
         """Each record and its timestamp, with its key made the current one."""
-        select = self._keys[input_index].selector
-        try:
-            keys = [canonical_key(select(value)) for value in batch.values]
-        except Exception as error:
-            raise user_error(f"key selector of {self._name}", error) from error
+        keys = list(map(canonical_key, self._selected[input_index].keys_of(batch.values)))
         groups = key_groups(hash_keys(keys), self.context.max_parallelism)
         self._check(keys, groups)
         backend = self._backend
@@ -131,7 +133,7 @@ class KeyedOperator(Operator):
             raise InternalError(
                 f"operator '{self._name}': a record with key {keys[at]!r} of key group {int(groups[at])} came to the subtask "
                 f"of key groups {owned.start} to {owned.end}: the key selector gives different keys for the same record, "
-                "or the record's type changed the field that the key is made of (FLOAT rounds, DOUBLE makes 1 a 1.0)"
+                "or the record's type changed the field that the key is made of"
             )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import taskmanager
@@ -16,6 +16,8 @@ import tidegate
 from taskmanager.operators.base import Metrics, OperatorContext, Output
 from taskmanager.state.handles import StateStore
 from tidegate.common.batch import RecordsBatch
+from tidegate.common.configuration import Configuration
+from tidegate.common.execution_config import ExecutionConfig
 from tidegate.datastream.functions import Counter, Function, RuntimeContext
 from tidegate.datastream.output_tag import OutputTag
 from tidegate.datastream.state import (
@@ -162,6 +164,7 @@ class FunctionContext(RuntimeContext):
     def __init__(self, context: OperatorContext, store: StateStore | None = None) -> None:
         self._context = context
         self._store = store
+        self._job_parameters: dict[str, str] | None = None
 
     def get_task_name(self) -> str:
         return self._context.task_name
@@ -183,8 +186,10 @@ class FunctionContext(RuntimeContext):
         return f"{context.task_name} ({context.subtask_index + 1}/{context.parallelism})#{context.attempt.attempt}"
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        configuration: Mapping[str, str] = self._context.configuration
-        return configuration.get(key, default_value)
+        if self._job_parameters is None:
+            config = ExecutionConfig(Configuration(dict(self._context.configuration)))
+            self._job_parameters = config.get_global_job_parameters()
+        return self._job_parameters.get(key, default_value)
 
     def get_metrics_group(self) -> _MetricsOfFunction:
         return _MetricsOfFunction(self._context.metrics)

@@ -23,7 +23,7 @@ from taskmanager.state.timers import Timer
 from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import ListTypeInfo, TypeInformation, Types
 from tidegate.datastream.time_domain import TimeDomain
-from tidegate.datastream.window import EventTimeTrigger, Trigger, TriggerResult, WindowAssigner
+from tidegate.datastream.window import Trigger, TriggerResult, WindowAssigner
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 
@@ -102,12 +102,8 @@ class WindowOperator(KeyedOperator):
         self._enter(window)
         is_event = domain is TimeDomain.EVENT_TIME
         is_cleanup = is_event is self._is_event_time and timer.timestamp == self._cleanup_time(window)
-        # EventTimeTrigger fires for any time from the end on; a cleanup after the allowed lateness is no timer of its own
-        is_ours = (
-            is_cleanup and timer.timestamp > window.max_timestamp() and isinstance(self._trigger, EventTimeTrigger)
-        )
         try:
-            if not is_ours and self._table.peek(timer.group, (timer.key, window)) is not None:
+            if self._table.peek(timer.group, (timer.key, window)) is not None:
                 call = self._trigger.on_event_time if is_event else self._trigger.on_processing_time
                 self._obey(call(timer.timestamp, window, self._calls), window)
             if is_cleanup:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from taskmanager.operators.base import Clock, Operator, OperatorContext, ProcessingTimers
 from taskmanager.operators.factory import make_operator
-from taskmanager.runtime.chain import FinishedOperator, OperatorChain
+from taskmanager.operators.keys import KeyFunction
+from taskmanager.runtime.chain import FinishedOperator, OpenKeys, OperatorChain
 from taskmanager.runtime.environment import SubtaskEnvironment
 from taskmanager.runtime.metrics import OperatorMetrics, TaskCounters
 from taskmanager.runtime.outputs import ChainedTarget, ChainOutput, KeyedPartition, NetworkTarget
@@ -54,14 +55,18 @@ def assemble_chain(
         outputs[link.source].add(
             ChainedTarget(operators[link.target]), link.tag, target_types[0] if target_types else None
         )
+    contexts = [_context(program, i, outputs[i], parts) for i in range(len(operators))]
+    keys: list[OpenKeys] = []
     for output in program.outputs:
-        selector = output.key.selector if output.key is not None else None
-        name = program.operators[output.operator].name
-        target = NetworkTarget(_partition(partitions, output.edge_id), parts.counters, selector, name)
+        selected = None
+        if output.key is not None and output.key.selector is not None:
+            context = contexts[output.operator]
+            selected = KeyFunction(output.key, f"key selector behind {context.operator_name}")
+            keys.append((selected, context))
+        target = NetworkTarget(_partition(partitions, output.edge_id), parts.counters, selected)
         outputs[output.operator].add(target, output.tag, output.type_info)
-    selects_keys = any(output.key is not None and output.key.selector is not None for output in program.outputs)
-    chain = OperatorChain(operators, program.operators, _inputs(program, deployment), selects_keys=selects_keys)
-    return AssembledChain(chain, [_context(program, i, outputs[i], parts) for i in range(len(operators))], outputs[0])
+    chain = OperatorChain(operators, program.operators, _inputs(program, deployment), keys=keys)
+    return AssembledChain(chain, contexts, outputs[0])
 
 
 def _finished_chain(
@@ -69,7 +74,7 @@ def _finished_chain(
 ) -> AssembledChain:
     output = ChainOutput(program.operators[0].name, None)
     for spec in program.outputs:
-        output.add(NetworkTarget(_partition(partitions, spec.edge_id), parts.counters, None, ""))
+        output.add(NetworkTarget(_partition(partitions, spec.edge_id), parts.counters, None))
     operators: list[Operator] = [FinishedOperator()]
     chain = OperatorChain(operators, program.operators[:1], _inputs(program, parts.deployment))
     return AssembledChain(chain, [_context(program, 0, output, parts)], output)

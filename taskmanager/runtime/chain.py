@@ -11,12 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from taskmanager.operators.base import Operator, OperatorContext
+from taskmanager.operators.keys import KeyFunction
 from taskmanager.runtime.conversion import BothShapes
 from taskmanager.state.base import FrozenState
 from tidegate.common.batch import ArrowBatch, Batch
 from tidegate.model.errors import InternalError
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, OperatorSpec
+
+OpenKeys = tuple[KeyFunction, OperatorContext]
+"""The key function of an output, and the context of the operator in front of it, with which it is opened."""
 
 
 @runtime_checkable
@@ -55,15 +59,16 @@ class OperatorChain:
         specs: Sequence[OperatorSpec],
         inputs: Sequence[InputSpec],
         *,
-        selects_keys: bool = False,
+        keys: Sequence[OpenKeys] = (),
     ) -> None:
-        """``selects_keys``: an output is keyed by a function of one record."""
+        """``keys``: those of the outputs that are keyed by a function of one record."""
         self._operators = list(operators)
         self._specs = list(specs)
         self._head = self._operators[0]
         self._inputs = list(inputs)
         self._set_up: list[Operator] = []
-        self._selects_keys = selects_keys
+        self._keys = list(keys)
+        self._open_keys: list[KeyFunction] = []
 
     @property
     def source(self) -> SourceHead | None:
@@ -72,7 +77,7 @@ class OperatorChain:
     @property
     def is_columnar(self) -> bool:
         """Nothing in it works on single records: whole batches go through at once. Known once it is open."""
-        return not self._selects_keys and not any(operator.works_on_records() for operator in self._operators)
+        return not self._keys and not any(operator.works_on_records() for operator in self._operators)
 
     def setup(self, contexts: Sequence[OperatorContext]) -> None:
         for operator, context in zip(self._operators, contexts, strict=True):
@@ -80,6 +85,9 @@ class OperatorChain:
             operator.setup(context)
 
     def open(self) -> None:
+        for function, context in self._keys:
+            self._open_keys.append(function)
+            function.open(context)
         for operator in reversed(self._operators):
             operator.open()
 
@@ -141,9 +149,11 @@ class OperatorChain:
     def close(self) -> list[BaseException]:
         """Close everything that was set up; what went wrong meanwhile is returned, since all are closed first."""
         errors: list[BaseException] = []
-        while self._set_up:
+        closing: list[Operator | KeyFunction] = [*self._open_keys, *self._set_up]
+        self._open_keys, self._set_up = [], []
+        while closing:
             try:
-                self._set_up.pop().close()
+                closing.pop().close()
             except Exception as error:  # noqa: BLE001  user functions among them
                 errors.append(error)
         return errors

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from taskmanager.operators.keys import survives
 from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.record_codec import decode, encode
 
@@ -30,6 +31,13 @@ class BothShapes:
             values = decode(self._type_info, self._columns.data, self._operator)
             self._records = RecordsBatch(values, None if stamps is None else stamps.to_pylist())
         return self._records
+
+    def as_received(self) -> RecordsBatch:
+        """The records as a consumer of the columns sees them: a DOUBLE that was given as 1 is 1.0 there."""
+        records = self.records()
+        if self.given is records and not survives(self._type_info, records.values):
+            return RecordsBatch(decode(self._type_info, self.columns().data, self._operator), records.timestamps)
+        return records
 
     def columns(self) -> ArrowBatch:
         if self._columns is None:

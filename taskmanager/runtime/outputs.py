@@ -9,17 +9,15 @@ outputs included (Flink: ``ChainingOutput.java``, ``RecordWriterOutput.java``).
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from taskmanager.exchange.base import ResultPartition
 from taskmanager.operators.base import Operator
+from taskmanager.operators.keys import KeyFunction
 from taskmanager.runtime.conversion import BothShapes
 from taskmanager.runtime.metrics import TaskCounters
 from tidegate.common.batch import ArrowBatch, Batch
 from tidegate.model.channel_events import WatermarkEvent, WatermarkStatus
-from tidegate.model.errors import TidegateError, UserFunctionError
 
 
 class KeyedPartition(ResultPartition, Protocol):
@@ -56,26 +54,21 @@ class ChainedTarget:
 
 
 class NetworkTarget:
-    """An outgoing edge. ``selector`` is set when the edge is keyed by a function of one record."""
+    """An outgoing edge. ``keys`` is set when the edge is keyed by a function of one record."""
 
-    __slots__ = ("_counters", "_name", "_partition", "_selector")
+    __slots__ = ("_counters", "_keys", "_partition")
 
-    def __init__(
-        self, partition: KeyedPartition, counters: TaskCounters, selector: Callable[[Any], Any] | None, name: str
-    ) -> None:
+    def __init__(self, partition: KeyedPartition, counters: TaskCounters, keys: KeyFunction | None) -> None:
         self._partition = partition
         self._counters = counters
-        self._selector = selector
-        self._name = name
+        self._keys = keys
 
     def accept(self, batch: BothShapes) -> None:
-        if self._selector is None:
-            columns = batch.columns()
+        columns = batch.columns()
+        if self._keys is None:
             self._partition.emit(columns)
         else:
-            keys = self._keys(self._selector, batch.records().values)
-            columns = batch.columns()
-            self._partition.emit_with_keys(columns, keys)
+            self._partition.emit_with_keys(columns, self._keys.keys_of(batch.as_received().values))
         counters = self._counters
         counters.unflushed = True
         counters.records_out += len(columns)
@@ -86,15 +79,6 @@ class NetworkTarget:
 
     def idle(self, idle: bool) -> None:
         self._partition.broadcast(WatermarkStatus(idle))
-
-    def _keys(self, selector: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
-        try:
-            return [selector(value) for value in values]
-        except TidegateError:
-            raise
-        except Exception as error:
-            text = f"key selector behind '{self._name}' raised {type(error).__name__}: {error}"
-            raise UserFunctionError(text, details=traceback.format_exc()) from error
 
 
 class ChainOutput:

@@ -65,7 +65,11 @@ class SourceInput:
             return False
         began_ms, before = self._clock.monotonic_ms(), self._emitted()
         if self._source.poll_next(self._sizer.size()):
-            self._sizer.observe(self._emitted() - before, self._clock.monotonic_ms() - began_ms)
+            records = self._emitted() - before
+            self._counters.records_in += (
+                records  # so that a source tells how many it read, whatever its chain makes of them
+            )
+            self._sizer.observe(records, self._clock.monotonic_ms() - began_ms)
             self._retry_ms = FIRST_RETRY_MS
             return True
         if self._source.is_finished():

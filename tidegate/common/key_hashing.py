@@ -15,7 +15,8 @@ depends on no process, machine or ``PYTHONHASHSEED``.
     bytes (binary)                   Arrays.hashCode(byte[]): starts at 1, signed bytes
     tuple, list, Row (columns)       Arrays.hashCode(Object[]): starts at 1, h = 31*h + hash(e). Several key columns are
                                      a tuple; one key column is the value itself, not a tuple of one
-    Decimal (decimal)                BigDecimal without trailing zeros, since 1.0 == 1.00 in Python
+    Decimal (decimal)                as the int when it is whole (1.0 == 1 in Python, and BIG_INT travels as a decimal), else
+                                     BigDecimal without trailing zeros
     date                             LocalDate
     time                             LocalTime: Long of the nanosecond of the day
     datetime (timestamp)             Instant (seconds, nanoseconds); without a time zone read as UTC

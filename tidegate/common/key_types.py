@@ -118,6 +118,8 @@ def _hash_decimal(key: decimal.Decimal) -> int:
         return 0
     while unscaled % 10 == 0:
         unscaled, scale = unscaled // 10, scale - 1
+    if scale <= 0:
+        return _hash_int(int(key))
     return (31 * _hash_big_int(-unscaled if sign else unscaled) + scale) & _MASK
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from tidegate.datastream.state import (
     AggregatingState,
@@ -207,15 +207,15 @@ class KeyedTimerContext(KeyedContext):
 
 
 class ProcessFunction(Function):
-    Context = TimedContext
+    Context: TypeAlias = TimedContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None: ...
 
 
 class KeyedProcessFunction(Function):
-    Context = KeyedContext
-    OnTimerContext = KeyedTimerContext
+    Context: TypeAlias = KeyedContext
+    OnTimerContext: TypeAlias = KeyedTimerContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None: ...
@@ -226,7 +226,7 @@ class KeyedProcessFunction(Function):
 
 
 class CoProcessFunction(Function):
-    Context = TimedContext
+    Context: TypeAlias = TimedContext
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None: ...
@@ -236,8 +236,8 @@ class CoProcessFunction(Function):
 
 
 class KeyedCoProcessFunction(Function):
-    Context = KeyedContext
-    OnTimerContext = KeyedTimerContext
+    Context: TypeAlias = KeyedContext
+    OnTimerContext: TypeAlias = KeyedTimerContext
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None: ...
@@ -281,7 +281,7 @@ class WindowContext(ABC, Generic[W]):
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Like WindowFunction, with a context."""
 
-    Context = WindowContext
+    Context: TypeAlias = WindowContext
 
     @abstractmethod
     def process(self, key: KEY, context: WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]: ...

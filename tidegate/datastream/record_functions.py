@@ -72,7 +72,7 @@ class FieldKey:
 
 
 class KeyOf:
-    """A KeySelector as a callable. It is opened by nobody: a selector is a pure function."""
+    """A KeySelector as a callable. The runtime opens ``selector`` in front of the exchange and behind it."""
 
     def __init__(self, selector: KeySelector) -> None:
         self.selector = selector

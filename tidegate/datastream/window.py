@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from tidegate.common.time import Duration, Time, to_millis
 from tidegate.model.errors import InvalidJob
@@ -101,7 +101,7 @@ class AssignerScope(Protocol):
 class Trigger(ABC):
     """Decides when a window fires."""
 
-    TriggerContext = TriggerScope
+    TriggerContext: TypeAlias = TriggerScope
 
     @abstractmethod
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult: ...
@@ -137,7 +137,7 @@ class EventTimeTrigger(Trigger):
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
-        return TriggerResult.FIRE if time >= window.max_timestamp() else TriggerResult.CONTINUE
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
     def clear(self, window: TimeWindow, ctx: TriggerScope) -> None:
         ctx.delete_event_time_timer(window.max_timestamp())
@@ -167,7 +167,7 @@ class ProcessingTimeTrigger(Trigger):
 class WindowAssigner(ABC):
     """Gives each record its windows."""
 
-    WindowAssignerContext = AssignerScope
+    WindowAssignerContext: TypeAlias = AssignerScope
 
     @abstractmethod
     def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> Collection[Any]: ...

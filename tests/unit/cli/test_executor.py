@@ -107,7 +107,7 @@ def test_slots_are_the_greatest_parallelism_of_each_group() -> None:
 
 
 def test_progress_shows_what_matters() -> None:
-    subtask = pb.SubtaskStatus(metrics=common_pb2.TaskMetrics(records_out=40, records_in=2))
+    subtask = pb.SubtaskStatus(metrics=common_pb2.TaskMetrics(records_out=50, records_in=40))
     status = pb.JobStatus(
         name="tiny",
         state="RUNNING",

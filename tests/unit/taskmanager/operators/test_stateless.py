@@ -40,7 +40,7 @@ class Scaled(MapFunction):
 
 def test_map_keeps_timestamps_and_opens_its_function() -> None:
     function = Scaled()
-    one = start(spec("map", options={"func": function}), configuration={"factor": "3"})
+    one = start(spec("map", options={"func": function}), configuration={"pipeline.global-job-parameters": "factor:3"})
     one.feed([1, 2], [7, None])
     assert (one.out.values(), one.out.stamps()) == ([3, 6], [7, None])
     assert one.out.counts == {"seen": 2}

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from taskmanager.operators.keys import KeyFunction
 from taskmanager.runtime.chain import FinishedOperator, OperatorChain, SourceHead
 from taskmanager.runtime.metrics import TaskCounters
 from taskmanager.runtime.outputs import ChainedTarget, ChainOutput, NetworkTarget
@@ -14,7 +16,7 @@ from tidegate.common.batch import ArrowBatch, RecordsBatch
 from tidegate.model.channel_events import WatermarkEvent, WatermarkStatus
 from tidegate.model.errors import InternalError, UserFunctionError
 from tidegate.model.ids import OperatorId
-from tidegate.model.program import InputSpec, OperatorSpec
+from tidegate.model.program import InputSpec, KeySpec, OperatorSpec
 
 LONG = Types.LONG()
 
@@ -33,7 +35,7 @@ def wired(*operators: FakeOperator) -> tuple[OperatorChain, FakePartition, TaskC
     outputs = [ChainOutput(operator.name, LONG) for operator in operators]
     for output, following in zip(outputs, operators[1:], strict=False):
         output.add(ChainedTarget(following))
-    outputs[-1].add(NetworkTarget(partition, counters, None, "last"))
+    outputs[-1].add(NetworkTarget(partition, counters, None))
     chain = OperatorChain(operators, [spec(operator.name) for operator in operators], [InputSpec(0, 0, LONG)])
     chain.setup([context_of(output) for output in outputs])
     return chain, partition, counters
@@ -94,8 +96,8 @@ def test_open_goes_from_the_leaves_to_the_head_and_everything_else_the_other_way
 def test_watermarks_and_statuses_reach_every_output() -> None:
     main, side, counters = FakePartition(), FakePartition(), TaskCounters()
     output = ChainOutput("a", LONG)
-    output.add(NetworkTarget(main, counters, None, "a"))
-    output.add(NetworkTarget(side, counters, None, "a"), "late", LONG)
+    output.add(NetworkTarget(main, counters, None))
+    output.add(NetworkTarget(side, counters, None), "late", LONG)
     output.emit_watermark(7)
     output.emit_idle(True)
     output.emit(RecordsBatch([1]))
@@ -109,17 +111,21 @@ def test_watermarks_and_statuses_reach_every_output() -> None:
     assert output.records_emitted == 1
 
 
-def test_keys_of_records_are_computed_before_they_are_encoded() -> None:
+def keys_by(selector: Callable[[Any], Any]) -> KeyFunction:
+    return KeyFunction(KeySpec(selector=selector), "selector")
+
+
+def test_keys_are_those_of_the_records() -> None:
     partition, output = FakePartition(), ChainOutput("a", LONG)
-    output.add(NetworkTarget(partition, TaskCounters(), lambda value: value % 2, "a"))
+    output.add(NetworkTarget(partition, TaskCounters(), keys_by(lambda value: value % 2)))
     output.emit(numbers(1, 2, 3))
     assert partition.keys == [[1, 0, 1]]
 
 
 def test_a_key_selector_that_fails_is_the_users_error() -> None:
     output = ChainOutput("a", LONG)
-    output.add(NetworkTarget(FakePartition(), TaskCounters(), lambda value: value["key"], "numbers"))
-    with pytest.raises(UserFunctionError, match="key selector behind 'numbers' raised TypeError"):
+    output.add(NetworkTarget(FakePartition(), TaskCounters(), keys_by(lambda value: value["key"])))
+    with pytest.raises(UserFunctionError, match="'selector': TypeError"):
         output.emit(numbers(1))
 
 
@@ -151,13 +157,15 @@ def test_all_operators_are_closed_though_one_fails() -> None:
 def test_only_chains_without_single_records_are_columnar() -> None:
     assert wired(ArrowOperator("a"), ArrowOperator("b"))[0].is_columnar
     assert not wired(ArrowOperator("a"), FakeOperator("b"))[0].is_columnar
-    keyed = OperatorChain([ArrowOperator("a")], [spec("a")], [], selects_keys=True)
+    keyed = OperatorChain(
+        [ArrowOperator("a")], [spec("a")], [], keys=[(keys_by(abs), context_of(ChainOutput("a", LONG)))]
+    )
     assert not keyed.is_columnar
 
 
 def test_a_chain_that_had_finished_is_a_source_at_its_end_and_takes_no_records() -> None:
     partition, output = FakePartition(), ChainOutput("a", None)
-    output.add(NetworkTarget(partition, TaskCounters(), None, "a"))
+    output.add(NetworkTarget(partition, TaskCounters(), None))
     chain = OperatorChain([FinishedOperator()], [spec("a")], [InputSpec(0, 0, LONG)])
     chain.setup([context_of(output)])
     source = chain.source
