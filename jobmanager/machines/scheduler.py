@@ -7,7 +7,7 @@ Follows Flink's ``PipelinedRegionSchedulingStrategy.java`` and ``PhysicalSlotReq
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobmanager.machines.deployments import Deployments
 from jobmanager.machines.effects import Effects
@@ -197,13 +197,17 @@ class Scheduler:
         managers = list(self._resources)
         total = sum(len(tm.slots) for tm in managers)
         there = f"{len(managers)} TaskManager{'' if len(managers) == 1 else 's'} with {total} slot{'' if total == 1 else 's'}"
-        return ErrorInfo.of(
+        subtasks = (self._graph[s] for slot in batch.slots for s in self._sharing.subtasks_of(slot))
+        error = ErrorInfo.of(
             NoResourceAvailable(
                 f"{short} of {len(batch.slots)} slots are missing; registered: {there if managers else 'no TaskManager'}; "
                 f"start a TaskManager, lower the parallelism, or raise slot.request.timeout "
                 f"({self._settings.slot_request_timeout_ms} ms)"
             )
         )
+        # A job that never had its slots does not wait for them for ever, however patient its restart strategy: the user
+        # is told. (Flink hands this to the strategy, too.)
+        return replace(error, retriable=any(execution.attempt.attempt > 0 for execution in subtasks))
 
     def _timer(self, kind: str, number: int | None = None) -> str:
         return f"job/{self._job_id}/{kind}" + ("" if number is None else f"/{number}")

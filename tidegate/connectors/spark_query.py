@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,16 @@ import pyarrow as pa
 from tidegate.connectors.file_system import is_local, resolve, storage_errors, sync_file
 from tidegate.connectors.spark_source import MARKER, SparkSource, pinned, read_marker
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+
+_QUIET_LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c{1} - %m%n
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +80,23 @@ def _client_session(spark_options: Mapping[str, str]) -> Iterator[Any]:
         yield active
         return
     builder = SparkSession.builder.master("local[1]").appName("tidegate from_spark")
-    options = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    for key, value in {**options, **spark_options}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    try:
-        spark.sparkContext.setLogLevel("ERROR")
-        yield spark
-    finally:
-        spark.stop()
+    with tempfile.TemporaryDirectory(prefix="tidegate-spark-") as directory:
+        log4j = Path(directory, "log4j2.properties")
+        log4j.write_text(_QUIET_LOG4J)
+        options = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}",
+        }
+        for key, value in {**options, **spark_options}.items():
+            builder = builder.config(key, value)
+        spark = builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
 
 
 @contextmanager

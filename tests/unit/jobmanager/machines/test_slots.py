@@ -232,6 +232,20 @@ def test_without_any_task_manager_that_is_said() -> None:
     assert "1 of 1 slots are missing; registered: no TaskManager;" in str(cluster.job().failure)
 
 
+def test_a_job_that_never_had_its_slots_is_not_restarted_for_ever() -> None:
+    cluster = Cluster()
+    cluster.submit(two_stage(1), {**CHECKPOINTED, "slot.request.timeout": "2 s"})
+    cluster.pass_time(2_000)
+    assert cluster.job_state() is J.FAILED
+
+
+def test_a_job_that_ran_leaves_it_to_its_restart_strategy() -> None:
+    cluster = running_job(configuration={**CHECKPOINTED, "slot.request.timeout": "2 s"})
+    cluster.tell(e.TaskManagerConnectionLost(TaskManagerId("tm-1"), "s1", "gone"))
+    cluster.pass_time(30_000)
+    assert not cluster.job_state().is_terminal
+
+
 def test_a_refused_allocation_is_tried_elsewhere() -> None:
     cluster = Cluster()
     cluster.register("tm-1", 1)
