@@ -165,7 +165,11 @@ def test_a_checkpoint_that_is_not_there(cluster: Cluster, tmp_path: Path) -> Non
 def test_another_version_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     """A TaskManager and a client of another tidegate, and a client of another Python."""
     done = _patched(tmp_path, "VERSION", "9.9.9", "taskmanager", "--jobmanager", cluster.address)
-    assert_one_line(done, "9.9.9")
+    fatal = [line for line in done.stderr.splitlines() if " ERROR " in line]
+    assert done.returncode == 1, done.stderr
+    assert len(fatal) == 1, done.stderr
+    assert "9.9.9" in fatal[0]
+    assert "Traceback" not in done.stderr
     done = _patched(tmp_path, "VERSION", "9.9.9", "run", "--jobmanager", cluster.address, BAD, "ok")
     assert_one_line(done, "9.9.9")
     program = (

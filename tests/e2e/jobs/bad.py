@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tidegate.common import Types, WatermarkStrategy
+from tidegate.common import Row, Types, WatermarkStrategy
 from tidegate.connectors.file_sink import FileSink
 from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.number_sequence import NumberSequenceSource
@@ -43,7 +43,8 @@ def build(env: StreamExecutionEnvironment, case: str, output: str) -> None:
     elif case == "schema":
         numbers.select(col("valeu") + 1).print()
     elif case == "wrong-type":
-        numbers.map(lambda number: f"<{number}>", Types.ROW_NAMED(["number"], [Types.LONG()])).name("formats").print()
+        row = Types.ROW_NAMED(["number"], [Types.LONG()])
+        numbers.map(lambda number: Row(number=f"<{number}>"), row).name("formats").rebalance().print()
     elif case == "function-raises":
         numbers.map(raises_at_42, Types.LONG()).name("picky").print()
     else:
