@@ -112,7 +112,7 @@ class Subtask:
 
     def _chain(self) -> OperatorChain:
         output = ChainOutput("op", LONG)
-        output.add(NetworkTarget(self.partition, self.counters, None, "op"))
+        output.add(NetworkTarget(self.partition, self.counters, None))
         spec = OperatorSpec("map", OperatorId("c" * 32), "op", (LONG,), LONG)
         chain = OperatorChain([self.operator], [spec], [InputSpec(0, 0, LONG)])
         chain.setup([context_of(output, self.clock)])
