@@ -59,6 +59,7 @@ class CheckpointStats:
         self._last_failed: _Record | None = None
         self._last_savepoint: _Record | None = None
         self._last_restored: _Record | None = None
+        self._last_restored_ms: int | None = None
 
     def on_started(
         self, checkpoint_id: CheckpointId, snapshot_type: SnapshotType, now_ms: int, expected: int, *, is_periodic: bool
@@ -120,7 +121,7 @@ class CheckpointStats:
         if record is None:
             record = _Record(checkpoint_id, snapshot_type, trigger_ms, 0, False, COMPLETED, now_ms, location=location)
         record.restored = True
-        self._last_restored = record
+        self._last_restored, self._last_restored_ms = record, now_ms
 
     def view(self, latest_completed_id: CheckpointId | None) -> CheckpointsView:
         def shown(record: _Record | None) -> CheckpointView | None:
@@ -137,4 +138,5 @@ class CheckpointStats:
             last_failed=shown(self._last_failed),
             last_savepoint=shown(self._last_savepoint),
             last_restored=shown(self._last_restored),
+            last_restored_ms=self._last_restored_ms,
         )

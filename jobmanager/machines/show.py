@@ -93,6 +93,7 @@ def _attempt_view(execution: Execution, resources: ResourceManager) -> AttemptVi
         state_timestamps_ms=dict(times),
         failure=execution.failure,
         at_end_of_data=execution.at_end_of_data,
+        allocation_id=execution.allocation_id,
     )
 
 

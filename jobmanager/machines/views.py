@@ -25,6 +25,7 @@ class AttemptView:
     state_timestamps_ms: Mapping[ExecutionState, int]
     failure: ErrorInfo | None
     at_end_of_data: bool
+    allocation_id: AllocationId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ class CheckpointsView:
     last_failed: CheckpointView | None
     last_savepoint: CheckpointView | None
     last_restored: CheckpointView | None
+    last_restored_ms: int | None = None
+    """When the state of ``last_restored`` was given to the tasks."""
 
 
 @dataclass(frozen=True, slots=True)
