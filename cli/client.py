@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES, CHANNEL_OPTIONS
-from tidegate.model.errors import ErrorInfo, Unreachable
+from tidegate.model.errors import ErrorInfo, ExternalError, Unreachable
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
 from tidegate.pb import common_pb2
@@ -94,8 +94,36 @@ class JobManagerClient:
         _raise_if(answer)
         return answer
 
+    def savepoint(self, job_id: str, directory: str, timeout_s: float) -> pb.SnapshotResponse:
+        """A finished one. ``directory``: empty for the configured one. Raises why it failed, or that it takes longer."""
+        request = pb.TriggerSavepointRequest(job_id=job_id, target_directory=directory, wait_ms=int(timeout_s * 1000))
+        return self._taken(
+            lambda limit_s: self._stub.TriggerSavepoint(request, timeout=limit_s), "savepoint", timeout_s
+        )
+
+    def checkpoint(self, job_id: str, full: bool, timeout_s: float) -> pb.SnapshotResponse:
+        """Likewise, a checkpoint."""
+        request = pb.TriggerJobCheckpointRequest(job_id=job_id, full=full, wait_ms=int(timeout_s * 1000))
+        return self._taken(
+            lambda limit_s: self._stub.TriggerCheckpoint(request, timeout=limit_s), "checkpoint", timeout_s
+        )
+
+    def dispose_savepoint(self, path: str) -> None:
+        request = pb.DisposeSavepointRequest(path=path)
+        _raise_if(self._call(lambda: self._stub.DisposeSavepoint(request, timeout=CALL_TIMEOUT_S * 10)))
+
     def cluster(self, timeout_s: float = CALL_TIMEOUT_S) -> pb.ClusterStatus:
         answer: pb.ClusterStatus = self._call(lambda: self._stub.GetCluster(pb.GetClusterRequest(), timeout=timeout_s))
+        return answer
+
+    def _taken(self, take: Callable[[float], pb.SnapshotResponse], what: str, timeout_s: float) -> pb.SnapshotResponse:
+        answer: pb.SnapshotResponse = self._call(lambda: take(timeout_s + CALL_TIMEOUT_S))
+        _raise_if(answer)
+        if answer.in_progress:
+            raise ExternalError(
+                f"the {what} is not completed after {timeout_s:g} s and goes on; `tidegate checkpoints` shows it, "
+                "--timeout waits longer"
+            )
         return answer
 
     def _put(self, content: bytes) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.errors import reporting
-from cli.options import address_definitions, address_of, configuration_options, job_manager_option, load_configuration
+from cli.options import configuration_options, job_manager_option
+from cli.snapshots import connect
 
 if TYPE_CHECKING:
-    from cli.client import JobManagerClient
     from tidegate.pb import jobmanager_pb2 as pb
 
 
@@ -28,7 +28,7 @@ def list_jobs(
     """List the jobs of a cluster."""
     from cli.tables import duration, make_table, moment, show
 
-    with _connect(job_manager, config, definitions) as client:
+    with connect(job_manager, config, definitions) as client:
         jobs = client.list_jobs(include_terminal)
     if not jobs:
         click.echo("No jobs." if include_terminal else "No running jobs; `tidegate list -a` shows those that are over.")
@@ -57,7 +57,7 @@ def list_jobs(
 @reporting
 def cancel(job: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
     """Cancel a job."""
-    with _connect(job_manager, config, definitions) as client:
+    with connect(job_manager, config, definitions) as client:
         click.echo(f"Cancelling job {job}.")
         client.cancel(job)
     click.echo(f"Cancelled job {job}.")
@@ -72,7 +72,7 @@ def checkpoints(job: str, job_manager: str | None, config: Path | None, definiti
     """Show the last checkpoints of a job, newest first."""
     from cli.tables import duration, make_table, moment, show, size
 
-    with _connect(job_manager, config, definitions) as client:
+    with connect(job_manager, config, definitions) as client:
         listed = client.checkpoints(job)
     click.echo(
         f"completed {listed.completed}, failed {listed.failed}, in progress {listed.in_progress}, restored {listed.restored}"
@@ -93,12 +93,6 @@ def checkpoints(job: str, job_manager: str | None, config: Path | None, definiti
             checkpoint.failure or checkpoint.path,
         )
     show(table)
-
-
-def _connect(job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> JobManagerClient:
-    from cli.client import JobManagerClient
-
-    return JobManagerClient(address_of(load_configuration(config, definitions, *address_definitions(job_manager))))
 
 
 def _tasks_of(job: pb.JobStatus) -> str:

@@ -72,6 +72,11 @@ class CheckpointFiles:
     def add_job(self, job_id: JobId, directories: JobDirectories) -> None:
         self._directories[job_id] = directories
 
+    def has_savepoint_directory(self, job_id: JobId) -> bool:
+        """There is one for savepoints that name none."""
+        places = self._directories.get(job_id)
+        return places is not None and places.savepoints is not None
+
     def execute(self, command: StorageCommand) -> None:
         """Begin it; its event is posted when it is done."""
         key = (command.job_id, command.checkpoint_id)

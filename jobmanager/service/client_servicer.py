@@ -1,4 +1,4 @@
-"""What clients may ask (``JobManagerClientService``)."""
+"""What clients may ask (``JobManagerClientService``); what concerns snapshots is in ``SnapshotServicer``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from jobmanager.machines.events import JobCancelRequested
 from jobmanager.service import status
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.core import JobManagerCore
+from jobmanager.service.snapshot_servicer import Disposal, SnapshotServicer, known_job
 from jobmanager.service.submission import Submission
+from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
 from tidegate.aio.rpc import abort
-from tidegate.model.errors import ErrorInfo, Misuse, StorageError, TidegateError, UnknownJob
-from tidegate.model.ids import JobId, parse_job_id
+from tidegate.model.errors import ErrorInfo, Misuse, StorageError, TidegateError
+from tidegate.model.ids import JobId
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
-from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceServicer
+from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.wire.convert import ack_of, error_to_pb
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
@@ -32,11 +34,19 @@ _log = logging.getLogger(__name__)
 _Context = Any
 
 
-class ClientServicer(JobManagerClientServiceServicer):
+class ClientServicer(SnapshotServicer):
     """Answers from the machine's views; changes go through events."""
 
-    def __init__(self, core: JobManagerCore, submission: Submission, blobs: BlobStore, shutdown: Shutdown) -> None:
-        self._core = core
+    def __init__(
+        self,
+        core: JobManagerCore,
+        submission: Submission,
+        blobs: BlobStore,
+        storage: CheckpointStorage,
+        pool: Pool,
+        shutdown: Shutdown,
+    ) -> None:
+        super().__init__(core, Disposal(core, storage, pool))
         self._submission = submission
         self._blobs = blobs
         self._shutdown = shutdown
@@ -115,13 +125,7 @@ class ClientServicer(JobManagerClientServiceServicer):
         return common_pb2.BlobRef(key=key, size_bytes=upload.size_bytes)
 
     def _known(self, text: str) -> JobId:
-        try:
-            job_id = parse_job_id(text)
-        except ValueError as error:
-            raise Misuse(str(error)) from None
-        if not self._core.is_known(job_id):
-            raise UnknownJob(f"no job {job_id} here; `tidegate list -a` shows those that are")
-        return job_id
+        return known_job(self._core, text)
 
 
 async def _wait(changed: asyncio.Event, timeout_ms: int) -> None:

@@ -21,6 +21,7 @@ from jobmanager.service.blobs import BlobStore
 from jobmanager.service.checkpoint_files import CheckpointFiles, JobDirectories
 from jobmanager.service.heartbeats import HeartbeatStreams
 from jobmanager.service.outbox import Outbox, TaskManagerCall
+from jobmanager.service.snapshot_requests import SnapshotRequests
 from jobmanager.service.watchers import Watchers
 from tidegate.aio.driver import Driver
 from tidegate.aio.logs import with_ids
@@ -54,6 +55,7 @@ class JobManagerCore:
         self.watchers = Watchers()
         self.streams = HeartbeatStreams()
         self.attempts = CurrentAttempts()
+        self.snapshots = SnapshotRequests()
         self._blobs = blobs
         self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
         self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal)
@@ -74,6 +76,9 @@ class JobManagerCore:
         self._known.add(submitted.graph.job_id)
         self._files.add_job(submitted.graph.job_id, directories)
         self.post(submitted)
+
+    def has_savepoint_directory(self, job_id: JobId) -> bool:
+        return self._files.has_savepoint_directory(job_id)
 
     def is_known(self, job_id: JobId) -> bool:
         return job_id in self._known
@@ -132,6 +137,7 @@ class JobManagerCore:
                 self.watchers.changed(command.job_id)
             case cmd.ReportSnapshot():
                 _log.info("%s", with_ids("snapshot request is over", request=command.request_id, path=command.path))
+                self.snapshots.reported(command)
             case cmd.Log():
                 _log.log(_LEVELS.get(command.level.upper(), logging.ERROR), with_ids(command.message, **command.fields))
             case _:

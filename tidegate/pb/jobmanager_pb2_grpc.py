@@ -60,6 +60,26 @@ class JobManagerClientServiceStub:
                 request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.CheckpointList.FromString,
                 _registered_method=True)
+        self.TriggerSavepoint = channel.unary_unary(
+                '/tidegate.pb.JobManagerClientService/TriggerSavepoint',
+                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.TriggerSavepointRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
+                _registered_method=True)
+        self.TriggerCheckpoint = channel.unary_unary(
+                '/tidegate.pb.JobManagerClientService/TriggerCheckpoint',
+                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.TriggerJobCheckpointRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
+                _registered_method=True)
+        self.GetSnapshot = channel.unary_unary(
+                '/tidegate.pb.JobManagerClientService/GetSnapshot',
+                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.GetSnapshotRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
+                _registered_method=True)
+        self.DisposeSavepoint = channel.unary_unary(
+                '/tidegate.pb.JobManagerClientService/DisposeSavepoint',
+                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.DisposeSavepointRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_common__pb2.Ack.FromString,
+                _registered_method=True)
         self.GetCluster = channel.unary_unary(
                 '/tidegate.pb.JobManagerClientService/GetCluster',
                 request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.GetClusterRequest.SerializeToString,
@@ -111,6 +131,33 @@ class JobManagerClientServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TriggerSavepoint(self, request, context):
+        """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TriggerCheckpoint(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSnapshot(self, request, context):
+        """The end of a snapshot that was begun; kept for 5 minutes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DisposeSavepoint(self, request, context):
+        """Removes a savepoint, or a retained checkpoint, with all its files.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetCluster(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -157,6 +204,26 @@ def add_JobManagerClientServiceServicer_to_server(servicer, server):
                     servicer.ListCheckpoints,
                     request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.FromString,
                     response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.CheckpointList.SerializeToString,
+            ),
+            'TriggerSavepoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.TriggerSavepoint,
+                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.TriggerSavepointRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.SerializeToString,
+            ),
+            'TriggerCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.TriggerCheckpoint,
+                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.TriggerJobCheckpointRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.SerializeToString,
+            ),
+            'GetSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSnapshot,
+                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.GetSnapshotRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.SerializeToString,
+            ),
+            'DisposeSavepoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.DisposeSavepoint,
+                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.DisposeSavepointRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_common__pb2.Ack.SerializeToString,
             ),
             'GetCluster': grpc.unary_unary_rpc_method_handler(
                     servicer.GetCluster,
@@ -309,6 +376,114 @@ class JobManagerClientService:
             '/tidegate.pb.JobManagerClientService/ListCheckpoints',
             tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.SerializeToString,
             tidegate_dot_pb_dot_jobmanager__pb2.CheckpointList.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TriggerSavepoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerClientService/TriggerSavepoint',
+            tidegate_dot_pb_dot_jobmanager__pb2.TriggerSavepointRequest.SerializeToString,
+            tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TriggerCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerClientService/TriggerCheckpoint',
+            tidegate_dot_pb_dot_jobmanager__pb2.TriggerJobCheckpointRequest.SerializeToString,
+            tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerClientService/GetSnapshot',
+            tidegate_dot_pb_dot_jobmanager__pb2.GetSnapshotRequest.SerializeToString,
+            tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DisposeSavepoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerClientService/DisposeSavepoint',
+            tidegate_dot_pb_dot_jobmanager__pb2.DisposeSavepointRequest.SerializeToString,
+            tidegate_dot_pb_dot_common__pb2.Ack.FromString,
             options,
             channel_credentials,
             insecure,

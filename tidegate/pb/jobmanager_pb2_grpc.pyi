@@ -38,6 +38,13 @@ class JobManagerClientServiceStub:
     WatchJob: _grpc.UnaryStreamMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.JobStatus]
     """First the status now, then each change (rates at least every second), until the job is terminal."""
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.CheckpointList]
+    TriggerSavepoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerSavepointRequest, _jobmanager_pb2.SnapshotResponse]
+    """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id."""
+    TriggerCheckpoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerJobCheckpointRequest, _jobmanager_pb2.SnapshotResponse]
+    GetSnapshot: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.GetSnapshotRequest, _jobmanager_pb2.SnapshotResponse]
+    """The end of a snapshot that was begun; kept for 5 minutes."""
+    DisposeSavepoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.DisposeSavepointRequest, _common_pb2.Ack]
+    """Removes a savepoint, or a retained checkpoint, with all its files."""
     GetCluster: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.GetClusterRequest, _jobmanager_pb2.ClusterStatus]
     Shutdown: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.ShutdownRequest, _common_pb2.Ack]
     """The process ends after answering."""
@@ -52,6 +59,13 @@ class JobManagerClientServiceAsyncStub(JobManagerClientServiceStub):
     WatchJob: _aio.UnaryStreamMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.JobStatus]  # type: ignore[assignment]
     """First the status now, then each change (rates at least every second), until the job is terminal."""
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.CheckpointList]  # type: ignore[assignment]
+    TriggerSavepoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerSavepointRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
+    """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id."""
+    TriggerCheckpoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerJobCheckpointRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
+    GetSnapshot: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.GetSnapshotRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
+    """The end of a snapshot that was begun; kept for 5 minutes."""
+    DisposeSavepoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.DisposeSavepointRequest, _common_pb2.Ack]  # type: ignore[assignment]
+    """Removes a savepoint, or a retained checkpoint, with all its files."""
     GetCluster: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.GetClusterRequest, _jobmanager_pb2.ClusterStatus]  # type: ignore[assignment]
     Shutdown: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.ShutdownRequest, _common_pb2.Ack]  # type: ignore[assignment]
     """The process ends after answering."""
@@ -93,6 +107,37 @@ class JobManagerClientServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobmanager_pb2.JobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobmanager_pb2.CheckpointList, _abc.Awaitable[_jobmanager_pb2.CheckpointList]]: ...
+
+    @_abc_1.abstractmethod
+    def TriggerSavepoint(
+        self,
+        request: _jobmanager_pb2.TriggerSavepointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobmanager_pb2.SnapshotResponse, _abc.Awaitable[_jobmanager_pb2.SnapshotResponse]]:
+        """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id."""
+
+    @_abc_1.abstractmethod
+    def TriggerCheckpoint(
+        self,
+        request: _jobmanager_pb2.TriggerJobCheckpointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobmanager_pb2.SnapshotResponse, _abc.Awaitable[_jobmanager_pb2.SnapshotResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def GetSnapshot(
+        self,
+        request: _jobmanager_pb2.GetSnapshotRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobmanager_pb2.SnapshotResponse, _abc.Awaitable[_jobmanager_pb2.SnapshotResponse]]:
+        """The end of a snapshot that was begun; kept for 5 minutes."""
+
+    @_abc_1.abstractmethod
+    def DisposeSavepoint(
+        self,
+        request: _jobmanager_pb2.DisposeSavepointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.Ack, _abc.Awaitable[_common_pb2.Ack]]:
+        """Removes a savepoint, or a retained checkpoint, with all its files."""
 
     @_abc_1.abstractmethod
     def GetCluster(

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
+from tidegate.model.checkpoint import CheckpointManifest, OperatorState, SnapshotType, StateHandle
 from tidegate.model.errors import CorruptData, StorageError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.files import Files, LocalFiles, MemoryFiles, OutcomeUnknown
@@ -117,29 +118,57 @@ class CheckpointStorage:
 
         Raises ``StorageError`` (not there, not readable), ``CorruptData`` or ``VersionMismatch``.
         """
-        given = normalized(path)
-        location = given.removesuffix(f"/{METADATA_FILE}")
-        place = f"{location}/{METADATA_FILE}"
+        location, manifest, files = self._manifest_at(path)
         try:
-            content, files = self._read(place)
-            manifest = manifest_from_bytes(content, place)
             self._check_files(location, manifest, files)
-        except (FileNotFoundError, NotADirectoryError):
-            raise StorageError(self._why_missing(location)) from None
         except OSError as error:
-            raise storage_error("read", place, error) from error
+            raise storage_error("read", location, error) from error
         return location, manifest
 
+    def location_of(self, path: str) -> str:
+        """The directory behind a path that a user gave, which must hold a checkpoint or savepoint, whole or damaged.
+        Raises as ``read_checkpoint`` does."""
+        return self._manifest_at(path)[0]
+
     def discard(self, location: str) -> None:
-        """Remove a snapshot's directory, ``_metadata`` first. Raises ``StorageError``; what is gone already is fine."""
+        """Remove a snapshot's directory, ``_metadata`` first; of one with another name, only the files of the snapshot.
+        Raises ``StorageError``; what is gone already is fine."""
         if _DISCARDABLE.fullmatch(location.rsplit("/", 1)[-1]) is None:
-            raise StorageError(f"refused to remove {location}: not the directory of a checkpoint or savepoint")
+            self._discard_named(location)
+            return
         try:
             files, path = self._open(location)
             files.delete(f"{path}/{METADATA_FILE}")
             files.delete_tree(path)
         except OSError as error:
             raise storage_error("remove", location, error) from error
+
+    def _discard_named(self, location: str) -> None:
+        """A snapshot that was moved: what else is in its directory is not ours."""
+        files, path = self._open(location)
+        if files.kind_of(f"{path}/{METADATA_FILE}") == "missing":
+            raise StorageError(f"refused to remove {location}: not the directory of a checkpoint or savepoint")
+        _, manifest, _ = self._manifest_at(location)
+        try:
+            files.delete(f"{path}/{METADATA_FILE}")
+            for _, handle in _handles(manifest):
+                if handle.path and "/" not in handle.path:
+                    files.delete(f"{path}/{handle.path}")
+            if not files.sizes(path) and not files.directories(path):
+                files.delete_tree(path)
+        except OSError as error:
+            raise storage_error("remove", location, error) from error
+
+    def _manifest_at(self, path: str) -> tuple[str, CheckpointManifest, Files]:
+        location = normalized(path).removesuffix(f"/{METADATA_FILE}")
+        place = f"{location}/{METADATA_FILE}"
+        try:
+            content, files = self._read(place)
+        except (FileNotFoundError, NotADirectoryError):
+            raise StorageError(self._why_missing(location)) from None
+        except OSError as error:
+            raise storage_error("read", place, error) from error
+        return location, manifest_from_bytes(content, place), files
 
     def _open(self, location: str) -> tuple[Files, str]:
         return open_files(location, self._local, self._memory)
@@ -159,17 +188,15 @@ class CheckpointStorage:
     def _check_files(self, location: str, manifest: CheckpointManifest, files: Files) -> None:
         _, directory = self._open(location)
         sizes = files.sizes(directory)
-        for operator in manifest.operators:
-            for snapshot in operator.subtasks.values():
-                for handle in (*(s.handle for s in snapshot.keyed), *(s.handle for s in snapshot.operator)):
-                    if handle.data is not None or "/" in handle.path:
-                        continue  # inline, or shared: verified by its reader
-                    if sizes.get(handle.path) != handle.size_bytes:
-                        found = f"{sizes[handle.path]} bytes" if handle.path in sizes else "missing"
-                        raise CorruptData(
-                            f"state file {location}/{handle.path} of operator {operator.name!r} is {found}, "
-                            f"expected {handle.size_bytes} bytes; restore from another checkpoint"
-                        )
+        for operator, handle in _handles(manifest):
+            if handle.data is not None or "/" in handle.path:
+                continue  # inline, or shared: verified by its reader
+            if sizes.get(handle.path) != handle.size_bytes:
+                found = f"{sizes[handle.path]} bytes" if handle.path in sizes else "missing"
+                raise CorruptData(
+                    f"state file {location}/{handle.path} of operator {operator.name!r} is {found}, "
+                    f"expected {handle.size_bytes} bytes; restore from another checkpoint"
+                )
 
     def _why_missing(self, location: str) -> str:
         files, path = self._open(location)
@@ -178,3 +205,10 @@ class CheckpointStorage:
         inside = [name for name in files.directories(path) if name.startswith(("chk-", "savepoint-"))]
         hint = f"; it holds {', '.join(inside[-3:])}: give one of these" if inside else "; it was never completed"
         return f"no checkpoint at {location}: there is no {METADATA_FILE}{hint}"
+
+
+def _handles(manifest: CheckpointManifest) -> Iterator[tuple[OperatorState, StateHandle]]:
+    for operator in manifest.operators:
+        for snapshot in operator.subtasks.values():
+            for handle in (*(s.handle for s in snapshot.keyed), *(s.handle for s in snapshot.operator)):
+                yield operator, handle
