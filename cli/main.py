@@ -9,6 +9,7 @@ from cli.jobs import cancel, checkpoints, list_jobs
 from cli.processes import jobmanager, taskmanager
 from cli.run import info, run
 from cli.snapshots import checkpoint, savepoint
+from cli.state import state
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 
@@ -18,7 +19,7 @@ def main() -> None:
     """Run streaming jobs with exactly-once checkpoints: a JobManager, TaskManagers with slots, and jobs."""
 
 
-for command in (run, info, list_jobs, cancel, savepoint, checkpoint, checkpoints, cluster, jobmanager, taskmanager):
+for command in (run, info, list_jobs, cancel, savepoint, checkpoint, checkpoints, state, cluster, jobmanager, taskmanager):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from rich import box
@@ -22,12 +23,18 @@ def make_table(*columns: str) -> Table:
 
 
 def show(table: Table) -> None:
+    for line in lines_of(table):
+        print(line)
+
+
+def lines_of(table: Table) -> Iterator[str]:
+    """The table as lines that fit the terminal."""
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
         if Text.from_ansi(line).plain.strip():
-            print(line.rstrip())
+            yield line.rstrip()
 
 
 def moment(epoch_ms: int) -> str:

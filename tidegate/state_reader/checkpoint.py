@@ -118,16 +118,18 @@ class Checkpoint:
     def table_of(self, state: State) -> pa.Table:
         return joined(self.tables_of(state), f"state '{state.name}' of {self.location}")
 
-    def tables_of(self, state: State) -> Iterator[pa.Table]:
-        """One table after another, as they lie on disk: by key group, or by subtask."""
+    def tables_of(self, state: State, *, type_names: bool = True) -> Iterator[pa.Table]:
+        """One table after another, as they lie on disk: by key group, or by subtask. ``type_names``: with the columns of
+        them, which takes some microseconds a value."""
         for segment in state.segments:
-            yield with_types(read_segment(self._source, segment, self.location))
+            rows = read_segment(self._source, segment, self.location)
+            yield with_types(rows) if type_names else rows
         for subtask, handle in state.elements:
             elements = read_elements(self._source, handle, self.location)
             yield _with_json(elements.add_column(0, SUBTASK, pa.array([subtask] * elements.num_rows, pa.int32())))
 
-    def stored(self, segment: SegmentHandle) -> pa.Table:
-        """The rows of one segment, without the columns of type names."""
+    def rows_of(self, segment: SegmentHandle) -> pa.Table:
+        """One segment as it is stored."""
         return read_segment(self._source, segment, self.location)
 
     def kind_of(self, state: State) -> str:

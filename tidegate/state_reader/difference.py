@@ -10,14 +10,16 @@ segments and the entries of one key group are in memory at a time; with differen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.state_reader.checkpoint import Checkpoint, Operator, State, is_identity, joined
+from tidegate.state_reader.rows import element_value, readable
 from tidegate.state_reader.segments import ELEMENT, KEY_GROUP
 
 EXAMPLES = 3
@@ -103,7 +105,7 @@ def _compare_state(before: _Side, after: _Side, found: StateDifference, examples
     for old, new in _pairs(_Groups(before.checkpoint, left), _Groups(after.checkpoint, right), grouped):
         if old is not None and new is not None and old.equals(new):
             continue
-        _compare_rows(_entries(old), _entries(new), found, examples)
+        _compare_rows(old, new, found, examples)
 
 
 def _content(segment: SegmentHandle) -> tuple[object, ...]:
@@ -137,7 +139,7 @@ class _Groups:
                 self._open.pop(number, None)
             elif start <= group:
                 if number not in self._open:
-                    self._open[number] = self._checkpoint.stored(segment)
+                    self._open[number] = self._checkpoint.rows_of(segment)
                 first, last = segment.offsets[group - start], segment.offsets[group - start + 1]
                 parts.append(self._open[number].slice(first - segment.offsets[0], last - first))
         return joined(iter(parts), self._checkpoint.location) if parts else None
@@ -145,7 +147,7 @@ class _Groups:
     def all_rows(self) -> pa.Table | None:
         if not self._segments:
             return None
-        return joined((self._checkpoint.stored(segment) for segment in self._segments), self._checkpoint.location)
+        return joined((self._checkpoint.rows_of(segment) for segment in self._segments), self._checkpoint.location)
 
 
 def _pairs(left: _Groups, right: _Groups, grouped: bool) -> Iterator[tuple[pa.Table | None, pa.Table | None]]:
@@ -164,26 +166,30 @@ def _entries(table: pa.Table | None) -> dict[object, Row]:
     return {_frozen({n: v for n, v in row.items() if is_identity(n) and v is not None}): row for row in rows}
 
 
-def _compare_rows(old: dict[object, Row], new: dict[object, Row], found: StateDifference, examples: int) -> None:
+def _compare_rows(before: pa.Table | None, after: pa.Table | None, found: StateDifference, examples: int) -> None:
+    old, new = _entries(before), _entries(after)
     for entry, row in old.items():
         other = new.get(entry)
         if other is None:
             found.removed += 1
-            _note(found.removed_examples, row, examples)
+            if len(found.removed_examples) < examples:
+                found.removed_examples.append(_shown(row, before))
         elif _frozen(_values(row)) != _frozen(_values(other)):
             found.changed += 1
-            _note(found.changed_examples, (row, other), examples)
+            if len(found.changed_examples) < examples:
+                found.changed_examples.append((_shown(row, before), _shown(other, after)))
     for entry, row in new.items():
         if entry not in old:
             found.added += 1
-            _note(found.added_examples, row, examples)
+            if len(found.added_examples) < examples:
+                found.added_examples.append(_shown(row, after))
 
 
 def _compare_elements(old: Counter[bytes], new: Counter[bytes], found: StateDifference, examples: int) -> None:
     gone, come = old - new, new - old
     found.removed, found.added = gone.total(), come.total()
-    found.removed_examples = [{ELEMENT: element} for element in _first(gone.elements(), examples)]
-    found.added_examples = [{ELEMENT: element} for element in _first(come.elements(), examples)]
+    found.removed_examples = [{ELEMENT: element_value(element)} for element in islice(gone.elements(), examples)]
+    found.added_examples = [{ELEMENT: element_value(element)} for element in islice(come.elements(), examples)]
 
 
 def _values(row: Row) -> Row:
@@ -204,10 +210,6 @@ def _frozen(value: Any) -> object:
     return (type(value).__name__, value)
 
 
-def _note(examples: list[Any], example: Any, limit: int) -> None:
-    if len(examples) < limit:
-        examples.append(example)
-
-
-def _first(elements: Iterable[bytes], limit: int) -> list[bytes]:
-    return [element for element, _ in zip(elements, range(limit), strict=False)]
+def _shown(row: Row, table: pa.Table | None) -> Row:
+    assert table is not None
+    return {name: readable(value, table.schema.field(name)) for name, value in row.items() if value is not None}
