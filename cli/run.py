@@ -35,6 +35,11 @@ _PARALLELISM = click.option(
 @click.option(
     "-n", "--allow-non-restored-state", is_flag=True, help="Skip state of operators that the job no longer has."
 )
+@click.option(
+    "--claim-mode",
+    type=click.Choice(["claim", "no-claim", "legacy"]),
+    help="Who owns the files of -s: the job (claim), or you (no-claim, as configured).",
+)
 @job_manager_option
 @click.option("--local", is_flag=True, help="Run in a cluster of its own, for the length of the job.")
 @configuration_options
@@ -46,6 +51,7 @@ def run(
     parallelism: int | None,
     restore: str | None,
     allow_non_restored_state: bool,
+    claim_mode: str | None,
     job_manager: str | None,
     local: bool,
     config: Path | None,
@@ -63,6 +69,8 @@ def run(
     forced = address_definitions(job_manager)
     if parallelism is not None:
         forced.append(f"parallelism.default={parallelism}")
+    if claim_mode is not None:
+        forced.append(f"execution.state-recovery.claim-mode={claim_mode.replace('-', '_').upper()}")
     configuration = load_configuration(config, definitions, *forced)
     texts = configuration.to_strings()
     if local:

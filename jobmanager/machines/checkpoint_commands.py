@@ -38,14 +38,14 @@ class CheckpointCommands:
             CreateLocation(self._job_id, pending.checkpoint_id, request.snapshot_type, request.target_directory)
         )
 
-    def trigger(self, pending: PendingCheckpoint) -> None:
+    def trigger(self, pending: PendingCheckpoint, *, must_be_full: bool) -> None:
         pending.is_triggered = True
         exactly_once = self._settings.mode is CheckpointingMode.EXACTLY_ONCE
         options = CheckpointOptions(
             location=pending.location,
             snapshot_type=pending.request.snapshot_type,
             alignment=Alignment.ALIGNED if exactly_once else Alignment.AT_LEAST_ONCE,
-            is_full=pending.request.is_full,
+            is_full=must_be_full or pending.request.is_full or pending.request.snapshot_type.is_savepoint,
         )
         for task_manager_id, attempts in self._placed(pending.plan.trigger):
             call_id = self._call(CallKind.TRIGGER, task_manager_id, pending.checkpoint_id)

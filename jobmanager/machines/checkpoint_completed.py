@@ -7,7 +7,7 @@ Follows Flink's ``DefaultCompletedCheckpointStore.java``, ``CheckpointSubsumeHel
     NO_EXTERNALIZED           delete     delete     delete    delete
     DELETE_ON_CANCELLATION    delete     delete     keep      delete
     RETAIN_ON_CANCELLATION    delete     keep       keep      keep
-    not ours (started from)   keep       keep       keep      keep
+    started from, not claimed keep       keep       keep      keep
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEPT_AT_END: dict[CheckpointRetention, frozenset[JobState]] = {
 
 @dataclass(frozen=True, slots=True)
 class CompletedCheckpoint:
-    """``is_ours``: made by this job and so deleted by it; not the one that it was started from."""
+    """``is_ours``: made by this job, or claimed by it when it was started from it, and so deleted by it."""
 
     checkpoint_id: CheckpointId
     location: str

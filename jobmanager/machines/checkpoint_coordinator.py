@@ -22,6 +22,7 @@ from jobmanager.machines.checkpoint_trigger import (
     DropWithinPause,
     PeriodicSchedule,
     RequestQueue,
+    request_of,
 )
 from jobmanager.machines.effects import Effects
 from jobmanager.machines.events import (
@@ -39,6 +40,7 @@ from jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import ErrorInfo, InternalError
 from tidegate.model.ids import AttemptId, CheckpointId
+from tidegate.model.options import ClaimMode
 from tidegate.model.states import JobState
 
 FINAL_RETRY_MS = 1_000
@@ -63,6 +65,8 @@ class CheckpointCoordinator:
         self._requests = 0
         self._locating = 0
         self._last_end_ms: int | None = None
+        self._must_be_full = False
+        """Until the first checkpoint is complete: nothing may refer to the files that the job started from."""
         self._is_active = False
         self._ended: JobState | None = None
 
@@ -89,9 +93,11 @@ class CheckpointCoordinator:
     # ---- life of the job ---------------------------------------------------------------------------------------------
 
     def start_from(self, restore: RestoreFrom) -> None:
-        """``run -s``: the first entry of the store, and never deleted by this job."""
+        """``run -s``: the first entry of the store; deleted by this job only if it was claimed."""
         manifest = restore.manifest
-        self._store.add(CompletedCheckpoint(manifest.checkpoint_id, restore.location, manifest, 0, is_ours=False))
+        is_ours = restore.claim_mode is ClaimMode.CLAIM
+        self._must_be_full = restore.claim_mode is ClaimMode.NO_CLAIM
+        self._store.add(CompletedCheckpoint(manifest.checkpoint_id, restore.location, manifest, 0, is_ours=is_ours))
         self._next_id = CheckpointId(manifest.checkpoint_id + 1)
 
     def on_restored(self, checkpoint: CompletedCheckpoint) -> None:
@@ -200,7 +206,7 @@ class CheckpointCoordinator:
             return self._abort(pending, FailureReason.IO_EXCEPTION, event.error)
         pending.on_located(event.location)
         self._stats.on_located(event.checkpoint_id, event.location)
-        self._commands.trigger(pending)
+        self._commands.trigger(pending, must_be_full=self._must_be_full)
         return self._try_next()
 
     def on_manifest_written(self, event: ManifestWritten) -> ErrorInfo | None:
@@ -231,14 +237,7 @@ class CheckpointCoordinator:
         self._requests += 1
         if event is None:
             return CheckpointRequest(SnapshotType.CHECKPOINT, self._fx.now_ms, self._requests, is_periodic)
-        return CheckpointRequest(
-            event.snapshot_type,
-            self._fx.now_ms,
-            self._requests,
-            request_id=event.request_id,
-            target_directory=event.target_directory,
-            is_full=event.is_full,
-        )
+        return request_of(event, self._fx.now_ms, self._requests)
 
     def _request(self, request: CheckpointRequest) -> ErrorInfo | None:
         evicted = self._queue.add(request)
@@ -309,6 +308,7 @@ class CheckpointCoordinator:
         self._stats.on_completed(checkpoint_id, now_ms, permit.written.size_bytes)
         self._report(pending.request, checkpoint_id, "", pending.location)
         if not pending.request.snapshot_type.is_savepoint:
+            self._must_be_full = False
             for subsumed in self._store.add(complete(permit)):
                 self._cleaner.discard(subsumed.checkpoint_id, subsumed.location)
             if is_newest and self._ended is None:

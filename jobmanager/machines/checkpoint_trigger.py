@@ -12,6 +12,7 @@ from bisect import insort
 from dataclasses import dataclass, field
 
 from jobmanager.machines.draws import Draws
+from jobmanager.machines.events import SnapshotRequested
 from jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import SnapshotType
 
@@ -44,6 +45,18 @@ class CheckpointRequest:
             self.timestamp_ms,
             self.number,
         )
+
+
+def request_of(event: SnapshotRequested, timestamp_ms: int, number: int) -> CheckpointRequest:
+    """What a user asks for."""
+    return CheckpointRequest(
+        event.snapshot_type,
+        timestamp_ms,
+        number,
+        request_id=event.request_id,
+        target_directory=event.target_directory,
+        is_full=event.is_full,
+    )
 
 
 @dataclass(frozen=True, slots=True)

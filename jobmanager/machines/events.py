@@ -19,6 +19,7 @@ from tidegate.model.checkpoint import (
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId
+from tidegate.model.options import ClaimMode
 from tidegate.model.states import ExecutionState
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
@@ -26,11 +27,14 @@ from tidegate.model.states import ExecutionState
 
 @dataclass(frozen=True, slots=True)
 class RestoreFrom:
-    """A checkpoint or savepoint that the service has read for ``run -s``. ``location``: its directory."""
+    """A checkpoint or savepoint that the service has read for ``run -s``. ``location``: its directory.
+    ``CLAIM``: the job owns it from now on and deletes it once it is subsumed; ``NO_CLAIM``: never deleted, and nothing refers
+    to it once the first checkpoint is complete; ``LEGACY``: never deleted, later checkpoints may refer to it."""
 
     location: str
     manifest: CheckpointManifest
     allow_non_restored_state: bool = False
+    claim_mode: ClaimMode = ClaimMode.NO_CLAIM
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob, VersionMismatch
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import JobId, parse_job_id
-from tidegate.model.options import CheckpointingOptions
+from tidegate.model.options import CheckpointingOptions, ClaimMode, StateRecoveryOptions
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.wire.convert import graph_from_pb
@@ -50,7 +50,7 @@ class Submission:
         directories = JobDirectories.of(configuration)
         if directories.checkpoints is not None and configuration.get(CheckpointingOptions.INTERVAL) is not None:
             await self._pool.submit(partial(self._storage.check_writable, directories.checkpoints))
-        restore = await self._read_restore(request)
+        restore = await self._read_restore(request, configuration.get(StateRecoveryOptions.CLAIM_MODE))
         if restore is not None:
             check_restore(graph, restore.manifest, allow_non_restored=restore.allow_non_restored_state)
         if self._is_known(graph.job_id):  # again: the checks above took time
@@ -78,11 +78,11 @@ class Submission:
         if self._is_known(graph.job_id):
             raise _duplicate(graph)
 
-    async def _read_restore(self, request: pb.SubmitJobRequest) -> RestoreFrom | None:
+    async def _read_restore(self, request: pb.SubmitJobRequest, claim_mode: ClaimMode) -> RestoreFrom | None:
         if not request.restore_path:
             return None
         location, manifest = await self._pool.submit(partial(self._storage.read_checkpoint, request.restore_path))
-        return RestoreFrom(location, manifest, request.allow_non_restored_state)
+        return RestoreFrom(location, manifest, request.allow_non_restored_state, claim_mode)
 
 
 def _check_versions(request: pb.SubmitJobRequest) -> None:

@@ -283,9 +283,9 @@ class StateRecoveryOptions:
         "execution.state-recovery.claim-mode",
         choice(ClaimMode),
         "NO_CLAIM",
-        "Who owns the files that the job starts from.",
+        "Who owns the files that the job starts from: CLAIM: the job, which deletes them once they are subsumed; NO_CLAIM: "
+        "the user, and nothing refers to them after the first checkpoint; LEGACY: the user, who must keep them.",
         "execution.savepoint-restore-mode",
-        kind=LATER,
     )
     IGNORE_UNCLAIMED = option(
         "execution.state-recovery.ignore-unclaimed-state",

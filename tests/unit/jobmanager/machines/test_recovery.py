@@ -21,6 +21,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     operator_id,
     subtask,
     two_stage,
+    until_triggered,
     vertex,
 )
 from tidegate.model.checkpoint import (
@@ -37,6 +38,7 @@ from tidegate.model.checkpoint import (
 from tidegate.model.errors import InvalidJob
 from tidegate.model.ids import CheckpointId
 from tidegate.model.keygroups import KeyGroupRange, range_of
+from tidegate.model.options import ClaimMode
 from tidegate.model.states import JobState as J
 
 SPLIT, UNION, BROADCAST = StateRedistribution.SPLIT, StateRedistribution.UNION, StateRedistribution.BROADCAST
@@ -210,3 +212,24 @@ def test_a_job_that_cannot_be_restored_fails_before_it_asks_for_slots() -> None:
     assert "holds state of operator 'op'" in str(cluster.job().failure)
     assert not cluster.of(c.AllocateSlot)
     assert cluster.of(c.JobTerminated)
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_full", "is_deleted"),
+    [(ClaimMode.CLAIM, False, True), (ClaimMode.NO_CLAIM, True, False), (ClaimMode.LEGACY, False, False)],
+)
+def test_who_owns_the_savepoint_that_a_job_starts_from(mode: ClaimMode, is_full: bool, is_deleted: bool) -> None:
+    cluster = Cluster()
+    cluster.register("tm-1", 2)
+    tolerant = {**CHECKPOINTED, "execution.checkpointing.tolerable-failed-checkpoints": "9"}
+    cluster.submit(two_stage(2), tolerant, e.RestoreFrom("/old/sp", manifest(), claim_mode=mode))
+    cluster.start_tasks()
+    until_triggered(cluster, 6)
+    cluster.decline(cluster.attempt("sink"), 6)
+    until_triggered(cluster, 7)
+    cluster.complete_checkpoint(7)
+    until_triggered(cluster, 8)
+    cluster.complete_checkpoint(8)
+    full = {trigger.checkpoint_id: trigger.options.is_full for trigger in cluster.of(c.TriggerCheckpoint)}
+    assert full == {6: is_full, 7: is_full, 8: False}, "until one is complete"
+    assert [d.location for d in cluster.of(c.DiscardCheckpoint) if d.location == "/old/sp"] == ["/old/sp"] * is_deleted
