@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 _RATE_WINDOW_S = 1.0
+_OVER = frozenset({"FAILED", "CANCELED", "FINISHED"})
 
 
 class Progress:
@@ -27,6 +28,7 @@ class Progress:
         self._console = console or Console(stderr=True, highlight=False)
         self._live: Status | None = None
         self._last_line = ""
+        self._restarts = 0
         self._since = time.monotonic()
         self._counted = 0
         self._rate: float | None = None
@@ -47,6 +49,7 @@ class Progress:
     def show(self, status: pb.JobStatus) -> None:
         """The newest status."""
         self._measure(records_of(status, self._sources))
+        self._tell_restart(status)
         if self._live is not None:
             self._live.update(line_of(status, self._rate))
             return
@@ -54,6 +57,14 @@ class Progress:
         if line != self._last_line:
             self._last_line = line
             print(line, file=sys.stderr, flush=True)
+
+    def _tell_restart(self, status: pb.JobStatus) -> None:
+        """Why the job starts again, once for each restart: a line that stays."""
+        if status.restarts <= self._restarts or status.state in _OVER:
+            return
+        self._restarts = status.restarts
+        failure = status.failure
+        self._console.print(f"restart {status.restarts}: {failure.message}", markup=False, soft_wrap=True)
 
     def _measure(self, records: int) -> None:
         now = time.monotonic()

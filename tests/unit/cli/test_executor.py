@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from cli.errors import cause_in_a_few_lines
 from cli.executor import (
@@ -15,7 +17,7 @@ from cli.executor import (
     with_absolute_directories,
 )
 from cli.local import slots_of
-from cli.progress import line_of, records_of
+from cli.progress import Progress, line_of, records_of
 from cli.tables import duration, size
 from tidegate.model.errors import ErrorInfo, UserFunctionError
 from tidegate.model.graph import JobGraph, JobVertex
@@ -104,6 +106,16 @@ def test_slots_are_the_greatest_parallelism_of_each_group() -> None:
 
     vertices = (vertex("a", 2, "x"), vertex("b", 3, "x"), vertex("c", 4, "y"))
     assert slots_of(JobGraph(JOB, "x", vertices, ())) == 7
+
+
+def test_progress_tells_the_cause_of_each_restart_once() -> None:
+    out = io.StringIO()
+    progress = Progress(["s"], Console(file=out, width=60))
+    failed = pb.JobStatus(name="j", state="RESTARTING", restarts=1, failure=common_pb2.Error(message="disk [full]"))
+    with progress:
+        progress.show(failed)
+        progress.show(failed)
+    assert out.getvalue().count("restart 1: disk [full]") == 1
 
 
 def test_progress_shows_what_matters() -> None:
