@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from taskmanager.operators.base import Operator, OperatorContext
-from taskmanager.operators.columnar_windows import ColumnarWindow, ColumnarWindowLocal
+from taskmanager.operators.columnar_window_local import ColumnarWindowLocal
+from taskmanager.operators.columnar_windows import ColumnarWindow
 from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch, Batch
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 

@@ -28,7 +28,8 @@ from collections.abc import Callable
 
 from taskmanager.operators.base import Operator
 from taskmanager.operators.columnar import FilterColumnsOperator, MapBatchesOperator, SelectOperator
-from taskmanager.operators.columnar_windows import ColumnarWindow, ColumnarWindowLocal
+from taskmanager.operators.columnar_window_local import ColumnarWindowLocal
+from taskmanager.operators.columnar_windows import ColumnarWindow
 from taskmanager.operators.keyed import KeyedProcessOperator, KeyedReduceOperator
 from taskmanager.operators.sink import SinkOperator
 from taskmanager.operators.source import SourceOperator

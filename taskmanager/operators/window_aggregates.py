@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskmanager.operators.key_codes import Codes, KeyCodes, as_numpy, encode_keys, integer_view
-from tidegate.common.batch import MAX_TIMESTAMP
+from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch
 from tidegate.model.errors import SchemaMismatch
 
 WINDOW = "__window"
@@ -247,6 +247,26 @@ def finish(plan: AggregatePlan, partials: pa.RecordBatch, size_ms: int, offset_m
             total, count = (partials.column(part).cast(pa.float64(), safe=False) for part in result.parts)
             arrays.append(pc.divide(total, count))  # the sum of no value is null, and so is its average
     return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def timestamps_of(batch: ArrowBatch, operator: str) -> npt.NDArray[np.int64]:
+    """Raises ``SchemaMismatch`` when a row has no timestamp."""
+    if batch.timestamps is None or batch.timestamps.null_count:
+        raise SchemaMismatch(
+            f"operator '{operator}': a row without a timestamp came to an event-time window: give the stream a "
+            "WatermarkStrategy with a timestamp column or assigner before the window"
+        )
+    return as_numpy(batch.timestamps)
+
+
+def last_ended(watermark: int, size_ms: int, offset_ms: int) -> int:
+    """Number of the last window that ``watermark`` ends, as an int64."""
+    number = (watermark + 1 - offset_ms) // size_ms - 1
+    return max(MIN_TIMESTAMP, min(number, MAX_TIMESTAMP))
+
+
+def with_windows(windows: pa.Array, data: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([windows, *(data.column(name) for name in names)], names=[WINDOW, *names])
 
 
 def _parts_of(operator: str, name: str, function: str, column: str | None, kind: pa.DataType) -> list[PartialColumn]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from taskmanager.operators.columnar_windows import PASS_BATCHES
+from taskmanager.operators.columnar_window_local import PASS_BATCHES
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start
 from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch
 from tidegate.common.key_hashing import hash_columns, key_groups
