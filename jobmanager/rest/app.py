@@ -1,61 +1,95 @@
 """The REST endpoint: Flink's paths, with and without ``/v1``, on the JobManager's loop.
 
-What is here answers from the machine's views. Every other path is 404 in Flink's error shape: an object with the one key
-``errors``. Bodies of GET requests are read and ignored, as Flink's own client sends them.
+    request ─▶ route ─▶ guard (who may change something) ─▶ handler, which translates views ─▶ JSON
+
+Every error is an object with the one key ``errors``. Bodies of GET requests are ignored: Flink's own client sends them.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import logging
 import os
-from collections.abc import Callable
-from typing import Any, Protocol
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiohttp import web
 
-from jobmanager.machines.views import ClusterView, JobView
-from jobmanager.rest import answers
-from jobmanager.rest.checkpoint_answers import checkpoints_answer
+from jobmanager.rest.asked import Asked
+from jobmanager.rest.backend import Backend, Core
+from jobmanager.rest.checkpoint_handlers import CheckpointHandlers
+from jobmanager.rest.cluster_handlers import ClusterHandlers
+from jobmanager.rest.errors import RestError
+from jobmanager.rest.job_handlers import JobHandlers
+from jobmanager.rest.keeper import AnswerKeeper
+from jobmanager.rest.operations import Operations
+from jobmanager.rest.origin import OriginGuard
+from jobmanager.rest.refusals import Refusals
+from jobmanager.rest.routes import Kept, Reply, Route, Router, plain_path
+from jobmanager.rest.snapshot_handlers import SnapshotHandlers
+from jobmanager.rest.vertex_handlers import VertexHandlers
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.rpc import port_error
-from tidegate.model.configuration import Configuration
-from tidegate.model.ids import JobId, parse_job_id
-from tidegate.model.options import CheckpointingOptions
+from tidegate.model.options import JobManagerOptions, RestOptions
+
+MAX_BODY_BYTES = 1024 * 1024
+BODY_TIMEOUT_MS = 30_000
+_JSON, _TEXT = "application/json; charset=UTF-8", "text/plain; charset=UTF-8"
 
 _log = logging.getLogger(__name__)
-_Handler = Callable[[web.Request], Any]
-_HEADERS = {"access-control-allow-origin": "*", "content-type": "application/json; charset=UTF-8"}
-
-
-class Views(Protocol):
-    """What is asked of the machine."""
-
-    def job(self, job_id: JobId) -> JobView | None: ...
-    def jobs(self) -> list[JobView]: ...
-    def cluster(self) -> ClusterView: ...
-
-
-class RestError(Exception):
-    """An answer with this HTTP status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class RestEndpoint:
-    """Serves one JobManager."""
+    """Serves one JobManager. ``dispose`` removes a savepoint, ``shutdown`` ends the process for a reason."""
 
-    def __init__(self, views: Views, metrics_of: answers.MetricsOf, configuration: Configuration) -> None:
-        self._views = views
-        self._metrics_of = metrics_of
-        self._configuration = configuration
+    def __init__(
+        self,
+        core: Core,
+        shutdown: Callable[[str], None],
+        dispose: Callable[[str], Awaitable[None]],
+        now_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        option = core.configuration.get
+        self._configuration = core.configuration
+        self._allow_origin = option(RestOptions.ALLOW_ORIGIN)
+        backend = Backend(
+            core.machine,
+            core.attempts,
+            core.configuration,
+            core.snapshots,
+            core.post,
+            core.has_savepoint_directory,
+            dispose,
+            shutdown,
+            now_ms,
+        )
+        self._operations = Operations(option(RestOptions.ASYNC_STORE_DURATION), now_ms)
+        timeouts_ms = {
+            Kept.GRAPH: option(RestOptions.GRAPH_CACHE_TIMEOUT),
+            Kept.CHECKPOINTS: option(RestOptions.CHECKPOINT_CACHE_TIMEOUT),
+        }
+        self._keeper = AnswerKeeper(timeouts_ms, now_ms)
+        self._guard = OriginGuard(())
         self._runner: web.AppRunner | None = None
+        parts = (
+            ClusterHandlers(backend),
+            JobHandlers(backend),
+            VertexHandlers(backend),
+            CheckpointHandlers(backend),
+            SnapshotHandlers(backend, self._operations),
+            Refusals(backend),
+        )
+        self.router = Router(route for part in parts for route in part.routes())
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which was found when 0 was given. Raises ``ExternalError`` when it cannot be had."""
-        self._runner = web.AppRunner(self._application(), access_log=None)
+        option = self._configuration.get
+        names = (host, option(RestOptions.ADDRESS), option(JobManagerOptions.RPC_ADDRESS), socket.gethostname())
+        self._guard = OriginGuard(name for name in names if name is not None)
+        self._runner = web.AppRunner(self.application(), access_log=None)
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, host, port, reuse_address=True).start()
@@ -68,57 +102,61 @@ class RestEndpoint:
     async def stop(self) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
+        await self._operations.close()
 
-    def _application(self) -> web.Application:
-        application = web.Application()
-        routes: dict[str, _Handler] = {
-            "/config": lambda _: answers.config_answer(wall_clock_ms()),
-            "/overview": lambda _: answers.overview_answer(self._views.cluster(), self._views.jobs()),
-            "/jobs/overview": lambda _: answers.jobs_overview_answer(self._views.jobs(), wall_clock_ms()),
-            "/jobs/{job}": lambda request: answers.job_answer(self._job(request), self._metrics_of, wall_clock_ms()),
-            "/jobs/{job}/checkpoints": self._checkpoints,
-            "/taskmanagers": lambda _: answers.task_managers_answer(self._views.cluster(), self._views.jobs()),
-        }
-        for path, handler in routes.items():
-            for prefix in ("", "/v1"):
-                application.router.add_get(prefix + path, self._answering(handler), allow_head=False)
-        application.router.add_route("*", "/{path:.*}", self._answering(_not_found))
+    def application(self) -> web.Application:
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application.router.add_route("*", "/{path:.*}", self._answer)
         return application
 
-    def _answering(self, handler: _Handler) -> Callable[[web.Request], Any]:
-        async def answer(request: web.Request) -> web.Response:
-            try:
-                return _json(200, handler(request))
-            except RestError as error:
-                return _json(error.status, {"errors": [str(error)]})
-            except Exception as error:  # noqa: BLE001  (a driver: one bad answer must not end the endpoint)
-                _log.exception("%s %s failed", request.method, request.path)
-                return _json(500, {"errors": ["Internal server error.", f"{type(error).__name__}: {error}"]})
-
-        return answer
-
-    def _job(self, request: web.Request) -> JobView:
+    async def _answer(self, request: web.Request) -> web.Response:
         try:
-            job_id = parse_job_id(request.match_info["job"])
-        except ValueError as error:
-            raise RestError(400, str(error)) from None
-        job = self._views.job(job_id)
-        if job is None:
-            raise RestError(404, f"Job {job_id} not found")
-        return job
+            raw_path = request.rel_url.raw_path
+            route, parameters = self.router.find(request.method, raw_path)
+            if route.changes:
+                self._guard.check(request.headers)
+                self._keeper.drop()
+            return await self._handled(route, parameters, request)
+        except RestError as error:
+            return self._response(error.status, _encoded({"errors": list(error.messages)}))
+        except Exception as error:  # noqa: BLE001  (a driver: one bad answer must not end the endpoint)
+            _log.exception("%s %s failed", request.method, request.path)
+            return self._response(
+                500, _encoded({"errors": ["Internal server error.", f"{type(error).__name__}: {error}"]})
+            )
 
-    def _checkpoints(self, request: web.Request) -> dict[str, Any]:
-        job = self._job(request)
-        if CheckpointingOptions.INTERVAL.key not in job.configuration:
-            raise RestError(404, f"Checkpointing was not enabled for job {job.job_id}.")
-        return checkpoints_answer(job.checkpoints)
+    async def _handled(self, route: Route, parameters: dict[str, str], request: web.Request) -> web.Response:
+        key = f"{plain_path(request.rel_url.raw_path)}?{request.rel_url.raw_query_string}"
+        kept = self._keeper.find(key) if route.kept is not Kept.NOT else None
+        if kept is not None:
+            return self._response(route.status, kept)
+        body = b"" if route.method == "GET" else await _read_body(request)
+        base_url = f"{request.scheme}://{request.host}"
+        asked = Asked(route.method, request.path, parameters, dict(request.query), body, base_url)
+        answer = route.handler(asked)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, Reply):
+            return self._response(answer.status, answer.body, _TEXT)
+        encoded = _encoded(answer)
+        if route.kept is not Kept.NOT:
+            self._keeper.keep(route.kept, key, encoded)
+        return self._response(route.status, encoded)
+
+    def _response(self, status: int, body: bytes, content_type: str = _JSON) -> web.Response:
+        headers = {"access-control-allow-origin": self._allow_origin, "content-type": content_type}
+        return web.Response(status=status, body=body, headers=headers)
 
 
-def _not_found(request: web.Request) -> Any:
-    if request.method == "GET":
-        raise RestError(404, f"Unable to load requested file {request.path}.")
-    raise RestError(404, f"Not found: {request.path}")
+async def _read_body(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_MS / 1000):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise RestError(413, f"The request is larger than {MAX_BODY_BYTES} bytes.") from None
+    except TimeoutError:
+        raise RestError(408, f"The request's body did not arrive within {BODY_TIMEOUT_MS} ms.") from None
 
 
-def _json(status: int, body: Any) -> web.Response:
-    return web.Response(status=status, body=json.dumps(body).encode(), headers=_HEADERS)
+def _encoded(answer: Any) -> bytes:
+    return json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()

@@ -1,23 +1,32 @@
-"""Views of checkpoints as Flink's JSON."""
+"""Views of checkpoints as Flink's JSON: the list with its summary, one checkpoint, and the configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from jobmanager.machines.views import CheckpointsView, CheckpointView
+from jobmanager.machines.settings import job_settings
+from jobmanager.machines.views import CheckpointsView, CheckpointView, JobView, SubtaskCheckpointView, VertexView
+from jobmanager.rest.figures import Json, summary
 from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import CheckpointingOptions, CheckpointRetention, ConfigOption, Kind
 
-Json = dict[str, Any]
-
-_PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+INTERVAL_OFF_MS = 2**63 - 1
+"""``interval`` when there are no periodic checkpoints."""
+_CHANGELOG_MATERIALIZATION_MS = 600_000
+_FIGURES = (
+    "checkpointed_size",
+    "state_size",
+    "end_to_end_duration",
+    "alignment_buffered",
+    "processed_data",
+    "persisted_data",
+)
 
 
 def checkpoints_answer(view: CheckpointsView) -> Json:
-    """``/jobs/:id/checkpoints``. The summary is over the completed checkpoints of the history."""
-    completed = [checkpoint for checkpoint in view.history if checkpoint.status == "COMPLETED"]
-    items = [checkpoint_item(checkpoint) for checkpoint in completed]
-    names = ("checkpointed_size", "state_size", "end_to_end_duration", "alignment_buffered", "processed_data")
+    """``/jobs/:jobid/checkpoints``. The summary is over the completed checkpoints of the history."""
+    completed = [checkpoint_item(checkpoint) for checkpoint in view.history if checkpoint.status == "COMPLETED"]
     return {
         "counts": {
             "restored": view.restored,
@@ -26,14 +35,49 @@ def checkpoints_answer(view: CheckpointsView) -> Json:
             "completed": view.completed,
             "failed": view.failed,
         },
-        "summary": {name: _summary([item[name] for item in items]) for name in (*names, "persisted_data")},
+        "summary": {name: summary([item[name] for item in completed]) for name in _FIGURES},
         "latest": {
             "completed": _optional_item(view.last_completed),
             "savepoint": _optional_item(view.last_savepoint),
             "failed": _optional_item(view.last_failed),
-            "restored": _restored(view.last_restored),
+            "restored": _restored(view),
         },
         "history": [checkpoint_item(checkpoint) for checkpoint in view.history],
+    }
+
+
+def checkpoint_details(view: CheckpointView, vertices: Iterable[VertexView]) -> Json:
+    """One checkpoint with a part for every vertex of the job, as Flink's dashboard needs it."""
+    item = checkpoint_item(view)
+    return {**item, "tasks": {vertex.vertex_id: vertex_part(view, vertex) for vertex in vertices}}
+
+
+def vertex_details(view: CheckpointView, vertex: VertexView) -> Json:
+    """One checkpoint of one vertex, subtask by subtask."""
+    acknowledged = _of_vertex(view, vertex)
+    return {
+        **vertex_part(view, vertex),
+        "summary": _subtask_summary(view, list(acknowledged.values())),
+        "subtasks": [_subtask(view, index, acknowledged.get(index)) for index in range(vertex.parallelism)],
+    }
+
+
+def vertex_part(view: CheckpointView, vertex: VertexView) -> Json:
+    subtasks = list(_of_vertex(view, vertex).values())
+    last_ack = max((subtask.ack_ms for subtask in subtasks), default=-1)
+    size = sum(subtask.size_bytes for subtask in subtasks)
+    return {
+        "id": view.checkpoint_id,
+        "status": view.status,
+        "latest_ack_timestamp": last_ack,
+        "checkpointed_size": size,
+        "state_size": size,
+        "end_to_end_duration": -1 if last_ack < 0 else max(0, last_ack - view.trigger_ms),
+        "alignment_buffered": 0,
+        "processed_data": sum(subtask.metrics.bytes_processed_during_alignment for subtask in subtasks),
+        "persisted_data": sum(subtask.metrics.bytes_persisted for subtask in subtasks),
+        "num_subtasks": vertex.parallelism,
+        "num_acknowledged_subtasks": len(subtasks),
     }
 
 
@@ -69,16 +113,108 @@ def checkpoint_item(view: CheckpointView) -> Json:
     return item
 
 
+def checkpoint_config(job: JobView) -> Json:
+    """``/jobs/:jobid/checkpoints/config``. What is accepted without effect is told as it works: not at all."""
+    settings = job_settings(job.configuration).checkpoints
+    configuration = Configuration.from_strings(job.configuration)
+
+    def effective(option: ConfigOption[bool]) -> bool:
+        return option.kind is Kind.EFFECTIVE and configuration.get(option)
+
+    unaligned = effective(CheckpointingOptions.UNALIGNED)
+    in_files = configuration.get(CheckpointingOptions.DIRECTORY) is not None
+    return {
+        "mode": settings.mode.value.lower(),
+        "interval": INTERVAL_OFF_MS if settings.interval_ms is None else settings.interval_ms,
+        "timeout": settings.timeout_ms,
+        "min_pause": settings.min_pause_ms,
+        "max_concurrent": settings.max_concurrent,
+        "externalization": {
+            "enabled": settings.retention is not CheckpointRetention.NONE,
+            "delete_on_cancellation": settings.retention is not CheckpointRetention.RETAIN_ON_CANCELLATION,
+        },
+        "state_backend": "HashMapStateBackend",
+        "checkpoint_storage": "FileSystemCheckpointStorage" if in_files else "JobManagerCheckpointStorage",
+        "unaligned_checkpoints": unaligned,
+        "tolerable_failed_checkpoints": settings.tolerable_failures,
+        "aligned_checkpoint_timeout": configuration.get(CheckpointingOptions.ALIGNED_TIMEOUT) if unaligned else 0,
+        "checkpoints_after_tasks_finish": settings.after_tasks_finish,
+        "state_changelog_enabled": False,
+        "changelog_periodic_materialization_interval": _CHANGELOG_MATERIALIZATION_MS,
+        "changelog_storage": "memory",
+    }
+
+
+def find_checkpoint(view: CheckpointsView, checkpoint_id: int) -> CheckpointView | None:
+    """In the history, or one of the latest, which outlive it."""
+    latest = (view.last_completed, view.last_savepoint, view.last_failed)
+    return next((c for c in (*view.history, *latest) if c is not None and c.checkpoint_id == checkpoint_id), None)
+
+
 def external_path(location: str) -> str:
     if location.startswith("memory:"):
         return "<checkpoint-not-externally-addressable>"
     return f"file:{location}" if location.startswith("/") else location
 
 
+def _of_vertex(view: CheckpointView, vertex: VertexView) -> dict[int, SubtaskCheckpointView]:
+    return {s.attempt.subtask: s for s in view.subtasks if s.attempt.vertex_id == vertex.vertex_id}
+
+
+def _subtask(view: CheckpointView, index: int, subtask: SubtaskCheckpointView | None) -> Json:
+    if subtask is None:
+        return {"className": "pending", "index": index, "status": "pending_or_failed"}
+    metrics = subtask.metrics
+    return {
+        "className": "completed",
+        "index": index,
+        "ack_timestamp": subtask.ack_ms,
+        "end_to_end_duration": max(0, subtask.ack_ms - view.trigger_ms),
+        "checkpointed_size": subtask.size_bytes,
+        "state_size": subtask.size_bytes,
+        "checkpoint": {"sync": int(metrics.sync_ms), "async": int(metrics.async_ms)},
+        "alignment": {
+            "buffered": 0,
+            "processed": metrics.bytes_processed_during_alignment,
+            "persisted": metrics.bytes_persisted,
+            "duration": int(metrics.alignment_ms),
+        },
+        "start_delay": int(metrics.start_delay_ms),
+        "unaligned_checkpoint": metrics.unaligned,
+        "aborted": view.status == "FAILED" and view.end_ms is not None and subtask.ack_ms > view.end_ms,
+        "status": "completed",
+    }
+
+
+def _subtask_summary(view: CheckpointView, subtasks: Sequence[SubtaskCheckpointView]) -> Json:
+    metrics = [subtask.metrics for subtask in subtasks]
+
+    def over(values: Iterable[float]) -> Json:
+        return summary([int(value) for value in values], percentiles=False)
+
+    sizes = over(subtask.size_bytes for subtask in subtasks)
+    return {
+        "checkpointed_size": sizes,
+        "state_size": dict(sizes),
+        "end_to_end_duration": over(max(0, subtask.ack_ms - view.trigger_ms) for subtask in subtasks),
+        "checkpoint_duration": {
+            "sync": over(part.sync_ms for part in metrics),
+            "async": over(part.async_ms for part in metrics),
+        },
+        "alignment": {
+            "buffered": over(0 for _ in metrics),
+            "processed": over(part.bytes_processed_during_alignment for part in metrics),
+            "persisted": over(part.bytes_persisted for part in metrics),
+            "duration": over(part.alignment_ms for part in metrics),
+        },
+        "start_delay": over(part.start_delay_ms for part in metrics),
+    }
+
+
 def _duration_ms(view: CheckpointView, last_ack_ms: int) -> int:
     if view.status == "FAILED":
-        return -1 if view.end_ms is None else view.end_ms - view.trigger_ms
-    return -1 if last_ack_ms < 0 else last_ack_ms - view.trigger_ms
+        return -1 if view.end_ms is None else max(0, view.end_ms - view.trigger_ms)
+    return -1 if last_ack_ms < 0 else max(0, last_ack_ms - view.trigger_ms)
 
 
 def _type(view: CheckpointView) -> str:
@@ -92,22 +228,13 @@ def _optional_item(view: CheckpointView | None) -> Json | None:
     return None if view is None else checkpoint_item(view)
 
 
-def _restored(view: CheckpointView | None) -> Json | None:
-    if view is None:
+def _restored(view: CheckpointsView) -> Json | None:
+    restored = view.last_restored
+    if restored is None:
         return None
     return {
-        "id": view.checkpoint_id,
-        "restore_timestamp": -1,
-        "is_savepoint": view.snapshot_type.is_savepoint,
-        "external_path": external_path(view.location),
+        "id": restored.checkpoint_id,
+        "restore_timestamp": -1 if view.last_restored_ms is None else view.last_restored_ms,
+        "is_savepoint": restored.snapshot_type.is_savepoint,
+        "external_path": external_path(restored.location),
     }
-
-
-def _summary(values: Sequence[int]) -> Json:
-    if not values:
-        return {"min": 0, "max": 0, "avg": 0, **dict.fromkeys(_PERCENTILES, "NaN")}
-    ordered = sorted(values)
-    ranks = {
-        name: float(ordered[min(len(ordered) - 1, int(part * len(ordered)))]) for name, part in _PERCENTILES.items()
-    }
-    return {"min": ordered[0], "max": ordered[-1], "avg": sum(ordered) // len(ordered), **ranks}

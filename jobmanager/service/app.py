@@ -85,7 +85,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"dispatcher and slot manager: up in generation {generation}", core.close)
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown)
-    rest = RestEndpoint(core.machine, core.attempts.metrics_of, configuration)
+    rest = RestEndpoint(core, shutdown.ask, clients.disposal.dispose)
     clients.rest_port = await rest.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
     services.started(f"REST endpoint: port {clients.rest_port}", rest.stop)
 

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate.aio.driver import wall_clock_ms
 from tidegate.model.ids import AttemptId, JobId, SubtaskId
 from tidegate.pb.common_pb2 import TaskMetrics
+
+RATE_WINDOW_MS = 5_000
+"""Rates are over at least this time, when the attempt has been heard of so long."""
+
+Reading = tuple[int, TaskMetrics]
+"""When it came, and what it said."""
+
+
+@dataclass(slots=True)
+class _Counters:
+    attempt: int
+    earlier: Reading | None
+    later: Reading
+
+    def add(self, reading: Reading) -> None:
+        if self.earlier is None or self.later[0] - self.earlier[0] >= RATE_WINDOW_MS:
+            self.earlier = self.later
+        self.later = reading
 
 
 class CurrentAttempts:
     """Looked up for every message of a task, so by dictionary. Counters outlive the job: they are its last figures."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
+        self._now_ms = now_ms
         self._attempts: dict[JobId, dict[SubtaskId, int]] = {}
-        self._metrics: dict[JobId, dict[SubtaskId, tuple[int, TaskMetrics]]] = {}
+        self._counters: dict[JobId, dict[SubtaskId, _Counters]] = {}
 
     def submitted(self, attempt: AttemptId) -> None:
         self._attempts.setdefault(attempt.job_id, {})[attempt.subtask_id] = attempt.attempt
@@ -25,10 +48,23 @@ class CurrentAttempts:
 
     def measured(self, attempt: AttemptId, metrics: TaskMetrics) -> None:
         """Newer figures; those of an attempt that is over are dropped."""
-        latest = self._metrics.get(attempt.job_id, {}).get(attempt.subtask_id)
-        if self.is_current(attempt) or (latest is not None and latest[0] == attempt.attempt):
-            self._metrics.setdefault(attempt.job_id, {})[attempt.subtask_id] = (attempt.attempt, metrics)
+        latest = self._counters_of(attempt)
+        reading = (self._now_ms(), metrics)
+        if latest is not None:
+            latest.add(reading)
+        elif self.is_current(attempt):
+            of_job = self._counters.setdefault(attempt.job_id, {})
+            of_job[attempt.subtask_id] = _Counters(attempt.attempt, None, reading)
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None:
-        found = self._metrics.get(attempt.job_id, {}).get(attempt.subtask_id)
-        return found[1] if found is not None and found[0] == attempt.attempt else None
+        found = self._counters_of(attempt)
+        return None if found is None else found.later[1]
+
+    def readings_of(self, attempt: AttemptId) -> tuple[Reading, Reading] | None:
+        """An earlier and the last reading, to compute rates from; ``None`` before the second."""
+        found = self._counters_of(attempt)
+        return None if found is None or found.earlier is None else (found.earlier, found.later)
+
+    def _counters_of(self, attempt: AttemptId) -> _Counters | None:
+        found = self._counters.get(attempt.job_id, {}).get(attempt.subtask_id)
+        return found if found is not None and found.attempt == attempt.attempt else None

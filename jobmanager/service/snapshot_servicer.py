@@ -45,7 +45,7 @@ class Disposal:
 class SnapshotServicer(JobManagerClientServiceServicer):
     def __init__(self, core: JobManagerCore, disposal: Disposal) -> None:
         self._core = core
-        self._disposal = disposal
+        self.disposal = disposal
 
     async def TriggerSavepoint(self, request: pb.TriggerSavepointRequest, context: _Context) -> pb.SnapshotResponse:
         return await self._savepoint(request.job_id, SnapshotType.SAVEPOINT, request.target_directory, request.wait_ms)
@@ -70,7 +70,7 @@ class SnapshotServicer(JobManagerClientServiceServicer):
 
     async def DisposeSavepoint(self, request: pb.DisposeSavepointRequest, context: _Context) -> common_pb2.Ack:
         try:
-            await self._disposal.dispose(request.path)
+            await self.disposal.dispose(request.path)
         except TidegateError as error:
             return ack_of(error)
         return ack_of()

@@ -1,0 +1,138 @@
+"""What the handlers ask of the process: views, counters, and two ways to make something happen."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from jobmanager.machines.commands import ReportSnapshot
+from jobmanager.machines.events import Event, SnapshotRequested
+from jobmanager.machines.views import AttemptView, ClusterView, JobView, SubtaskView, TaskManagerView, VertexView
+from jobmanager.rest.asked import Asked
+from jobmanager.rest.errors import not_found, server_side
+from tidegate.aio.driver import wall_clock_ms
+from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.configuration import Configuration
+from tidegate.model.ids import AttemptId, JobId, TaskManagerId
+from tidegate.pb.common_pb2 import TaskMetrics
+
+
+class Views(Protocol):
+    """The machine."""
+
+    def job(self, job_id: JobId) -> JobView | None: ...
+    def jobs(self) -> list[JobView]: ...
+    def cluster(self) -> ClusterView: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Two readings of one attempt's counters, and the time between them."""
+
+    earlier: TaskMetrics
+    later: TaskMetrics
+    duration_ms: int
+    until_ms: int
+
+    def per_second(self, counter: str) -> float:
+        """Growth of one counter."""
+        growth = getattr(self.later, counter) - getattr(self.earlier, counter)
+        return float(max(0, growth)) * 1000 / self.duration_ms
+
+
+class Snapshots(Protocol):
+    """Snapshots that users asked for."""
+
+    def begin(
+        self, job_id: JobId, snapshot_type: SnapshotType, target_directory: str | None = None, *, is_full: bool = False
+    ) -> SnapshotRequested: ...
+    async def end_of(self, job_id: JobId, request_id: str, wait_ms: int) -> ReportSnapshot | None: ...
+
+
+class Core(Protocol):
+    """The JobManager's heart, as far as this room needs it."""
+
+    @property
+    def machine(self) -> Views: ...
+    @property
+    def attempts(self) -> Measures: ...
+    @property
+    def configuration(self) -> Configuration: ...
+    @property
+    def snapshots(self) -> Snapshots: ...
+    def post(self, event: Event) -> None: ...
+    def has_savepoint_directory(self, job_id: JobId) -> bool: ...
+
+
+class Measures(Protocol):
+    """Counters of attempts, as their TaskManagers last told them; ``None``: nothing yet."""
+
+    def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None: ...
+    def readings_of(self, attempt: AttemptId) -> tuple[tuple[int, TaskMetrics], tuple[int, TaskMetrics]] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """``dispose`` removes a savepoint; ``shutdown`` ends the process for a reason."""
+
+    views: Views
+    measures: Measures
+    configuration: Configuration
+    snapshots: Snapshots
+    post: Callable[[Event], None]
+    has_savepoint_directory: Callable[[JobId], bool]
+    dispose: Callable[[str], Awaitable[None]]
+    shutdown: Callable[[str], None]
+    now_ms: Callable[[], int] = field(default=wall_clock_ms)
+
+    def job(self, asked: Asked) -> JobView:
+        """The job of the path. Raises ``RestError`` 400 or 404."""
+        job_id = asked.job_id()
+        job = self.views.job(job_id)
+        if job is None:
+            raise not_found(f"Job {job_id} not found")
+        return job
+
+    def vertex(self, asked: Asked) -> tuple[JobView, VertexView]:
+        vertex_id = asked.vertex_id()
+        job = self.job(asked)
+        for vertex in job.vertices:
+            if vertex.vertex_id == vertex_id:
+                return job, vertex
+        raise not_found(f"JobVertex {vertex_id} not found")
+
+    def subtask(self, asked: Asked) -> tuple[JobView, VertexView, SubtaskView]:
+        index = asked.number("subtaskindex")
+        job, vertex = self.vertex(asked)
+        if index >= len(vertex.subtasks):
+            raise not_found(f"Invalid subtask index for vertex {vertex.vertex_id}")
+        return job, vertex, vertex.subtasks[index]
+
+    def attempt(self, asked: Asked) -> tuple[SubtaskView, AttemptView]:
+        number = asked.number("attempt")
+        _, _, subtask = self.subtask(asked)
+        for attempt in (subtask.current, *subtask.earlier):
+            if attempt.attempt.attempt == number:
+                return subtask, attempt
+        raise not_found(f"Attempt {number} not found in subtask {subtask.index}")
+
+    def task_manager(self, asked: Asked) -> TaskManagerView:
+        """Raises ``RestError`` 500 when it is unknown, as Flink does."""
+        wanted = asked.parameters["taskmanagerid"]
+        for task_manager in self.views.cluster().task_managers:
+            if task_manager.task_manager_id == wanted:
+                return task_manager
+        raise server_side(f"No TaskExecutor registered under {wanted}.")
+
+    def endpoints(self) -> dict[TaskManagerId, str]:
+        """Where the TaskManagers are that are registered now."""
+        return {tm.task_manager_id: tm.address for tm in self.views.cluster().task_managers}
+
+    def span(self, attempt: AttemptId) -> Span | None:
+        """What rates are computed from; ``None`` until there are two readings."""
+        readings = self.measures.readings_of(attempt)
+        if readings is None:
+            return None
+        (earlier_ms, earlier), (later_ms, later) = readings
+        return Span(earlier, later, later_ms - earlier_ms, later_ms) if later_ms > earlier_ms else None

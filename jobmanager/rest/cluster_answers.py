@@ -1,0 +1,214 @@
+"""Views of the cluster as Flink's JSON: overview, configuration, TaskManagers, applications."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from jobmanager.machines.views import ClusterView, JobView, TaskManagerView
+from jobmanager.rest.figures import Json
+from jobmanager.rest.java_throwable import exception_name, stack_trace
+from jobmanager.rest.job_answers import job_item, job_times
+from tidegate.model.configuration import Configuration
+from tidegate.model.ids import AllocationId, TaskManagerId
+from tidegate.model.options import RestOptions
+from tidegate.model.states import JobState
+from tidegate.wire.versions import VERSION
+
+FLINK_VERSION = "2.3.0"
+"""The Flink whose REST API this is; clients choose their behaviour by it."""
+NOT_KNOWN = -1
+_HIDDEN = "******"
+_SENSITIVE = (
+    "password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token",
+    "basic-auth", "jaas.config", "http-headers", "access-key", "access.key", "credential",
+)  # fmt: skip
+"""Parts of keys whose values are not shown (Flink: ``GlobalConfiguration.isSensitive``, and some more)."""
+_APPLICATION_STATES = {
+    JobState.FAILING: "FAILING",
+    JobState.FAILED: "FAILED",
+    JobState.CANCELLING: "CANCELING",
+    JobState.CANCELED: "CANCELED",
+    JobState.FINISHED: "FINISHED",
+}
+_MEMORY = (
+    "frameworkHeap",
+    "taskHeap",
+    "frameworkOffHeap",
+    "taskOffHeap",
+    "networkMemory",
+    "managedMemory",
+    "jvmMetaspace",
+    "jvmOverhead",
+    "totalFlinkMemory",
+)
+_JVM_METRICS = (
+    "heapUsed", "heapCommitted", "heapMax", "nonHeapUsed", "nonHeapCommitted", "nonHeapMax",
+    "directCount", "directUsed", "directMax", "mappedCount", "mappedUsed", "mappedMax",
+    "nettyShuffleMemorySegmentsAvailable", "nettyShuffleMemorySegmentsUsed", "nettyShuffleMemorySegmentsTotal",
+    "nettyShuffleMemoryAvailable", "nettyShuffleMemoryUsed", "nettyShuffleMemoryTotal",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedTasks:
+    by_task_manager: Mapping[TaskManagerId | None, int]
+    by_allocation: Mapping[AllocationId | None, int]
+
+
+def dashboard_config(configuration: Configuration, now_ms: int) -> Json:
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone()
+    offset = moment.utcoffset()
+    return {
+        "refresh-interval": configuration.get(RestOptions.REFRESH_INTERVAL),
+        "timezone-name": moment.tzname() or "UTC",
+        "timezone-offset": int(offset.total_seconds() * 1000) if offset else 0,
+        "flink-version": FLINK_VERSION,
+        "flink-revision": f"tidegate {VERSION}",
+        "features": {
+            "web-submit": False,
+            "web-cancel": configuration.get(RestOptions.CANCEL_ENABLED),
+            "web-rescale": False,
+            "web-history": False,
+        },
+    }
+
+
+def overview(cluster: ClusterView, jobs: Sequence[JobView]) -> Json:
+    states = Counter(job.state for job in jobs)
+    return {
+        "taskmanagers": len(cluster.task_managers),
+        "slots-total": cluster.slots_total,
+        "slots-available": cluster.slots_free,
+        "jobs-running": sum(not job.state.is_terminal for job in jobs),
+        "jobs-finished": states[JobState.FINISHED],
+        "jobs-cancelled": states[JobState.CANCELED],
+        "jobs-failed": states[JobState.FAILED],
+        "flink-version": FLINK_VERSION,
+        "flink-commit": f"tidegate {VERSION}",
+    }
+
+
+def configuration_entries(configuration: Configuration) -> list[Json]:
+    """What is set, with the values of passwords and the like hidden."""
+    return [
+        {"key": key, "value": _HIDDEN if any(part in key.lower() for part in _SENSITIVE) else text}
+        for key, text in configuration.to_strings().items()
+    ]
+
+
+def environment() -> Json:
+    """The process, in the words that Flink has for a JVM."""
+    return {
+        "jvm": {
+            "version": f"{platform.python_implementation()} {platform.python_version()}",
+            "arch": platform.machine(),
+            "options": [],
+        },
+        "classpath": [path for path in sys.path if path],
+    }
+
+
+# ---- applications: one for each job, as in Flink's session mode --------------------------------------------------------
+
+
+def application_item(job: JobView, now_ms: int) -> Json:
+    return {
+        "id": job.job_id,
+        "name": f"SingleJobApplication({job.name})",
+        **job_times(job, now_ms),
+        "status": _application_state(job),
+        "jobs": {job.state.value: 1},
+    }
+
+
+def application_details(job: JobView, now_ms: int) -> Json:
+    times = {"CREATED": job.start_ms, "RUNNING": job.start_ms}
+    ends = {name: job.state_timestamps_ms.get(state, 0) for state, name in _APPLICATION_STATES.items()}
+    item = application_item(job, now_ms)
+    return {**item, "timestamps": {**times, **ends}, "jobs": [job_item(job, now_ms)]}
+
+
+def application_exceptions(job: JobView) -> Json:
+    """Why the application failed: what the job died of."""
+    entries = []
+    if job.state is JobState.FAILED and job.failures:
+        failure = job.failures[-1]
+        entries.append(
+            {
+                "exceptionName": exception_name(failure.error),
+                "stacktrace": stack_trace(failure.error),
+                "timestamp": failure.at_ms,
+                "jobId": job.job_id,
+            }
+        )
+    return {"exceptionHistory": {"entries": entries}}
+
+
+def _application_state(job: JobView) -> str:
+    return _APPLICATION_STATES.get(job.state, "RUNNING")
+
+
+# ---- TaskManagers ------------------------------------------------------------------------------------------------------
+
+
+def assigned_tasks(jobs: Sequence[JobView]) -> AssignedTasks:
+    """Tasks that are not over, by TaskManager and by slot."""
+    attempts = [
+        subtask.current
+        for job in jobs
+        for vertex in job.vertices
+        for subtask in vertex.subtasks
+        if not subtask.current.state.is_terminal
+    ]
+    return AssignedTasks(Counter(a.task_manager_id for a in attempts), Counter(a.allocation_id for a in attempts))
+
+
+def task_manager_item(view: TaskManagerView, tasks: AssignedTasks) -> Json:
+    """One TaskManager. Memory is known as a whole only: the parts that Flink divides it into are ``null`` or -1."""
+    free = sum(slot.allocation_id is None for slot in view.slots)
+    return {
+        "id": view.task_manager_id,
+        "path": view.address,
+        "dataPort": NOT_KNOWN,
+        "jmxPort": NOT_KNOWN,
+        "timeSinceLastHeartbeat": view.last_heartbeat_ms,
+        "slotsNumber": len(view.slots),
+        "freeSlots": free,
+        "assignedTasks": tasks.by_task_manager.get(view.task_manager_id, 0),
+        "totalResource": _resource(len(view.slots)),
+        "freeResource": _resource(free),
+        "hardware": {"cpuCores": NOT_KNOWN, "physicalMemory": None, "freeMemory": None, "managedMemory": None},
+        "memoryConfiguration": {**dict.fromkeys(_MEMORY), "totalProcessMemory": view.memory_bytes or None},
+    }
+
+
+def task_manager_details(view: TaskManagerView, tasks: AssignedTasks) -> Json:
+    """With its slots in use. There is no JVM whose memory could be told."""
+    slots = [
+        {
+            "jobId": slot.job_id,
+            "resource": _resource(1),
+            "assignedTasks": tasks.by_allocation.get(slot.allocation_id, 0),
+        }
+        for slot in view.slots
+        if slot.job_id is not None
+    ]
+    metrics: Json = {**dict.fromkeys(_JVM_METRICS, NOT_KNOWN), "garbageCollectors": []}
+    return {**task_manager_item(view, tasks), "allocatedSlots": slots, "metrics": metrics}
+
+
+def _resource(slots: int) -> Json:
+    """As Flink counts by default: one core a slot. Shares of memory are not known here."""
+    return {
+        "cpuCores": float(slots),
+        "taskHeapMemory": NOT_KNOWN,
+        "taskOffHeapMemory": NOT_KNOWN,
+        "managedMemory": NOT_KNOWN,
+        "networkMemory": NOT_KNOWN,
+        "extendedResources": {},
+    }

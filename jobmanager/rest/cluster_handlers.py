@@ -1,0 +1,72 @@
+"""Paths about the cluster: overview, configuration, the JobManager's own process, TaskManagers."""
+
+from __future__ import annotations
+
+from jobmanager.rest import cluster_answers, metrics, process
+from jobmanager.rest.asked import Asked
+from jobmanager.rest.backend import Backend
+from jobmanager.rest.figures import Json
+from jobmanager.rest.routes import Reply, Route, reads, writes
+
+
+class ClusterHandlers:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def routes(self) -> list[Route]:
+        return [
+            reads("/config", self._config),
+            reads("/overview", self._overview),
+            writes("DELETE", "/cluster", self._shut_down, 200),
+            reads("/datasets", lambda _: {"dataSets": []}),
+            reads("/jars", lambda asked: {"address": asked.base_url, "files": []}),
+            reads("/jobmanager/config", lambda _: cluster_answers.configuration_entries(self._backend.configuration)),
+            reads("/jobmanager/environment", lambda _: cluster_answers.environment()),
+            reads("/jobmanager/metrics", self._metrics),
+            reads("/jobmanager/log", lambda _: Reply(process.read_own_log())),
+            reads("/jobmanager/stdout", lambda _: Reply(process.read_stdout())),
+            reads("/jobmanager/logs", lambda _: process.log_list()),
+            reads("/jobmanager/logs/:filename", lambda asked: Reply(process.read_log(asked.parameters["filename"]))),
+            reads("/jobmanager/thread-dump", lambda _: process.thread_dump()),
+            reads("/jobmanager/profiler", lambda _: {"profilingList": []}),
+            reads("/taskmanagers", self._task_managers),
+            reads("/taskmanagers/metrics", self._task_manager_aggregation),
+            reads("/taskmanagers/:taskmanagerid", self._task_manager),
+            reads("/taskmanagers/:taskmanagerid/metrics", self._task_manager_metrics),
+            reads("/taskmanagers/:taskmanagerid/profiler", self._task_manager_profiler),
+        ]
+
+    def _config(self, asked: Asked) -> Json:
+        return cluster_answers.dashboard_config(self._backend.configuration, self._backend.now_ms())
+
+    def _overview(self, asked: Asked) -> Json:
+        return cluster_answers.overview(self._backend.views.cluster(), self._backend.views.jobs())
+
+    def _metrics(self, asked: Asked) -> list[Json]:
+        found = metrics.cluster_metrics(self._backend.views.cluster(), self._backend.views.jobs())
+        return metrics.collection(found, asked)
+
+    def _task_managers(self, asked: Asked) -> Json:
+        tasks = cluster_answers.assigned_tasks(self._backend.views.jobs())
+        views = self._backend.views.cluster().task_managers
+        return {"taskmanagers": [cluster_answers.task_manager_item(view, tasks) for view in views]}
+
+    def _task_manager(self, asked: Asked) -> Json:
+        view = self._backend.task_manager(asked)
+        return cluster_answers.task_manager_details(view, cluster_answers.assigned_tasks(self._backend.views.jobs()))
+
+    def _task_manager_metrics(self, asked: Asked) -> list[Json]:
+        """Those of a JVM and its network stack do not exist here; of our own none is reported yet."""
+        self._backend.task_manager(asked)
+        return []
+
+    def _task_manager_aggregation(self, asked: Asked) -> list[Json]:
+        return metrics.aggregation([], asked)
+
+    def _task_manager_profiler(self, asked: Asked) -> Json:
+        self._backend.task_manager(asked)
+        return {"profilingList": []}
+
+    def _shut_down(self, asked: Asked) -> Json:
+        self._backend.shutdown("a client asked for it (DELETE /cluster)")
+        return {}

@@ -1,0 +1,64 @@
+"""Numbers as Flink writes them: what is not finite is a text, percentiles are those of commons-math.
+
+``Infinity`` and ``NaN`` are no JSON numbers; Flink's mapper quotes them, and its client reads them back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+Json = dict[str, Any]
+
+NOT_A_NUMBER = "NaN"
+_SUMMARY = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+_AGGREGATE = {"median": 50.0, "p25": 25.0, "p75": 75.0, "p95": 95.0}
+
+
+def number(value: float) -> float | str:
+    """A double as JSON."""
+    if math.isnan(value):
+        return NOT_A_NUMBER
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return float(value)
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Of a sorted sequence, which is not empty (commons-math ``Percentile``, its default estimate)."""
+    position = percent * (len(ordered) + 1) / 100
+    if position < 1:
+        return float(ordered[0])
+    if position >= len(ordered):
+        return float(ordered[-1])
+    below = math.floor(position)
+    return ordered[below - 1] + (position - below) * (ordered[below] - ordered[below - 1])
+
+
+def summary(values: Sequence[int], *, percentiles: bool = True) -> Json:
+    """Flink's ``StatsSummaryDto``. Without samples, and for parts of one checkpoint, percentiles are not known."""
+    if not values:
+        return {"min": 0, "max": 0, "avg": 0, **dict.fromkeys(_SUMMARY, NOT_A_NUMBER)}
+    ordered = sorted(values)
+    ranks: Json = {
+        name: number(percentile(ordered, percent)) if percentiles else NOT_A_NUMBER
+        for name, percent in _SUMMARY.items()
+    }
+    return {"min": ordered[0], "max": ordered[-1], "avg": sum(ordered) // len(ordered), **ranks}
+
+
+def aggregate(values: Sequence[int]) -> Json:
+    """Flink's ``MetricStatistics``: whole numbers. Not of an empty sequence."""
+    ordered = sorted(values)
+    ranks = {name: int(percentile(ordered, percent)) for name, percent in _AGGREGATE.items()}
+    total = sum(ordered)
+    return {"min": ordered[0], "max": ordered[-1], "avg": total // len(ordered), "sum": total, **ranks}
+
+
+def skew_percent(values: Sequence[float]) -> float:
+    """Mean absolute deviation by mean, at most 100; 0 for a mean of 0."""
+    mean = sum(values) / len(values)
+    if mean == 0:
+        return 0.0
+    return min(100.0, 100 * sum(abs(value - mean) for value in values) / len(values) / abs(mean))

@@ -1,0 +1,207 @@
+"""Views of jobs as Flink's JSON (facts of Flink 2.3's wire, not of its OpenAPI file).
+
+What is not known here has the value that Flink gives to "not known": -1 for times, 0 for counters with ``...-complete: false``.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from jobmanager.machines.settings import RestartSettings, job_settings
+from jobmanager.machines.views import JobView, VertexView
+from jobmanager.rest.backend import Measures
+from jobmanager.rest.figures import Json
+from jobmanager.rest.java_throwable import exception_name, failure_cause, stack_trace
+from jobmanager.rest.tasks import aggregate_state, io_metrics, state_counts, timespan
+from tidegate.model.configuration import Configuration
+from tidegate.model.graph import JobVertex
+from tidegate.model.ids import hex_id
+from tidegate.model.options import PipelineOptions, RestartStrategyOptions, RestartStrategyType
+from tidegate.model.states import ExecutionState, JobState
+from tidegate.model.units import format_duration_ms
+
+JOB_TYPE, SCHEDULER_TYPE = "STREAMING", "Default"
+_OBJECT_REUSE = "pipeline.object-reuse"
+_RESULTS = {JobState.FINISHED: "SUCCEEDED", JobState.FAILED: "FAILED", JobState.CANCELED: "CANCELED"}
+
+
+def job_item(job: JobView, now_ms: int) -> Json:
+    """One job in a list."""
+    attempts = [subtask.current for vertex in job.vertices for subtask in vertex.subtasks]
+    counts = {state.lower(): number for state, number in state_counts(a.state for a in attempts).items()}
+    last = max((at for a in attempts for at in a.state_timestamps_ms.values()), default=0)
+    return {
+        "jid": job.job_id,
+        "name": job.name,
+        "jobType": JOB_TYPE,
+        "schedulerType": SCHEDULER_TYPE,
+        **job_times(job, now_ms),
+        "state": job.state.value,
+        "last-modification": max([last, job.start_ms, *job.state_timestamps_ms.values()]),
+        "tasks": {**counts, "total": len(attempts)},
+        "pending-operators": 0,
+    }
+
+
+def job_times(job: JobView, now_ms: int) -> Json:
+    end_ms = job.end_ms
+    return {
+        "start-time": job.start_ms,
+        "end-time": -1 if end_ms is None else end_ms,
+        "duration": (now_ms if end_ms is None else end_ms) - job.start_ms,
+    }
+
+
+def job_details(job: JobView, measures: Measures, now_ms: int) -> Json:
+    vertices = [_vertex(job, vertex, measures, now_ms) for vertex in job.vertices]
+    return {
+        "jid": job.job_id,
+        "application-id": job.job_id,
+        "name": job.name,
+        "isStoppable": False,
+        "state": job.state.value,
+        "job-type": JOB_TYPE,
+        "schedulerType": SCHEDULER_TYPE,
+        **job_times(job, now_ms),
+        "maxParallelism": -1,
+        "now": now_ms,
+        "timestamps": {
+            **{state.value: job.state_timestamps_ms.get(state, 0) for state in JobState},
+            "RECONCILING": 0,
+        },
+        "vertices": vertices,
+        "status-counts": state_counts(ExecutionState(vertex["status"]) for vertex in vertices),
+        "plan": plan(job),
+        "pending-operators": 0,
+    }
+
+
+def plan(job: JobView) -> Json:
+    """The graph; sinks first, as Flink lists it."""
+    nodes = []
+    for vertex in reversed(job.graph.vertices):
+        node: Json = {
+            "id": vertex.vertex_id,
+            "operator": "",
+            "parallelism": vertex.parallelism,
+            "operator_strategy": "",
+            "description": _description(vertex),
+            "optimizer_properties": {},
+        }
+        inputs = [
+            {"id": edge.source, "num": number, "exchange": "pipelined_bounded", "ship_strategy": edge.partitioner.value}
+            for number, edge in enumerate(job.graph.inputs_of(vertex.vertex_id))
+        ]
+        if inputs:
+            node["inputs"] = inputs
+        nodes.append(node)
+    return {"jid": job.job_id, "name": job.name, "type": JOB_TYPE, "nodes": nodes}
+
+
+def job_config(job: JobView) -> Json:
+    configuration = Configuration.from_strings(job.configuration)
+    return {
+        "jid": job.job_id,
+        "name": job.name,
+        "execution-config": {
+            "restart-strategy": _restart_strategy(configuration, job_settings(job.configuration).restart),
+            "job-parallelism": configuration.get(PipelineOptions.PARALLELISM),
+            "object-reuse-mode": configuration.to_strings().get(_OBJECT_REUSE, "false").lower() == "true",
+            "user-config": {},
+        },
+    }
+
+
+def execution_result(job: JobView) -> Json:
+    """What a waiting client polls; a failure's cause is in the shape that Flink's own client can read."""
+    if not job.state.is_terminal or job.end_ms is None:
+        return {"status": {"id": "IN_PROGRESS"}}
+    result: Json = {
+        "id": job.job_id,
+        "name": job.name,
+        "application-id": job.job_id,
+        "application-status": _RESULTS[job.state],
+        "accumulator-results": {},
+        "net-runtime": job.end_ms - job.start_ms,
+        "start-time": job.start_ms,
+        "end-time": job.end_ms,
+    }
+    if job.state is JobState.FAILED and job.failure is not None:
+        result["failure-cause"] = failure_cause(job.failure)
+    return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
+
+
+def exceptions(job: JobView, maximum: int, label_filter: Sequence[str]) -> Json:
+    """Newest first. Failures here have no labels, so that a filter by label leaves none."""
+    places = {
+        attempt.attempt: (vertex, attempt.task_manager_id)
+        for vertex in job.vertices
+        for subtask in vertex.subtasks
+        for attempt in (subtask.current, *subtask.earlier)
+    }
+    entries = []
+    for failure in [] if label_filter else reversed(job.failures):
+        entry: Json = {
+            "exceptionName": exception_name(failure.error),
+            "stacktrace": stack_trace(failure.error),
+            "timestamp": failure.at_ms,
+            "failureLabels": {},
+        }
+        if failure.attempt is not None:
+            vertex, task_manager_id = places.get(failure.attempt, (None, None))
+            if vertex is not None:
+                place = f"({failure.attempt.subtask + 1}/{vertex.parallelism})"
+                entry["taskName"] = f"{vertex.name} {place} - execution #{failure.attempt.attempt}"
+            if task_manager_id is not None:
+                entry["taskManagerId"] = task_manager_id
+        entries.append({**entry, "concurrentExceptions": []})
+    return {"exceptionHistory": {"entries": entries[:maximum], "truncated": len(entries) > maximum}}
+
+
+def _vertex(job: JobView, vertex: VertexView, measures: Measures, now_ms: int) -> Json:
+    attempts = [subtask.current for subtask in vertex.subtasks]
+    group = job.graph.vertex(vertex.vertex_id).slot_sharing_group
+    return {
+        "id": vertex.vertex_id,
+        "slotSharingGroupId": hex_id(job.job_id, group),
+        "name": vertex.name,
+        "maxParallelism": vertex.max_parallelism,
+        "parallelism": vertex.parallelism,
+        "status": aggregate_state(attempt.state for attempt in attempts).value,
+        **timespan(attempts, now_ms),
+        "tasks": state_counts(attempt.state for attempt in attempts),
+        "metrics": io_metrics([measures.metrics_of(attempt.attempt) for attempt in attempts]),
+    }
+
+
+def _description(vertex: JobVertex) -> str:
+    """The chain as a tree, one operator a line."""
+    lines = []
+    for depth, operator in enumerate(vertex.operators):
+        lines.append(("   " * (depth - 1) + "+- " if depth else "") + html.escape(operator.name) + "<br/>")
+    return "".join(lines)
+
+
+def _restart_strategy(configuration: Configuration, settings: RestartSettings) -> str:
+    if not configuration.is_set(RestartStrategyOptions.TYPE):
+        return "Cluster level default restart strategy"
+    match settings.strategy:
+        case RestartStrategyType.NONE:
+            return "Restart deactivated."
+        case RestartStrategyType.FIXED_DELAY:
+            delay = format_duration_ms(settings.fixed_delay_ms)
+            return f"Restart with fixed delay ({delay}). #{settings.fixed_attempts} restart attempts."
+        case RestartStrategyType.FAILURE_RATE:
+            return (
+                f"Failure rate restart with maximum of {settings.rate_max_failures} failures within interval "
+                f"{format_duration_ms(settings.rate_interval_ms)} and fixed delay "
+                f"{format_duration_ms(settings.rate_delay_ms)}."
+            )
+        case RestartStrategyType.EXPONENTIAL_DELAY:
+            return (
+                f"Restart with exponential delay: starting at {format_duration_ms(settings.initial_backoff_ms)}, "
+                f"increasing by {settings.backoff_multiplier}, with maximum "
+                f"{format_duration_ms(settings.max_backoff_ms)}. Delay resets after "
+                f"{format_duration_ms(settings.reset_threshold_ms)} with jitter {settings.jitter_factor}."
+            )

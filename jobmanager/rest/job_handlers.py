@@ -1,0 +1,145 @@
+"""Paths below ``/jobs`` that are about a whole job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobmanager.machines.events import JobCancelRequested
+from jobmanager.rest import job_answers, metrics
+from jobmanager.rest.asked import Asked
+from jobmanager.rest.backend import Backend
+from jobmanager.rest.cluster_answers import (
+    application_details,
+    application_exceptions,
+    application_item,
+    configuration_entries,
+    environment,
+)
+from jobmanager.rest.errors import RestError, bad_request, server_side
+from jobmanager.rest.figures import Json
+from jobmanager.rest.routes import Kept, Route, reads, writes
+from tidegate.model.states import JobState
+
+DEFAULT_MAX_EXCEPTIONS = 20
+_STOP_IS_GONE = (
+    'The termination mode "stop" has been removed. For an ungraceful shutdown, please use "cancel" instead. '
+    'For a graceful shutdown, please use "jobs/:jobid/stop" instead.'
+)
+
+
+class JobHandlers:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def routes(self) -> list[Route]:
+        job = self._of_job
+        return [
+            reads("/jobs", self._ids),
+            reads("/jobs/overview", self._overview),
+            reads("/jobs/metrics", self._aggregated),
+            reads(
+                "/jobs/:jobid", job(lambda j, now: job_answers.job_details(j, self._backend.measures, now)), Kept.GRAPH
+            ),
+            reads("/jobs/:jobid/config", job(lambda j, _: job_answers.job_config(j)), Kept.GRAPH),
+            reads("/jobs/:jobid/plan", job(lambda j, _: {"plan": job_answers.plan(j)}), Kept.GRAPH),
+            reads("/jobs/:jobid/exceptions", self._exceptions, Kept.GRAPH),
+            reads("/jobs/:jobid/accumulators", job(lambda _, __: _NO_ACCUMULATORS), Kept.GRAPH),
+            reads("/jobs/:jobid/execution-result", job(lambda j, _: job_answers.execution_result(j))),
+            reads("/jobs/:jobid/status", self._status),
+            reads("/jobs/:jobid/metrics", self._metrics),
+            reads("/jobs/:jobid/jobmanager/config", job(lambda _, __: self._configuration())),
+            reads("/jobs/:jobid/jobmanager/environment", job(lambda _, __: environment())),
+            reads("/jobs/:jobid/jobmanager/log-url", self._log_url),
+            writes("PATCH", "/jobs/:jobid", self._terminate),
+            Route("GET", "/jobs/:jobid/yarn-cancel", self._cancel, 202, changes=True),
+            Route("GET", "/jobs/:jobid/yarn-stop", self._stop_is_gone, 308, changes=True),
+            writes("PATCH", "/jobs/:jobid/clientHeartbeat", self._client_heartbeat),
+            reads("/applications/overview", self._applications),
+            reads("/applications/:jobid", job(application_details)),
+            reads("/applications/:jobid/exceptions", job(lambda j, _: application_exceptions(j))),
+            reads("/applications/:jobid/jobmanager/config", job(lambda _, __: self._configuration())),
+            writes("POST", "/applications/:jobid/cancel", self._cancel),
+        ]
+
+    def _of_job(self, answer: Any) -> Any:
+        return lambda asked: answer(self._backend.job(asked), self._backend.now_ms())
+
+    def _ids(self, asked: Asked) -> Json:
+        return {"jobs": [{"id": job.job_id, "status": job.state.value} for job in self._backend.views.jobs()]}
+
+    def _overview(self, asked: Asked) -> Json:
+        now_ms = self._backend.now_ms()
+        return {"jobs": [job_answers.job_item(job, now_ms) for job in self._backend.views.jobs()]}
+
+    def _applications(self, asked: Asked) -> Json:
+        now_ms = self._backend.now_ms()
+        return {"applications": [application_item(job, now_ms) for job in self._backend.views.jobs()]}
+
+    def _status(self, asked: Asked) -> Json:
+        """Flink answers an unknown job with 500 here, and with 404 elsewhere."""
+        job_id = asked.job_id()
+        job = self._backend.views.job(job_id)
+        if job is None:
+            raise server_side(f"Could not find Flink job ({job_id})")
+        return {"status": job.state.value}
+
+    def _exceptions(self, asked: Asked) -> Json:
+        maximum = asked.query_number("maxExceptions", DEFAULT_MAX_EXCEPTIONS)
+        labels = asked.listed("failureLabelFilter") or []
+        for label in labels:
+            if ":" not in label:
+                raise bad_request(
+                    f"Cannot resolve query parameter (failureLabelFilter) from value {label!r}: key:value."
+                )
+        return job_answers.exceptions(self._backend.job(asked), maximum, labels)
+
+    def _metrics(self, asked: Asked) -> list[Json]:
+        return metrics.collection(metrics.job_metrics(self._backend.job(asked), self._backend.now_ms()), asked)
+
+    def _aggregated(self, asked: Asked) -> list[Json]:
+        wanted = asked.listed("jobs")
+        jobs = [job for job in self._backend.views.jobs() if wanted is None or job.job_id in wanted]
+        return metrics.aggregation([metrics.job_metrics(job, self._backend.now_ms()) for job in jobs], asked)
+
+    def _configuration(self) -> list[Json]:
+        return configuration_entries(self._backend.configuration)
+
+    def _log_url(self, asked: Asked) -> Json:
+        self._backend.job(asked)
+        return {"url": f"{asked.base_url}/jobmanager/log"}
+
+    def _terminate(self, asked: Asked) -> Json:
+        mode = asked.query.get("mode", "cancel").lower()
+        if mode == "stop":
+            return self._stop_is_gone(asked)
+        if mode != "cancel":
+            raise bad_request(f"Cannot resolve query parameter (mode) from value {mode!r}: expected cancel.")
+        return self._cancel(asked)
+
+    def _cancel(self, asked: Asked) -> Json:
+        """Again for a job that was canceled: nothing happens, and it is no error."""
+        job = self._backend.job(asked)
+        if job.state.is_terminal and job.state is not JobState.CANCELED:
+            raise RestError(
+                409,
+                "Job cancellation failed because the job has already reached another terminal state "
+                f"({job.state.value}).",
+            )
+        self._backend.post(JobCancelRequested(job.job_id))
+        return {}
+
+    def _stop_is_gone(self, asked: Asked) -> Json:
+        self._backend.job(asked)
+        raise RestError(308, _STOP_IS_GONE)
+
+    def _client_heartbeat(self, asked: Asked) -> Json:
+        """Jobs here do not end with their client, so that nothing depends on it."""
+        self._backend.job(asked)
+        return {}
+
+
+_NO_ACCUMULATORS: Json = {
+    "job-accumulators": [],
+    "user-task-accumulators": [],
+    "serialized-user-task-accumulators": {},
+}

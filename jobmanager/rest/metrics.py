@@ -1,0 +1,164 @@
+"""Metrics under Flink's names, as far as they are counted here: of the JobManager, of jobs, of vertices and subtasks.
+
+A name that is not known is left out, as in Flink; values are texts. Rates are over the last seconds between two reports of
+the TaskManager, and absent until there were two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from jobmanager.machines.views import AttemptView, ClusterView, JobView, VertexView
+from jobmanager.rest.asked import Asked
+from jobmanager.rest.backend import Backend, Span
+from jobmanager.rest.checkpoint_answers import checkpoint_item
+from jobmanager.rest.errors import bad_request
+from jobmanager.rest.figures import Json, number, skew_percent
+from jobmanager.rest.vertex_answers import NO_WATERMARK
+from tidegate.model.states import JobState
+from tidegate.pb.common_pb2 import TaskMetrics
+
+Value = int | float | str
+Metrics = Mapping[str, Value]
+
+_COUNTERS = {
+    "numRecordsIn": "records_in",
+    "numRecordsOut": "records_out",
+    "numBytesIn": "bytes_in",
+    "numBytesOut": "bytes_out",
+    "accumulateBusyTimeMs": "busy_ms",
+    "accumulateIdleTimeMs": "idle_ms",
+    "accumulateBackPressuredTimeMs": "backpressured_ms",
+    "numLateRecordsDropped": "late_records_dropped",
+}
+_RATES = {
+    "numRecordsInPerSecond": "records_in",
+    "numRecordsOutPerSecond": "records_out",
+    "numBytesInPerSecond": "bytes_in",
+    "numBytesOutPerSecond": "bytes_out",
+    "busyTimeMsPerSecond": "busy_ms",
+    "idleTimeMsPerSecond": "idle_ms",
+    "backPressuredTimeMsPerSecond": "backpressured_ms",
+}
+_TIMES_IN_STATE = {
+    "initializingTime": JobState.INITIALIZING,
+    "createdTime": JobState.CREATED,
+    "runningTime": JobState.RUNNING,
+    "restartingTime": JobState.RESTARTING,
+    "failingTime": JobState.FAILING,
+    "cancellingTime": JobState.CANCELLING,
+}
+_AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min,
+    "max": max,
+    "avg": lambda values: sum(values) / len(values),
+    "sum": sum,
+    "skew": skew_percent,
+}
+
+
+def cluster_metrics(cluster: ClusterView, jobs: Sequence[JobView]) -> Metrics:
+    return {
+        "numRunningJobs": sum(not job.state.is_terminal for job in jobs),
+        "taskSlotsTotal": cluster.slots_total,
+        "taskSlotsAvailable": cluster.slots_free,
+        "numRegisteredTaskManagers": len(cluster.task_managers),
+    }
+
+
+def job_metrics(job: JobView, now_ms: int) -> Metrics:
+    """Figures of the last completed checkpoint are -1 before the first, as in Flink."""
+    checkpoints = job.checkpoints
+    last = checkpoints.last_completed
+    item = None if last is None else checkpoint_item(last)
+    restored_ms = checkpoints.last_restored_ms
+    return {
+        "numRestarts": job.restarts,
+        "numberOfCompletedCheckpoints": checkpoints.completed,
+        "numberOfFailedCheckpoints": checkpoints.failed,
+        "numberOfInProgressCheckpoints": checkpoints.in_progress,
+        "totalNumberOfCheckpoints": checkpoints.completed + checkpoints.failed + checkpoints.in_progress,
+        "lastCompletedCheckpointId": -1 if last is None else last.checkpoint_id,
+        "lastCheckpointDuration": -1 if item is None else item["end_to_end_duration"],
+        "lastCheckpointSize": -1 if item is None else item["checkpointed_size"],
+        "lastCheckpointFullSize": -1 if item is None else item["state_size"],
+        "lastCheckpointProcessedData": -1 if item is None else item["processed_data"],
+        "lastCheckpointPersistedData": -1 if item is None else item["persisted_data"],
+        "lastCheckpointExternalPath": "n/a" if item is None else item["external_path"],
+        "lastCheckpointCompletedTimestamp": -1 if last is None or last.end_ms is None else last.end_ms,
+        "lastCheckpointRestoreTimestamp": -1 if restored_ms is None else restored_ms,
+        **{name: _time_in(job, state, now_ms) for name, state in _TIMES_IN_STATE.items()},
+        "uptime": -1 if job.state.is_terminal else _time_in(job, JobState.RUNNING, now_ms),
+        "downtime": _downtime_ms(job, now_ms),
+    }
+
+
+def subtask_metrics(attempt: AttemptView, backend: Backend) -> Metrics:
+    """Of the current attempt; user metrics under their own names."""
+    counters = backend.measures.metrics_of(attempt.attempt)
+    if counters is None:
+        return {}
+    return {**_counters(counters), **_rates(backend.span(attempt.attempt)), **counters.user}
+
+
+def vertex_metrics(vertex: VertexView, backend: Backend) -> Metrics:
+    """Of all subtasks, each name with its subtask in front."""
+    return {
+        f"{subtask.index}.{name}": value
+        for subtask in vertex.subtasks
+        for name, value in subtask_metrics(subtask.current, backend).items()
+    }
+
+
+def collection(found: Metrics, asked: Asked) -> list[Json]:
+    """Names only, or with ``get`` the values of those that are there."""
+    names = asked.listed("get")
+    if names is None:
+        return [{"id": name} for name in found]
+    return [{"id": name, "value": _text(found[name])} for name in dict.fromkeys(names) if name in found]
+
+
+def aggregation(parts: Sequence[Metrics], asked: Asked) -> list[Json]:
+    """Over several components; texts cannot be aggregated and are left out."""
+    wanted = asked.listed("agg") or list(_AGGREGATIONS)
+    for name in wanted:
+        if name.lower() not in _AGGREGATIONS:
+            raise bad_request(
+                f"Cannot resolve query parameter (agg) from value {name!r}: expected one of {', '.join(_AGGREGATIONS)}."
+            )
+    kinds = [name for name in _AGGREGATIONS if name in {text.lower() for text in wanted}]
+    names = asked.listed("get")
+    if names is None:
+        return [{"id": name} for name in dict.fromkeys(name for part in parts for name in part)]
+    answer = []
+    for name in dict.fromkeys(names):
+        values = [float(part[name]) for part in parts if isinstance(part.get(name), int | float)]
+        if values:
+            answer.append({"id": name, **{kind: number(float(_AGGREGATIONS[kind](values))) for kind in kinds}})
+    return answer
+
+
+def _counters(counters: TaskMetrics) -> dict[str, Value]:
+    found: dict[str, Value] = {name: getattr(counters, field) for name, field in _COUNTERS.items()}
+    found["currentInputWatermark"] = counters.watermark_ms if counters.HasField("watermark_ms") else NO_WATERMARK
+    return found
+
+
+def _rates(span: Span | None) -> dict[str, Value]:
+    return {} if span is None else {name: span.per_second(field) for name, field in _RATES.items()}
+
+
+def _time_in(job: JobView, state: JobState, now_ms: int) -> int:
+    """How long the job has been in a state; 0 when it is in another."""
+    return now_ms - job.state_timestamps_ms[state] if job.state is state else 0
+
+
+def _downtime_ms(job: JobView, now_ms: int) -> int:
+    if job.state.is_terminal:
+        return -1
+    since = job.state_timestamps_ms.get(JobState.RESTARTING)
+    return now_ms - since if job.state is JobState.RESTARTING and since is not None else 0
+
+
+def _text(value: Value) -> str:
+    return str(number(value)) if isinstance(value, float) else str(value)

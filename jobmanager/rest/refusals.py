@@ -1,0 +1,98 @@
+"""The rest of Flink's published list: paths that are known, and answered with an error that says what there is instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jobmanager.rest.asked import Asked
+from jobmanager.rest.backend import Backend
+from jobmanager.rest.errors import RestError, not_available, not_found, server_side
+from jobmanager.rest.routes import Route
+
+_JAVA_JOB = "it runs Python jobs, and cannot run a Java job graph or a jar; submit a job with `tidegate run job.py`"
+_STOP = "stop with a savepoint; take a savepoint, then cancel the job"
+_TM_LOGS = "logs and threads of TaskManagers over REST; look at the log files of that process"
+_PROFILER = "a profiler; its list is always empty"
+_COORDINATORS = "operator coordinators; operators have no part in the JobManager"
+_DATASETS = "cached data sets between jobs"
+_DEFAULT_SCHEDULER = (
+    "The DefaultScheduler does not support changing the parallelism without a job restart. "
+    "Start the job again with `tidegate run -p <parallelism> -s <checkpoint>`."
+)
+
+_OF_A_JOB = {
+    ("POST", "/jobs/:jobid/stop"): _STOP,
+    ("POST", "/jobs/:jobid/coordinators/:operatorUid"): _COORDINATORS,
+    ("GET", "/jobs/:jobid/taskmanagers/:taskmanagerid/log-url"): _TM_LOGS,
+}
+_OF_A_TASK_MANAGER = {
+    ("GET", "/taskmanagers/:taskmanagerid/log"): _TM_LOGS,
+    ("GET", "/taskmanagers/:taskmanagerid/logs"): _TM_LOGS,
+    ("GET", "/taskmanagers/:taskmanagerid/logs/:filename"): _TM_LOGS,
+    ("GET", "/taskmanagers/:taskmanagerid/stdout"): _TM_LOGS,
+    ("GET", "/taskmanagers/:taskmanagerid/thread-dump"): _TM_LOGS,
+    ("POST", "/taskmanagers/:taskmanagerid/profiler"): _PROFILER,
+    ("GET", "/taskmanagers/:taskmanagerid/profiler/:filename"): _PROFILER,
+}
+_OF_THE_CLUSTER = {
+    ("POST", "/jobs"): _JAVA_JOB,
+    ("POST", "/jars/upload"): _JAVA_JOB,
+    ("DELETE", "/jars/:jarid"): _JAVA_JOB,
+    ("GET", "/jars/:jarid/plan"): _JAVA_JOB,
+    ("POST", "/jars/:jarid/plan"): _JAVA_JOB,
+    ("POST", "/jars/:jarid/run"): _JAVA_JOB,
+    ("POST", "/jars/:jarid/run-application"): _JAVA_JOB,
+    ("POST", "/jobmanager/profiler"): _PROFILER,
+    ("GET", "/jobmanager/profiler/:filename"): _PROFILER,
+    ("DELETE", "/datasets/:datasetid"): _DATASETS,
+    ("GET", "/datasets/delete/:triggerid"): _DATASETS,
+}
+_RESCALES = ("config", "details/:rescaleuuid", "history", "overview", "summary")
+
+
+class Refusals:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def routes(self) -> list[Route]:
+        refused = [
+            *(_refusal(key, lambda _: None, not_available(what)) for key, what in _OF_THE_CLUSTER.items()),
+            *(_refusal(key, self._backend.job, not_available(what)) for key, what in _OF_A_JOB.items()),
+            *(
+                _refusal(key, self._backend.task_manager, not_available(what))
+                for key, what in _OF_A_TASK_MANAGER.items()
+            ),
+        ]
+        rescaling = [
+            Route("PATCH", "/jobs/:jobid/rescaling", self._rescaling, changes=True),
+            Route("GET", "/jobs/:jobid/rescaling/:triggerid", self._rescaling),
+            Route("GET", "/jobs/:jobid/resource-requirements", self._requirements),
+            Route("PUT", "/jobs/:jobid/resource-requirements", self._requirements, changes=True),
+            *(Route("GET", f"/jobs/:jobid/rescales/{path}", self._rescales) for path in _RESCALES),
+        ]
+        return [*refused, *rescaling]
+
+    # ---- as Flink's DefaultScheduler answers -------------------------------------------------------------------------
+
+    def _rescales(self, asked: Asked) -> Any:
+        raise not_found(f"AdaptiveScheduler is not enabled for this job ({self._backend.job(asked).job_id}).")
+
+    def _requirements(self, asked: Asked) -> Any:
+        self._backend.job(asked)
+        raise server_side(_DEFAULT_SCHEDULER)
+
+    def _rescaling(self, asked: Asked) -> Any:
+        self._backend.job(asked)
+        raise RestError(503, "Rescaling is temporarily disabled. See FLINK-12312.")
+
+
+def _refusal(key: tuple[str, str], check: Callable[[Asked], object], error: RestError) -> Route:
+    """First what is wrong with the request itself, then that it would not be done anyway."""
+
+    def refuse(asked: Asked) -> Any:
+        check(asked)
+        raise RestError(error.status, *error.messages)
+
+    method, pattern = key
+    return Route(method, pattern, refuse, changes=method != "GET")

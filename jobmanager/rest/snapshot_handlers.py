@@ -1,0 +1,135 @@
+"""Checkpoints and savepoints that a user triggers, and the removal of savepoints: all of them operations that take time."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from jobmanager.machines.commands import ReportSnapshot
+from jobmanager.rest.asked import Asked, choice_of, text_of, trigger_id_of
+from jobmanager.rest.backend import Backend
+from jobmanager.rest.checkpoint_answers import external_path
+from jobmanager.rest.errors import bad_request, not_available, not_found
+from jobmanager.rest.figures import Json
+from jobmanager.rest.operations import Operations
+from jobmanager.rest.routes import Route, reads, writes
+from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.errors import UnknownJob
+from tidegate.model.ids import JobId
+
+_WAIT_MS = 60_000
+"""One round of waiting for the end of a snapshot."""
+_NO_DIRECTORY = (
+    "Config key [execution.checkpointing.savepoint-dir] is not set. Property [target-directory] must be provided."
+)
+_CANCEL_WITH_SAVEPOINT = "cancel with savepoint, which Flink has deprecated; take a savepoint, then cancel the job"
+
+
+class CheckpointType(Enum):
+    """What a trigger may ask for."""
+
+    CONFIGURED = "CONFIGURED"
+    FULL = "FULL"
+    INCREMENTAL = "INCREMENTAL"
+
+
+class SavepointFormat(Enum):
+    """There is one format here, which is both."""
+
+    CANONICAL = "CANONICAL"
+    NATIVE = "NATIVE"
+
+
+class SnapshotHandlers:
+    def __init__(self, backend: Backend, operations: Operations) -> None:
+        self._backend = backend
+        self._operations = operations
+
+    def routes(self) -> list[Route]:
+        return [
+            writes("POST", "/jobs/:jobid/checkpoints", self._trigger_checkpoint),
+            reads("/jobs/:jobid/checkpoints/:triggerid", self._checkpoint_status),
+            writes("POST", "/jobs/:jobid/savepoints", self._trigger_savepoint),
+            reads("/jobs/:jobid/savepoints/:triggerid", self._savepoint_status),
+            writes("POST", "/savepoint-disposal", self._dispose, 200),
+            reads("/savepoint-disposal/:triggerid", self._disposal_status),
+        ]
+
+    def _trigger_checkpoint(self, asked: Asked) -> Json:
+        """Like Flink, a job that is not there is told by the operation's result, not by its trigger."""
+        job_id, body = asked.job_id(), asked.json_object()
+        is_full = choice_of(body, "checkpointType", CheckpointType, CheckpointType.CONFIGURED) is CheckpointType.FULL
+
+        async def work() -> Json:
+            end = await self._take(job_id, SnapshotType.CHECKPOINT, None, is_full=is_full)
+            return {"checkpointId": end.checkpoint_id}
+
+        return self._operations.begin(f"checkpoint-{job_id}", trigger_id_of(body), work)
+
+    def _checkpoint_status(self, asked: Asked) -> Json:
+        return self._status(asked, "checkpoint", "failureCause", {"checkpointId": None})
+
+    def _trigger_savepoint(self, asked: Asked) -> Json:
+        job_id, body = asked.job_id(), asked.json_object()
+        directory = text_of(body, "target-directory") or None
+        choice_of(body, "formatType", SavepointFormat, SavepointFormat.CANONICAL)
+        if body.get("cancel-job"):
+            raise not_available(_CANCEL_WITH_SAVEPOINT)
+        if directory is None and self._has_no_directory(job_id):
+            raise bad_request(_NO_DIRECTORY)
+
+        async def work() -> Json:
+            end = await self._take(job_id, SnapshotType.SAVEPOINT, directory, is_full=False)
+            return {"location": external_path(end.path)}
+
+        return self._operations.begin(f"savepoint-{job_id}", trigger_id_of(body), work)
+
+    def _savepoint_status(self, asked: Asked) -> Json:
+        return self._status(asked, "savepoint", "failure-cause", {})
+
+    def _dispose(self, asked: Asked) -> Json:
+        body = asked.json_object()
+        path = text_of(body, "savepoint-path")
+        if not path:
+            raise bad_request("Request did not match expected format: savepoint-path is missing.")
+
+        async def work() -> Json:
+            await self._backend.dispose(path.removeprefix("file:") if path.startswith("file:/") else path)
+            return {}
+
+        return self._operations.begin("disposal", trigger_id_of(body), work)
+
+    def _disposal_status(self, asked: Asked) -> Json:
+        trigger_id = asked.hex_id("triggerid")
+        operation = self._operations.find("disposal", trigger_id)
+        if operation is None:
+            raise not_found(f"There is no savepoint disposal operation with triggerId={trigger_id}.")
+        return operation.status("failure-cause", {})
+
+    # ---- steps -------------------------------------------------------------------------------------------------------
+
+    def _status(self, asked: Asked, kind: str, failure_key: str, also: Json) -> Json:
+        job_id, trigger_id = asked.job_id(), asked.hex_id("triggerid")
+        operation = self._operations.find(f"{kind}-{job_id}", trigger_id)
+        if operation is None:
+            raise not_found(f"There is no {kind} operation with triggerId={trigger_id} for job {job_id}.")
+        return operation.status(failure_key, also)
+
+    def _has_no_directory(self, job_id: JobId) -> bool:
+        known = self._backend.views.job(job_id) is not None
+        return known and not self._backend.has_savepoint_directory(job_id)
+
+    async def _take(
+        self, job_id: JobId, snapshot_type: SnapshotType, directory: str | None, *, is_full: bool
+    ) -> ReportSnapshot:
+        """Until it is over. Raises what made it fail."""
+        if self._backend.views.job(job_id) is None:
+            raise UnknownJob(f"Could not find Flink job ({job_id})")
+        begun = self._backend.snapshots.begin(job_id, snapshot_type, directory, is_full=is_full)
+        self._backend.post(begun)
+        while True:
+            end = await self._backend.snapshots.end_of(job_id, begun.request_id, _WAIT_MS)
+            if end is not None:
+                break
+        if end.error is not None:
+            raise end.error.to_exception()
+        return end

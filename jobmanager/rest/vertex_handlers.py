@@ -1,0 +1,138 @@
+"""Paths below ``/jobs/:jobid/vertices``."""
+
+from __future__ import annotations
+
+from jobmanager.rest import metrics, vertex_answers
+from jobmanager.rest.asked import Asked, subtask_ranges
+from jobmanager.rest.backend import Backend
+from jobmanager.rest.errors import not_found
+from jobmanager.rest.figures import Json
+from jobmanager.rest.routes import Kept, Route, reads
+from jobmanager.rest.tasks import endpoint
+
+_V = "/jobs/:jobid/vertices/:vertexid"
+_S = f"{_V}/subtasks/:subtaskindex"
+SAMPLING_IS_OFF, TASK_IS_OVER = -2, -1
+"""``endTimestamp`` of a flame graph without data."""
+_FLAME_GRAPHS = ("full", "on_cpu", "off_cpu")
+
+
+class VertexHandlers:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def routes(self) -> list[Route]:
+        return [
+            reads(_V, self._details, Kept.GRAPH),
+            reads(f"{_V}/accumulators", self._accumulators, Kept.GRAPH),
+            reads(f"{_V}/backpressure", self._backpressure),
+            reads(f"{_V}/flamegraph", self._flame_graph),
+            reads(f"{_V}/jm-operator-metrics", self._coordinator_metrics),
+            reads(f"{_V}/metrics", self._metrics),
+            reads(f"{_V}/subtasktimes", self._times, Kept.GRAPH),
+            reads(f"{_V}/taskmanagers", self._by_task_manager, Kept.GRAPH),
+            reads(f"{_V}/watermarks", self._watermarks),
+            reads(f"{_V}/subtasks/accumulators", self._subtask_accumulators, Kept.GRAPH),
+            reads(f"{_V}/subtasks/metrics", self._aggregated),
+            reads(_S, self._subtask, Kept.GRAPH),
+            reads(f"{_S}/metrics", self._subtask_metrics),
+            reads(f"{_S}/attempts/:attempt", self._attempt, Kept.GRAPH),
+            reads(f"{_S}/attempts/:attempt/accumulators", self._attempt_accumulators, Kept.GRAPH),
+        ]
+
+    def _details(self, asked: Asked) -> Json:
+        _, vertex = self._backend.vertex(asked)
+        return vertex_answers.vertex_details(
+            vertex, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
+        )
+
+    def _times(self, asked: Asked) -> Json:
+        _, vertex = self._backend.vertex(asked)
+        return vertex_answers.subtask_times(vertex, self._backend.endpoints(), self._backend.now_ms())
+
+    def _by_task_manager(self, asked: Asked) -> Json:
+        _, vertex = self._backend.vertex(asked)
+        return vertex_answers.by_task_manager(
+            vertex, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
+        )
+
+    def _backpressure(self, asked: Asked) -> Json:
+        return vertex_answers.backpressure(self._backend.vertex(asked)[1], self._backend)
+
+    def _watermarks(self, asked: Asked) -> list[Json]:
+        return vertex_answers.watermarks(self._backend.vertex(asked)[1], self._backend.measures)
+
+    def _flame_graph(self, asked: Asked) -> Json:
+        """Stacks are not sampled here, which Flink calls disabled by configuration."""
+        job, vertex = self._backend.vertex(asked)
+        kind = asked.query.get("type", "full").lower()
+        if kind not in _FLAME_GRAPHS:
+            raise not_found(f"Unknown flame graph type {kind!r}: expected {', '.join(_FLAME_GRAPHS)}")
+        if asked.query_number("subtaskindex", 0) >= len(vertex.subtasks):
+            raise not_found(f"Invalid subtask index for vertex {vertex.vertex_id}")
+        return {"endTimestamp": TASK_IS_OVER if job.state.is_terminal else SAMPLING_IS_OFF}
+
+    # ---- metrics -----------------------------------------------------------------------------------------------------
+
+    def _metrics(self, asked: Asked) -> list[Json]:
+        return metrics.collection(metrics.vertex_metrics(self._backend.vertex(asked)[1], self._backend), asked)
+
+    def _coordinator_metrics(self, asked: Asked) -> list[Json]:
+        """Operators have no part in the JobManager here."""
+        self._backend.vertex(asked)
+        return []
+
+    def _subtask_metrics(self, asked: Asked) -> list[Json]:
+        _, _, subtask = self._backend.subtask(asked)
+        return metrics.collection(metrics.subtask_metrics(subtask.current, self._backend), asked)
+
+    def _aggregated(self, asked: Asked) -> list[Json]:
+        _, vertex = self._backend.vertex(asked)
+        indices = subtask_ranges(asked, "subtasks", vertex.parallelism)
+        parts = [metrics.subtask_metrics(vertex.subtasks[index].current, self._backend) for index in indices]
+        return metrics.aggregation(parts, asked)
+
+    # ---- subtasks ----------------------------------------------------------------------------------------------------
+
+    def _subtask(self, asked: Asked) -> Json:
+        _, _, subtask = self._backend.subtask(asked)
+        return vertex_answers.subtask_details(
+            subtask.current, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
+        )
+
+    def _attempt(self, asked: Asked) -> Json:
+        _, attempt = self._backend.attempt(asked)
+        return vertex_answers.subtask_details(
+            attempt, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
+        )
+
+    # ---- accumulators: functions here have metrics, and none of these ------------------------------------------------
+
+    def _accumulators(self, asked: Asked) -> Json:
+        return {"id": self._backend.vertex(asked)[1].vertex_id, "user-accumulators": []}
+
+    def _subtask_accumulators(self, asked: Asked) -> Json:
+        _, vertex = self._backend.vertex(asked)
+        endpoints = self._backend.endpoints()
+        return {
+            "id": vertex.vertex_id,
+            "parallelism": vertex.parallelism,
+            "subtasks": [
+                {
+                    "subtask": subtask.index,
+                    "attempt": subtask.current.attempt.attempt,
+                    "endpoint": endpoint(subtask.current, endpoints),
+                    "user-accumulators": [],
+                }
+                for subtask in vertex.subtasks
+            ],
+        }
+
+    def _attempt_accumulators(self, asked: Asked) -> Json:
+        subtask, attempt = self._backend.attempt(asked)
+        return {
+            "subtask": subtask.index,
+            "attempt": attempt.attempt.attempt,
+            "id": str(attempt.attempt),
+            "user-accumulators": [],
+        }
