@@ -145,14 +145,6 @@ class TaskManagerOptions:
     RPC_PORT = option(
         "taskmanager.rpc.port", INT, "0", "Port of its gRPC service; 0: any free one.", minimum=0, maximum=PORT_MAX
     )
-    DATA_PORT = option(
-        "taskmanager.data.port",
-        INT,
-        "0",
-        "First port of the data channels of its subtasks; 0: any free ones.",
-        minimum=0,
-        maximum=PORT_MAX,
-    )
     RESOURCE_ID = optional("taskmanager.resource-id", STRING, "Name of the process; not set: host:port-<6 hex digits>.")
     REGISTRATION_TIMEOUT = option(
         "taskmanager.registration.timeout",
@@ -228,14 +220,6 @@ class HeartbeatOptions:
 
     INTERVAL = option("heartbeat.interval", DURATION, "10 s", "Time between two heartbeats.", minimum=1)
     TIMEOUT = option("heartbeat.timeout", DURATION, "50 s", "A peer silent for so long is lost.", minimum=1)
-    RPC_FAILURE_THRESHOLD = option(
-        "heartbeat.rpc-failure-threshold",
-        INT,
-        "2",
-        "Heartbeats that fail in a row before the peer is unreachable; -1: never.",
-        minimum=1,
-        except_for=(-1,),
-    )
 
 
 class ClusterOptions:
@@ -253,9 +237,6 @@ class ClusterOptions:
     REGISTRATION_REFUSED_DELAY = option(
         "cluster.registration.refused-registration-delay", DURATION, "30 s", "Pause after a refusal.", minimum=0
     )
-    SHUTDOWN_TIMEOUT = option(
-        "cluster.services.shutdown-timeout", DURATION, "30 s", "Longest orderly shutdown; then by force.", minimum=0
-    )
 
 
 class SlotOptions:
@@ -266,9 +247,6 @@ class SlotOptions:
     )
     IDLE_TIMEOUT = option(
         "slot.idle.timeout", DURATION, "50 s", "A slot that a job does not use is given back.", minimum=1
-    )
-    REQUEST_MAX_INTERVAL = option(
-        "slot.request.max-interval", DURATION, "20 ms", "Requests within this time are sent as one.", minimum=0
     )
 
 
@@ -288,14 +266,6 @@ class TaskOptions:
         DURATION,
         "3 min",
         "A subtask that takes longer to cancel is fatal for its process; 0: wait for ever.",
-        minimum=0,
-    )
-    CANCELLATION_TIMERS_TIMEOUT = option(
-        "task.cancellation.timers.timeout",
-        DURATION,
-        "7500 ms",
-        "Wait for running timers when a subtask is cancelled.",
-        "timerservice.exceptional.shutdown.timeout",
         minimum=0,
     )
 

@@ -57,13 +57,6 @@ class RuntimeOptions:
         "Longest run of a row function before mails are looked at.",
         minimum=1,
     )
-    FETCH_QUEUE = option(
-        "tidegate.source.fetch-queue",
-        INT,
-        "4",
-        "Batches that a blocking reader may be ahead of the subtask.",
-        minimum=1,
-    )
     SUBTASK_START_TIMEOUT = option(
         "tidegate.subtask.start-timeout",
         DURATION,
