@@ -12,6 +12,7 @@ import click
 from cli.errors import reporting
 from cli.options import configuration_options, job_manager_option
 from cli.snapshots import connect
+from tidegate.model.errors import UserError
 
 if TYPE_CHECKING:
     from tidegate.pb import jobmanager_pb2 as pb
@@ -65,15 +66,25 @@ def cancel(job: str, job_manager: str | None, config: Path | None, definitions: 
 
 @click.command()
 @click.argument("job", metavar="JOB")
+@click.option("--id", "checkpoint_id", type=click.IntRange(min=1), metavar="N", help="Draw checkpoint N as a timeline.")
 @job_manager_option
 @configuration_options
 @reporting
-def checkpoints(job: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+def checkpoints(
+    job: str,
+    checkpoint_id: int | None,
+    job_manager: str | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
+) -> None:
     """Show the last checkpoints of a job, newest first."""
     from cli.tables import duration, make_table, moment, show, size
 
     with connect(job_manager, config, definitions) as client:
         listed = client.checkpoints(job)
+        if checkpoint_id is not None:
+            _draw(_chosen(listed, checkpoint_id, job), client.status(job))
+            return
     click.echo(
         f"completed {listed.completed}, failed {listed.failed}, in progress {listed.in_progress}, restored {listed.restored}"
     )
@@ -93,6 +104,36 @@ def checkpoints(job: str, job_manager: str | None, config: Path | None, definiti
             checkpoint.failure or checkpoint.path,
         )
     show(table)
+
+
+def _chosen(listed: pb.CheckpointList, checkpoint_id: int, job: str) -> pb.CheckpointStatus:
+    for checkpoint in listed.checkpoints:
+        if checkpoint.checkpoint_id == checkpoint_id:
+            return checkpoint
+    ids = [checkpoint.checkpoint_id for checkpoint in listed.checkpoints]
+    kept = f"ids {min(ids)} to {max(ids)} are" if ids else "nothing is"
+    raise UserError(
+        f"checkpoint {checkpoint_id} of job {job} is not in the history: {kept}; web.checkpoints.history sets its length"
+    )
+
+
+def _draw(checkpoint: pb.CheckpointStatus, job: pb.JobStatus) -> None:
+    from cli.tables import lines_of, moment, screen_width, show, size
+    from cli.timeline import SUBTASKS_SHOWN, explained, legend, make_timeline, missing_of, tracks_of
+
+    tracks = tracks_of(checkpoint, {vertex.vertex_id: vertex.name for vertex in job.vertices})
+    click.echo(
+        f"{checkpoint.snapshot_type} {checkpoint.checkpoint_id} of job '{job.name}', {_status_of(checkpoint)}, triggered "
+        f"{moment(checkpoint.trigger_ms)}, {checkpoint.acknowledged}/{checkpoint.expected} acknowledged, "
+        f"{size(checkpoint.size_bytes)}"
+    )
+    if tracks:
+        show(make_timeline(tracks, screen_width()))
+        if len(checkpoint.subtasks) > SUBTASKS_SHOWN:
+            click.echo(f"... the {SUBTASKS_SHOWN} slowest of {len(checkpoint.subtasks)}")
+        for line in lines_of(legend()):
+            click.echo(line)
+    click.echo(explained(checkpoint, tracks, missing_of(checkpoint, job.vertices), int(time.time() * 1000)))
 
 
 def _tasks_of(job: pb.JobStatus) -> str:

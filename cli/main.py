@@ -19,7 +19,19 @@ def main() -> None:
     """Run streaming jobs with exactly-once checkpoints: a JobManager, TaskManagers with slots, and jobs."""
 
 
-for command in (run, info, list_jobs, cancel, savepoint, checkpoint, checkpoints, state, cluster, jobmanager, taskmanager):
+for command in (
+    run,
+    info,
+    list_jobs,
+    cancel,
+    savepoint,
+    checkpoint,
+    checkpoints,
+    state,
+    cluster,
+    jobmanager,
+    taskmanager,
+):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -27,14 +27,23 @@ def show(table: Table) -> None:
         print(line)
 
 
-def lines_of(table: Table) -> Iterator[str]:
+def lines_of(table: Table | Text) -> Iterator[str]:
     """The table as lines that fit the terminal."""
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    console = _console()
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
         if Text.from_ansi(line).plain.strip():
             yield line.rstrip()
+
+
+def screen_width() -> int:
+    """Columns that a table may have."""
+    return _console().width
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
 
 
 def moment(epoch_ms: int) -> str:

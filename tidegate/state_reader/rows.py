@@ -144,4 +144,5 @@ def _is_key(values: list[Any], names: list[str], text: str, wanted: Any) -> bool
         is_same_tuple = isinstance(value, dict) and list(value.values()) == wanted  # a tuple is kept as a struct
         return is_same_text or is_same_tuple or bool(value == wanted)
     plain = [to_json(value) for value in values]
-    return plain == wanted or wanted == dict(zip((n.removeprefix(KEY_PREFIX) for n in names), plain, strict=True))
+    by_name = dict(zip((n.removeprefix(KEY_PREFIX) for n in names), plain, strict=True))
+    return bool(wanted in (plain, by_name))
