@@ -18,9 +18,8 @@ MAX_LOG_BYTES = 64 * 1024 * 1024
 
 def log_file() -> Path | None:
     """The file that this process logs into, if it does."""
-    return next(
-        (Path(h.baseFilename) for h in logging.getLogger().handlers if isinstance(h, logging.FileHandler)), None
-    )
+    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, logging.FileHandler)]
+    return next((path for path in (Path(handler.baseFilename) for handler in handlers) if path.is_file()), None)
 
 
 def log_list() -> Json:
@@ -72,7 +71,7 @@ def thread_dump() -> Json:
 
 def _log_files() -> Iterator[Path]:
     own = log_file()
-    if own is None or not own.parent.is_dir():
+    if own is None:
         return
     for path in own.parent.iterdir():
         if path.suffix in (".log", ".out") and path.is_file() and not path.is_symlink():

@@ -1,0 +1,95 @@
+"""A JobManager's heart for the REST endpoint: a real machine that is driven by hand, and counters that are given."""
+
+from __future__ import annotations
+
+from jobmanager.machines.commands import Command, ReportSnapshot
+from jobmanager.machines.events import Event
+from jobmanager.machines.jobmanager import JobManagerMachine
+from jobmanager.service.snapshot_requests import SnapshotRequests
+from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job
+from tidegate.model.configuration import Configuration
+from tidegate.model.ids import AttemptId, JobId
+from tidegate.pb.common_pb2 import TaskMetrics
+
+SETTINGS = {"rest.cache.execution-graph.timeout": "0 ms", "rest.cache.checkpoint-statistics.timeout": "0 ms"}
+RETAINED = {"execution.checkpointing.dir": "/cp", "execution.checkpointing.num-retained": "1"}
+
+
+class Counted:
+    """What TaskManagers would have told: the same for every attempt, growing with its index."""
+
+    def __init__(self) -> None:
+        self.is_silent = False
+
+    def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None:
+        return None if self.is_silent else _counters(10_000, attempt.subtask)
+
+    def readings_of(self, attempt: AttemptId) -> tuple[tuple[int, TaskMetrics], tuple[int, TaskMetrics]] | None:
+        if self.is_silent:
+            return None
+        return (0, _counters(0, attempt.subtask)), (10_000, _counters(10_000, attempt.subtask))
+
+
+def _counters(at_ms: int, index: int) -> TaskMetrics:
+    return TaskMetrics(
+        records_in=at_ms // (10 + index),
+        records_out=at_ms // 20,
+        bytes_in=at_ms,
+        bytes_out=at_ms,
+        busy_ms=at_ms // 4,
+        idle_ms=at_ms // 4,
+        backpressured_ms=at_ms // 2,
+        watermark_ms=at_ms,
+    )
+
+
+class Scene:
+    def __init__(self, cluster: Cluster, settings: dict[str, str] | None = None) -> None:
+        self.cluster = cluster
+        self.attempts = Counted()
+        self.configuration = Configuration.from_strings({**SETTINGS, **(settings or {})})
+        self.snapshots = SnapshotRequests()
+        self.savepoint_directory = False
+        self.disposed: list[str] = []
+        self.shut_down_for: list[str] = []
+        self._tell = cluster.tell
+        cluster.tell = self._told  # type: ignore[method-assign]
+
+    @property
+    def machine(self) -> JobManagerMachine:
+        return self.cluster.machine
+
+    def _told(self, *events: Event) -> list[Command]:
+        """What the machine answers, and the ends of snapshots to those who wait for them."""
+        commands = self._tell(*events)
+        for report in self.cluster.of(ReportSnapshot, commands):
+            self.snapshots.reported(report)
+        return commands
+
+    def now_ms(self) -> int:
+        return self.cluster.now_ms
+
+    def post(self, event: Event) -> None:
+        self.cluster.tell(event)
+        self.cluster.settle()
+
+    def has_savepoint_directory(self, job_id: JobId) -> bool:
+        return self.savepoint_directory
+
+    async def dispose(self, path: str) -> None:
+        self.disposed.append(path)
+
+    def shut_down(self, reason: str) -> None:
+        self.shut_down_for.append(reason)
+
+
+def recorded_scene() -> Scene:
+    """A running job with two completed checkpoints, the first of them subsumed."""
+    cluster = running_job(configuration={**CHECKPOINTED, **RETAINED})
+    for checkpoint_id in (1, 2):
+        cluster.pass_time(1_000)
+        cluster.now_ms += 30
+        cluster.complete_checkpoint(checkpoint_id)
+    view = cluster.checkpoints()
+    assert [checkpoint.status for checkpoint in view.history] == ["COMPLETED", "COMPLETED"]
+    return Scene(cluster)
