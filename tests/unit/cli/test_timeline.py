@@ -8,6 +8,7 @@ import pytest
 
 from cli.tables import lines_of
 from cli.timeline import SUBTASKS_SHOWN, bar, explained, make_timeline, milliseconds, missing_of, tracks_of
+from tests.unit.cli.test_commands import refused, tidegate
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 
@@ -120,3 +121,35 @@ def test_of_many_subtasks_the_slowest_are_drawn() -> None:
 )
 def test_milliseconds(span_ms: float, text: str) -> None:
     assert milliseconds(span_ms) == text
+
+
+class FakeClient:
+    """One job with checkpoint 7."""
+
+    def __enter__(self) -> FakeClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def checkpoints(self, job_id: str) -> pb.CheckpointList:
+        return pb.CheckpointList(checkpoints=[checkpoint(SOURCE, size_bytes=2048, snapshot_type="CHECKPOINT")])
+
+    def status(self, job_id: str) -> pb.JobStatus:
+        return pb.JobStatus(name="clicks", vertices=[pb.VertexStatus(vertex_id=i, name=n) for i, n in NAMES.items()])
+
+
+def test_the_command_draws_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cli.jobs.connect", lambda *_: FakeClient())
+    result = tidegate("checkpoints", "a" * 32, "--id", 7)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("CHECKPOINT 7 of job 'clicks', COMPLETED, triggered ")
+    assert lines[0].endswith("1/1 acknowledged, 2.0 KiB")
+    assert lines[3].startswith("source (1)")
+    assert lines[-1] == "380ms of 400ms (95 %): the JobManager wrote _metadata after the last acknowledgement."
+
+
+def test_a_checkpoint_that_is_not_in_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cli.jobs.connect", lambda *_: FakeClient())
+    assert "is not in the history: ids 7 to 7 are" in refused(tidegate("checkpoints", "a" * 32, "--id", 8), 1)
