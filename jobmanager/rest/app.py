@@ -24,7 +24,7 @@ from jobmanager.rest.checkpoint_handlers import CheckpointHandlers
 from jobmanager.rest.cluster_handlers import ClusterHandlers
 from jobmanager.rest.errors import RestError
 from jobmanager.rest.job_handlers import JobHandlers
-from jobmanager.rest.keeper import AnswerKeeper
+from jobmanager.rest.keeper import AnswerKeeper, KeptViews
 from jobmanager.rest.operations import Operations
 from jobmanager.rest.origin import OriginGuard
 from jobmanager.rest.refusals import Refusals
@@ -55,8 +55,9 @@ class RestEndpoint:
         option = core.configuration.get
         self._configuration = core.configuration
         self._allow_origin = option(RestOptions.ALLOW_ORIGIN)
+        self._views = KeptViews(core.machine, now_ms)
         backend = Backend(
-            core.machine,
+            self._views,
             core.attempts,
             core.configuration,
             core.snapshots,
@@ -115,8 +116,11 @@ class RestEndpoint:
             route, parameters = self.router.find(request.method, raw_path)
             if route.changes:
                 self._guard.check(request.headers)
-                self._keeper.drop()
-            return await self._handled(route, parameters, request)
+            try:
+                return await self._handled(route, parameters, request)
+            finally:
+                if route.changes:
+                    self._drop()
         except RestError as error:
             return self._response(error.status, _encoded({"errors": list(error.messages)}))
         except Exception as error:  # noqa: BLE001  (a driver: one bad answer must not end the endpoint)
@@ -142,6 +146,10 @@ class RestEndpoint:
         if route.kept is not Kept.NOT:
             self._keeper.keep(route.kept, key, encoded)
         return self._response(route.status, encoded)
+
+    def _drop(self) -> None:
+        self._keeper.drop()
+        self._views.drop()
 
     def _response(self, status: int, body: bytes, content_type: str = _JSON) -> web.Response:
         headers = {"access-control-allow-origin": self._allow_origin, "content-type": content_type}

@@ -6,9 +6,10 @@ from jobmanager.machines.commands import Command, ReportSnapshot
 from jobmanager.machines.events import Event
 from jobmanager.machines.jobmanager import JobManagerMachine
 from jobmanager.service.snapshot_requests import SnapshotRequests
-from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job
+from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, two_stage
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AttemptId, JobId
+from tidegate.model.states import JobState
 from tidegate.pb.common_pb2 import TaskMetrics
 
 SETTINGS = {"rest.cache.execution-graph.timeout": "0 ms", "rest.cache.checkpoint-statistics.timeout": "0 ms"}
@@ -93,3 +94,11 @@ def recorded_scene() -> Scene:
     view = cluster.checkpoints()
     assert [checkpoint.status for checkpoint in view.history] == ["COMPLETED", "COMPLETED"]
     return Scene(cluster)
+
+
+def failed_job() -> Cluster:
+    cluster = running_job(two_stage(), {"restart-strategy.type": "none"})
+    cluster.fail(cluster.attempt("sink", 1))
+    cluster.cancel_tasks()
+    assert cluster.job_state() is JobState.FAILED
+    return cluster
