@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ from tidegate.model.errors import CorruptData
 from tidegate.model.ids import CheckpointId, JobId, OperatorId
 from tidegate.model.keygroups import KeyGroupRange, range_of
 from tidegate.state_reader import Checkpoint, StateDifference, compare, open_checkpoint
+from tidegate.state_reader.difference import JOIN_ROWS
 from tidegate.store.segments import InlineSegmentStore, open_segment_source
 
 ABOUT = StateDescription("count", "total", "value")
@@ -92,6 +93,16 @@ def test_segments_that_are_the_same_are_not_read() -> None:
 def test_nan_is_nan_and_null_is_null() -> None:
     before, after = checkpoint({1: float("nan"), 2: None, 3: 1.0}), checkpoint({1: float("nan"), 2: None, 3: 2.0})
     assert the_difference(before, after).changed == 1
+
+
+@pytest.mark.parametrize("as_value", [lambda v: v, lambda v: [v, None]], ids=["flat", "nested"])
+def test_many_rows_in_a_group_are_compared_alike(as_value: Callable[[object], object]) -> None:
+    values: dict[int, object] = {k: as_value(float(k)) for k in range(4 * JOIN_ROWS)}
+    old = {**values, 1: as_value(float("nan")), 2: None, 3: as_value(3.0)}
+    new = {**values, 1: as_value(float("nan")), 2: None, 3: as_value(4.0), -1: as_value(1.0)}
+    found = the_difference(checkpoint(old, max_parallelism=2), checkpoint(new, max_parallelism=2))
+    assert (found.added, found.removed, found.changed) == (1, 0, 1)
+    assert found.changed_examples == [({"key": 3, "value": as_value(3.0)}, {"key": 3, "value": as_value(4.0)})]
 
 
 def test_elements_come_and_go() -> None:
