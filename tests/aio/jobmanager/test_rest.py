@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,52 @@ async def test_errors_have_flinks_shape(path: str, status: int, text: str) -> No
         async with aiohttp.ClientSession() as session:
             answer = await session.post(f"http://localhost:{listening.rest_port}/overview")
             assert (answer.status, await answer.json()) == (404, {"errors": ["Not found: /overview"]})
+
+
+async def send(port: int, method: str, path: str, status: int, **options: Any) -> Any:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, f"http://localhost:{port}{path}", **options) as answer,
+    ):
+        assert answer.status == status, await answer.text()
+        return await answer.json()
+
+
+async def completed(port: int, path: str, trigger: str) -> Any:
+    """The result of an operation, asked for as Flink's client does."""
+    async with asyncio.timeout(20):
+        while (body := await get(port, f"{path}/{trigger}"))["status"]["id"] != "COMPLETED":
+            pass
+    return body["operation"]
+
+
+def files_of(directory: Path) -> list[Path]:
+    return list(directory.iterdir())
+
+
+async def test_checkpoint_savepoint_disposal_and_cancel_by_rest(tmp_path: Path) -> None:
+    async with running_job_manager() as listening, client_of(listening) as client:
+        task_manager = FakeTaskManager("tm-1")
+        await task_manager.start(listening)
+        await put_blob(client)
+        await submit(client, make_graph(execution_checkpointing_dir=str(tmp_path)))
+        await watch_until(client, JOB, lambda s: all(t.state == "RUNNING" for v in s.vertices for t in v.subtasks))
+        port, job = listening.rest_port, f"/v1/jobs/{JOB}"
+        trigger = (await send(port, "POST", f"{job}/checkpoints", 202, json={"checkpointType": "FULL"}))["request-id"]
+        assert await completed(port, f"{job}/checkpoints", trigger) == {"checkpointId": 1}
+        body = {"target-directory": f"file://{tmp_path}/sp", "cancel-job": False, "triggerId": "f" * 32}
+        for _ in range(2):
+            assert await send(port, "POST", f"{job}/savepoints", 202, json=body) == {"request-id": "f" * 32}
+        location = (await completed(port, f"{job}/savepoints", "f" * 32))["location"]
+        assert location.startswith(f"file:{tmp_path}/sp/savepoint-{JOB[:6]}-"), location
+        directory = Path(location.removeprefix("file:"))
+        assert directory / "_metadata" in files_of(directory)
+        assert files_of(directory.parent) == [directory], "the second trigger was the same one"
+        disposal = await send(port, "POST", "/v1/savepoint-disposal", 200, json={"savepoint-path": location})
+        assert await completed(port, "/v1/savepoint-disposal", disposal["request-id"]) == {}
+        assert files_of(directory.parent) == []
+        assert await send(port, "PATCH", f"{job}?mode=cancel", 202, data=b"{}") == {}
+        await watch_until(client, JOB, lambda status: status.state == "CANCELED")
+        result = (await get(port, f"{job}/execution-result"))["job-execution-result"]
+        assert result["application-status"] == "CANCELED"
+        await task_manager.stop()

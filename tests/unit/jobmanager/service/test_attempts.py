@@ -1,0 +1,50 @@
+"""Counters of attempts, and the readings that rates are computed from."""
+
+from __future__ import annotations
+
+from jobmanager.service.attempts import RATE_WINDOW_MS, CurrentAttempts
+from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
+from tidegate.model.ids import AttemptId
+from tidegate.pb.common_pb2 import TaskMetrics
+
+
+def attempt(number: int) -> AttemptId:
+    return AttemptId(JOB, vertex_id("map"), 0, number)
+
+
+def test_rates_are_over_the_last_seconds() -> None:
+    now = [0]
+    attempts = CurrentAttempts(lambda: now[0])
+    attempts.submitted(attempt(0))
+    spans = []
+    for at_ms in range(0, 4 * RATE_WINDOW_MS, 1_000):
+        now[0] = at_ms
+        attempts.measured(attempt(0), TaskMetrics(records_in=at_ms))
+        readings = attempts.readings_of(attempt(0))
+        spans.append(None if readings is None else readings[1][0] - readings[0][0])
+        if readings is not None:
+            assert [reading[1].records_in for reading in readings] == [reading[0] for reading in readings]
+    assert spans[0] is None, "one reading is no rate"
+    assert spans[1:6] == [1_000, 2_000, 3_000, 4_000, 5_000]
+    assert max(span for span in spans[6:] if span is not None) <= 2 * RATE_WINDOW_MS
+    assert spans[-1] is not None
+
+
+def test_only_the_attempt_that_counts() -> None:
+    attempts = CurrentAttempts(lambda: 0)
+    attempts.measured(attempt(0), TaskMetrics(records_in=1))
+    assert attempts.metrics_of(attempt(0)) is None, "never submitted"
+    attempts.submitted(attempt(0))
+    attempts.measured(attempt(0), TaskMetrics(records_in=2))
+    attempts.submitted(attempt(1))
+    attempts.measured(attempt(1), TaskMetrics(records_in=3))
+    attempts.measured(attempt(0), TaskMetrics(records_in=4))
+    assert attempts.metrics_of(attempt(0)) is None
+    found = attempts.metrics_of(attempt(1))
+    assert found is not None
+    assert found.records_in == 3
+    attempts.forget(JOB)
+    attempts.measured(attempt(1), TaskMetrics(records_in=5))
+    last = attempts.metrics_of(attempt(1))
+    assert last is not None, "its last figures stay"
+    assert last.records_in == 5
