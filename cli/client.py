@@ -108,6 +108,13 @@ class JobManagerClient:
             lambda limit_s: self._stub.TriggerCheckpoint(request, timeout=limit_s), "checkpoint", timeout_s
         )
 
+    def stop(self, job_id: str, directory: str, drain: bool, timeout_s: float) -> pb.SnapshotResponse:
+        """The savepoint of a job that has FINISHED with it; errors likewise."""
+        request = pb.StopWithSavepointRequest(
+            job_id=job_id, target_directory=directory, drain=drain, wait_ms=int(timeout_s * 1000)
+        )
+        return self._taken(lambda limit_s: self._stub.StopWithSavepoint(request, timeout=limit_s), "stop", timeout_s)
+
     def dispose_savepoint(self, path: str) -> None:
         request = pb.DisposeSavepointRequest(path=path)
         _raise_if(self._call(lambda: self._stub.DisposeSavepoint(request, timeout=CALL_TIMEOUT_S * 10)))

@@ -8,7 +8,7 @@ from cli.cluster import cluster
 from cli.jobs import cancel, checkpoints, list_jobs
 from cli.processes import jobmanager, taskmanager
 from cli.run import info, run
-from cli.snapshots import checkpoint, savepoint
+from cli.snapshots import checkpoint, savepoint, stop
 from cli.state import state
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
@@ -24,6 +24,7 @@ for command in (
     info,
     list_jobs,
     cancel,
+    stop,
     savepoint,
     checkpoint,
     checkpoints,

@@ -1,4 +1,4 @@
-"""`tidegate savepoint`, `tidegate checkpoint`: snapshots of a running job, by a user's hand."""
+"""`tidegate savepoint`, `tidegate checkpoint`, `tidegate stop`: snapshots of a running job, by a user's hand."""
 
 from __future__ import annotations
 
@@ -81,6 +81,35 @@ def checkpoint(
         taken = client.checkpoint(job, full, timeout_s)
     click.echo(f"Checkpoint{'(FULL)' if full else ''} {taken.checkpoint_id} for job {job} completed.")
     click.echo("You can resume your program from this checkpoint with the run command.")
+
+
+@click.command()
+@click.argument("job", metavar="JOB")
+@click.option(
+    "--drain", is_flag=True, help="End event time first, so that all timers fire; not for a job that goes on later."
+)
+@click.option("-p", "--savepoint-path", "directory", metavar="DIR", help="Where to; default: the configured directory.")
+@TIMEOUT
+@job_manager_option
+@configuration_options
+@reporting
+def stop(
+    job: str,
+    drain: bool,
+    directory: str | None,
+    timeout_s: float,
+    job_manager: str | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
+) -> None:
+    """Stop a job with a savepoint: what its sinks wrote is committed, and the job ends as FINISHED."""
+    from cli.executor import absolute
+
+    with connect(job_manager, config, definitions) as client:
+        click.echo(f'{"Draining job" if drain else "Suspending job"} "{job}" with a savepoint.')
+        click.echo(f"Triggering stop-with-savepoint for job {job}.\nWaiting for response...")
+        taken = client.stop(job, absolute(directory) if directory else "", drain, timeout_s)
+    click.echo(f"Savepoint completed. Path: {taken.path}")
 
 
 def connect(job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> JobManagerClient:

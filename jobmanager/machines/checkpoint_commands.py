@@ -19,7 +19,7 @@ from jobmanager.machines.effects import Call, CallKind, Effects
 from jobmanager.machines.execution import RUNNING_OR_FINISHED
 from jobmanager.machines.execution_graph import ExecutionGraph
 from jobmanager.machines.settings import CheckpointSettings
-from tidegate.model.checkpoint import Alignment, CheckpointManifest, CheckpointOptions
+from tidegate.model.checkpoint import Alignment, CheckpointManifest, CheckpointOptions, SnapshotType
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import CheckpointingMode
 from tidegate.model.ids import AttemptId, CheckpointId, TaskManagerId
@@ -58,6 +58,7 @@ class CheckpointCommands:
                     pending.checkpoint_id,
                     pending.timestamp_ms,
                     options,
+                    advance_to_end_of_event_time=pending.request.snapshot_type is SnapshotType.TERMINATE,
                 )
             )
 

@@ -37,6 +37,7 @@ from jobmanager.machines.events import (
 )
 from jobmanager.machines.execution_graph import ExecutionGraph
 from jobmanager.machines.settings import CheckpointSettings
+from jobmanager.machines.stop_with_savepoint import NEEDS_CHECKPOINTS, StopWithSavepoint
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import ErrorInfo, InternalError
 from tidegate.model.ids import AttemptId, CheckpointId
@@ -53,6 +54,7 @@ class CheckpointCoordinator:
         self._settings = settings
         self._fx = effects
         self._commands = CheckpointCommands(graph, settings, effects)
+        self.stop = StopWithSavepoint(graph.graph.job_id, self._commands)
         self._queue = RequestQueue(settings)
         interval_ms = settings.interval_ms
         self._schedule = PeriodicSchedule(interval_ms, settings.min_pause_ms) if interval_ms else None
@@ -112,7 +114,7 @@ class CheckpointCoordinator:
 
     def activate(self) -> None:
         """Every task is RUNNING or FINISHED, and so is the job."""
-        if self._is_active or self._ended is not None:
+        if self._is_active or self._ended is not None or self.stop.is_active:
             return
         self._is_active = True
         if self._schedule is not None:
@@ -132,6 +134,7 @@ class CheckpointCoordinator:
 
     def close(self, state: JobState) -> None:
         """The job has ended. What it leaves behind is decided when the storage has answered everything."""
+        self.stop.on_job_ended(state)
         self.deactivate(FailureReason.COORDINATOR_SHUTDOWN)
         self._ended = state
         self._sweep()
@@ -142,20 +145,23 @@ class CheckpointCoordinator:
         if not self._is_active or self._schedule is None:
             return None
         self._arm(self._schedule.next(self._fx.now_ms))
-        return self._request(self._new_request(is_periodic=True))
+        return self._request(self._own_request(is_periodic=True))
 
     def on_end_of_data(self) -> ErrorInfo | None:
         """Everybody is at the end: the final checkpoint, now or after the one that is running."""
-        if self._schedule is None:
+        if self._schedule is None or self.stop.is_active:
             return None
-        return self._request(self._new_request(is_periodic=False))
+        return self._request(self._own_request(is_periodic=False))
 
     def on_snapshot_requested(self, event: SnapshotRequested) -> ErrorInfo | None:
-        request = self._new_request(is_periodic=False, event=event)
-        if self._ended is not None or event.snapshot_type.is_synchronous:
-            why = f"the job is {self._ended.value}" if self._ended else f"{event.snapshot_type.value} is not available"
-            self._report(request, None, f"{FailureReason.COORDINATOR_SHUTDOWN.text} Cause: {why}")
+        self._requests += 1
+        request = request_of(event, self._fx.now_ms, self._requests)
+        if refusal := self._refusal(event.snapshot_type):
+            self._commands.report(event.request_id, None, refusal, "")
             return None
+        if event.snapshot_type.is_synchronous:
+            self.deactivate(FailureReason.COORDINATOR_SUSPEND)
+            self.stop.begin(request)
         return self._request(request)
 
     def on_timeout(self, checkpoint_id: CheckpointId) -> ErrorInfo | None:
@@ -207,6 +213,8 @@ class CheckpointCoordinator:
         pending.on_located(event.location)
         self._stats.on_located(event.checkpoint_id, event.location)
         self._commands.trigger(pending, must_be_full=self._must_be_full)
+        if pending.request.snapshot_type.is_synchronous:
+            self.stop.on_triggered()
         return self._try_next()
 
     def on_manifest_written(self, event: ManifestWritten) -> ErrorInfo | None:
@@ -233,11 +241,17 @@ class CheckpointCoordinator:
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
-    def _new_request(self, *, is_periodic: bool, event: SnapshotRequested | None = None) -> CheckpointRequest:
+    def _own_request(self, *, is_periodic: bool) -> CheckpointRequest:
         self._requests += 1
-        if event is None:
-            return CheckpointRequest(SnapshotType.CHECKPOINT, self._fx.now_ms, self._requests, is_periodic)
-        return request_of(event, self._fx.now_ms, self._requests)
+        return CheckpointRequest(SnapshotType.CHECKPOINT, self._fx.now_ms, self._requests, is_periodic)
+
+    def _refusal(self, snapshot_type: SnapshotType) -> str:
+        """Why a user cannot have that now; empty: nothing is in the way."""
+        if self._ended is not None:
+            return f"{FailureReason.COORDINATOR_SHUTDOWN.text} Cause: the job is {self._ended.value}"
+        if self.stop.is_active:
+            return f"{FailureReason.COORDINATOR_SUSPEND.text} Cause: the job is being stopped with a savepoint"
+        return NEEDS_CHECKPOINTS if snapshot_type.is_synchronous and self._schedule is None else ""
 
     def _request(self, request: CheckpointRequest) -> ErrorInfo | None:
         evicted = self._queue.add(request)
@@ -288,7 +302,7 @@ class CheckpointCoordinator:
         text = failure_text(reason, cause)
         self._stats.on_failed(None, self._fx.now_ms, text)
         self._report(request, None, text)
-        return self._count_failure(reason, None, request.snapshot_type, text, on_task_side=False)
+        return self._failures.judge(reason, None, request.snapshot_type, text, on_task_side=False)
 
     def _seal(self, pending: PendingCheckpoint) -> ErrorInfo | None:
         closing = pending.union_state_closing(self._graph.graph)
@@ -307,12 +321,13 @@ class CheckpointCoordinator:
         self._failures.on_success(checkpoint_id)
         self._stats.on_completed(checkpoint_id, now_ms, permit.written.size_bytes)
         self._report(pending.request, checkpoint_id, "", pending.location)
-        if not pending.request.snapshot_type.is_savepoint:
+        kind = pending.request.snapshot_type
+        if is_newest and self._ended is None and (kind.is_synchronous or not kind.is_savepoint):
+            self._commands.confirm(permit)
+        if not kind.is_savepoint:
             self._must_be_full = False
             for subsumed in self._store.add(complete(permit)):
                 self._cleaner.discard(subsumed.checkpoint_id, subsumed.location)
-            if is_newest and self._ended is None:
-                self._commands.confirm(permit)
             for older in [p for p in self._pending.values() if p.checkpoint_id < checkpoint_id]:
                 if not older.request.snapshot_type.is_savepoint:
                     self._abort(older, FailureReason.SUBSUMED)
@@ -354,22 +369,8 @@ class CheckpointCoordinator:
         if self._is_active and self._schedule is not None and self._graph.all_at_end_of_data:
             # It was the final one, and the job waits for nothing else: not as long as an interval may be.
             self._arm(self._schedule.bring_forward(self._fx.now_ms + FINAL_RETRY_MS))
-        failure = self._count_failure(reason, checkpoint_id, kind, text, on_task_side=on_task_side)
+        failure = self._failures.judge(reason, checkpoint_id, kind, text, on_task_side=on_task_side)
         return failure or self._try_next()
-
-    def _count_failure(
-        self,
-        reason: FailureReason,
-        checkpoint_id: CheckpointId | None,
-        snapshot_type: SnapshotType,
-        text: str,
-        *,
-        on_task_side: bool,
-    ) -> ErrorInfo | None:
-        if not self._failures.on_failure(reason, checkpoint_id, snapshot_type, on_task_side=on_task_side):
-            return None
-        message = "Exceeded checkpoint tolerable failure threshold. The latest checkpoint failed due to " + text
-        return ErrorInfo("checkpoint-failures", "external", message)
 
     def _forget(self, pending: PendingCheckpoint) -> None:
         self._fx.changed(self._graph.graph.job_id)
@@ -385,7 +386,9 @@ class CheckpointCoordinator:
     def _report(
         self, request: CheckpointRequest, checkpoint_id: CheckpointId | None, failure: str, path: str = ""
     ) -> None:
-        if request.request_id is not None:
+        if request.snapshot_type.is_synchronous:
+            self.stop.on_savepoint(checkpoint_id, failure, path)
+        elif request.request_id is not None:
             self._commands.report(request.request_id, checkpoint_id, failure, path)
 
     def _arm(self, at_ms: int) -> None:

@@ -104,7 +104,7 @@ class FailureCounter:
         on_task_side: bool,
     ) -> bool:
         """Whether the job has to fail. ``checkpoint_id`` is ``None`` before an id was drawn."""
-        if snapshot_type.is_savepoint and not on_task_side:
+        if snapshot_type.is_synchronous or (snapshot_type.is_savepoint and not on_task_side):
             return False
         if not reason.counts or (checkpoint_id is not None and checkpoint_id <= self._last_succeeded):
             return False
@@ -114,3 +114,18 @@ class FailureCounter:
             self._counted_ids.add(checkpoint_id)
         self._count += 1
         return self._count > self._tolerable
+
+    def judge(
+        self,
+        reason: FailureReason,
+        checkpoint_id: CheckpointId | None,
+        snapshot_type: SnapshotType,
+        text: str,
+        *,
+        on_task_side: bool,
+    ) -> ErrorInfo | None:
+        """The same as a failure of the job, if it is one. ``text``: of this failure."""
+        if not self.on_failure(reason, checkpoint_id, snapshot_type, on_task_side=on_task_side):
+            return None
+        message = "Exceeded checkpoint tolerable failure threshold. The latest checkpoint failed due to " + text
+        return ErrorInfo("checkpoint-failures", "external", message)

@@ -141,7 +141,9 @@ class PendingCheckpoint:
         assert event.checkpoint_id == self.checkpoint_id, (event, self.checkpoint_id)
         assert self._manifest is not None
         self.state = PendingState.COMPLETED
-        return CommitPermit(event, self._manifest, self.location, self.plan.wait_for, self.plan.may_finish)
+        stops = self.request.snapshot_type.is_synchronous
+        may_finish = frozenset(self.plan.wait_for) if stops else self.plan.may_finish
+        return CommitPermit(event, self._manifest, self.location, self.plan.wait_for, may_finish)
 
     def on_manifest_missing(self) -> None:
         """The write has failed for sure."""

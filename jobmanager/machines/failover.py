@@ -61,6 +61,15 @@ class Failover:
         self._backoff_is_over = False
         return RestartLater(affected, self._at_ms, is_new)
 
+    def restart_all(self, now_ms: int) -> RestartLater:
+        """Every task, without a failure: no strategy is asked."""
+        affected = tuple(e.subtask_id for e in self._graph)
+        is_new = not self.is_pending
+        self._affected.update(dict.fromkeys(affected))
+        self._at_ms = max(self._at_ms, now_ms)
+        self._backoff_is_over = False
+        return RestartLater(affected, self._at_ms, is_new)
+
     def _affected_by(self, failed: SubtaskId) -> tuple[SubtaskId, ...]:
         """The region, and those of subtasks that keep union state together with one of it and finish, or have finished, by
         their final checkpoint: a successor that runs alone could never complete a checkpoint (Flink has that trap)."""

@@ -33,7 +33,7 @@ from jobmanager.machines.events import (
 )
 from jobmanager.machines.execution import Execution
 from jobmanager.machines.execution_graph import ExecutionGraph
-from jobmanager.machines.failover import Failover, FailTheJob
+from jobmanager.machines.failover import Failover, FailTheJob, RestartLater
 from jobmanager.machines.job_life import JobLife
 from jobmanager.machines.recovery import StateAssignment, check_restore
 from jobmanager.machines.restart import make_restart_strategy
@@ -68,10 +68,9 @@ class JobMaster:
         self.configuration = dict(submitted.configuration)
         self._restore = submitted.restore
         invalid, graph = None, submitted.graph
-        if self._restore is not None:
+        if (restore := self._restore) is not None:
             try:
-                allow = self._restore.allow_non_restored_state
-                graph = check_restore(graph, self._restore.manifest, allow_non_restored=allow)
+                graph = check_restore(graph, restore.manifest, allow_non_restored=restore.allow_non_restored_state)
             except InvalidJob as error:
                 invalid = ErrorInfo.of(error)
         self._invalid = invalid
@@ -276,15 +275,20 @@ class JobMaster:
         """Decide what a failure means: a restart, or the end."""
         self._fx.changed(self.job_id)
         self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION, failure)
+        failure, everything = self.coordinator.stop.judge(failure)
         if self.life.state not in (_J.RUNNING, _J.RESTARTING):
             self._proceed()
             return
         self.life.remember(failure, execution.attempt if execution else None)
-        decision = self._failover.decide(failure, execution.subtask_id if execution else None, self._fx.now_ms)
+        failed = execution.subtask_id if execution is not None and not everything else None
+        decision = self._failover.decide(failure, failed, self._fx.now_ms)
         if isinstance(decision, FailTheJob):
             self.life.amend(decision.failure)
             self._stop(_J.FAILING)
             return
+        self._restart_later(decision, failure)
+
+    def _restart_later(self, decision: RestartLater, failure: ErrorInfo) -> None:
         self.life.restarts += decision.is_new
         if self.life.state is _J.RUNNING:
             self.life.move(_J.RESTARTING)
@@ -357,8 +361,18 @@ class JobMaster:
     def _after_coordinator(self, failure: ErrorInfo | None) -> None:
         if failure is not None:
             self._fail(failure, None)
+        self._settle_stop()
         self._proceed()
         self._report_terminated()
+
+    def _settle_stop(self) -> None:
+        """What becomes of the job after a stop that failed, or whose savepoint was complete too late."""
+        if self.life.state is _J.RESTARTING and self.coordinator.stop.is_finishing:
+            self._fail(ErrorInfo.of(SubtaskLost("a task failed before it knew of the savepoint")), None)
+        cause = self.coordinator.stop.take_restart()
+        if cause is not None and self.life.state in (_J.RUNNING, _J.RESTARTING):
+            self.life.remember(cause, None)
+            self._restart_later(self._failover.restart_all(self._fx.now_ms), cause)
 
     def _end(self) -> None:
         self.scheduler.close()

@@ -50,6 +50,10 @@ class SnapshotServicer(JobManagerClientServiceServicer):
     async def TriggerSavepoint(self, request: pb.TriggerSavepointRequest, context: _Context) -> pb.SnapshotResponse:
         return await self._savepoint(request.job_id, SnapshotType.SAVEPOINT, request.target_directory, request.wait_ms)
 
+    async def StopWithSavepoint(self, request: pb.StopWithSavepointRequest, context: _Context) -> pb.SnapshotResponse:
+        kind = SnapshotType.TERMINATE if request.drain else SnapshotType.SUSPEND
+        return await self._savepoint(request.job_id, kind, request.target_directory, request.wait_ms)
+
     async def TriggerCheckpoint(
         self, request: pb.TriggerJobCheckpointRequest, context: _Context
     ) -> pb.SnapshotResponse:

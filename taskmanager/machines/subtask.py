@@ -11,6 +11,8 @@ producers have not ended their partitions. SETTLING: asynchronous parts are awai
 CLOSING: end of partition was sent, the outputs drain. With checkpointing off no final checkpoint is waited for: everything is
 committed at the end of data.
 
+A stop with a savepoint is an end of data where the sources stand, with that savepoint as the final checkpoint.
+
 Laws. A final checkpoint lets a subtask finish only if its snapshot was taken at the end of data and the JobManager says that
 every sibling was there too. After CANCELED, FAILED or CUT_OFF nothing is committed or acknowledged; CUT_OFF says nothing at all.
 Follows Flink's ``StreamTask.java`` (``finalCheckpointMinId``, ``endData``) and FLIP-147.
@@ -24,7 +26,7 @@ from enum import Enum
 from typing import assert_never
 
 from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import DeclineReason
+from tidegate.model.checkpoint import DeclineReason, SnapshotType
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.states import ExecutionState
 
@@ -139,6 +141,14 @@ class ReportEndOfData:
 
 
 @dataclass(frozen=True, slots=True)
+class EndData:
+    """The job is being stopped: a source emits nothing more, as if its data had ended here (``DataFinished`` follows).
+    ``drain``: event time ends too, and operators finish; else they stay as they are."""
+
+    drain: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PassTrigger:
     """On to the alignment, or to the snapshot at once in a source."""
 
@@ -166,13 +176,16 @@ class StopWork:
     """Leave the loop and close everything; the last word to the TaskManager follows after that, unless cut off."""
 
 
-LifeCommand = ReportState | ReportEndOfData | PassTrigger | DeclineTrigger | CommitAll | EndPartitions | StopWork
+LifeCommand = (
+    ReportState | ReportEndOfData | EndData | PassTrigger | DeclineTrigger | CommitAll | EndPartitions | StopWork
+)
 
 
 class SubtaskLife:
     def __init__(self, *, checkpointing: bool, has_inputs: bool) -> None:
         self.state = LifeState.CREATED
         self._checkpointing = checkpointing
+        self._has_inputs = has_inputs
         self._inputs_closed = not has_inputs
         self._may_settle = False
         """The final checkpoint was confirmed, or none is needed."""
@@ -231,8 +244,11 @@ class SubtaskLife:
                 assert_never(event)
 
     def _on_trigger(self, barrier: Barrier) -> list[LifeCommand]:
-        if barrier.options.snapshot_type.is_synchronous:  # a job that is stopped needs more than a snapshot
+        kind = barrier.options.snapshot_type
+        if kind.is_synchronous and not self._checkpointing:  # everything was, or will be, committed at the end of data
             return [DeclineTrigger(barrier.checkpoint_id, DeclineReason.DECLINED)]
+        if kind.is_synchronous and self.state is LifeState.RUNNING and not self._has_inputs:
+            return [EndData(drain=kind is SnapshotType.TERMINATE), PassTrigger(barrier)]
         if self.state in (LifeState.RUNNING, LifeState.AT_END):
             return [PassTrigger(barrier)]
         closing = self.state in _ACTIVE

@@ -30,7 +30,7 @@ from tidegate.model.channel_events import (
     WatermarkEvent,
     WatermarkStatus,
 )
-from tidegate.model.errors import CorruptFrame
+from tidegate.model.errors import CorruptFrame, InternalError
 
 
 class SubtaskInput(Protocol):
@@ -53,6 +53,9 @@ class SubtaskInput(Protocol):
     @property
     def retry_ms(self) -> float | None:
         """When to look again although nobody wakes the mailbox; ``None``: not before a wake."""
+
+    def end_data(self, *, drain: bool) -> None:
+        """A source ends its data here. (Whoever reads from channels is told by them.)"""
 
     def trigger(self, barrier: Barrier) -> None:
         """The JobManager triggers a checkpoint at this subtask."""
@@ -123,6 +126,9 @@ class ChannelInput:
         self._process_slice()
         return True
 
+    def end_data(self, *, drain: bool) -> None:
+        raise InternalError("a subtask that is no source was told to end its data")
+
     def trigger(self, barrier: Barrier) -> None:
         self._align(a.CheckpointTriggered(barrier))
 
@@ -180,7 +186,7 @@ class ChannelInput:
         self._drains = self._drains and drain
         self._pass(w.DataEnded(channel, drain))
         index = self._input_of[channel]
-        if drain and not any(self._input_of[other] == index for other in self._open_data):
+        if self._drains and not any(self._input_of[other] == index for other in self._open_data):
             self._chain.end_input(index)
 
     def _align(self, event: a.AlignmentEvent) -> None:

@@ -1,7 +1,7 @@
 """The input side of a source subtask: polls the reader in slices, and takes triggers between two of them.
 
 Laws: the position that a snapshot holds is that of what was emitted. At the end of all splits event time is advanced to its
-end, once. A finished source still takes part in checkpoints, by the same triggers.
+end, once; where a job is stopped, only if it is drained. A finished source still takes part in checkpoints, by the same triggers.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class SourceInput:
         self._emitted = emitted
         self._sizer = sizer
         self._ended = False
+        self._drained = True
         self._retry_ms = FIRST_RETRY_MS
 
     @property
@@ -54,7 +55,7 @@ class SourceInput:
 
     @property
     def drained(self) -> bool:
-        return True
+        return self._drained
 
     @property
     def retry_ms(self) -> float | None:
@@ -73,12 +74,17 @@ class SourceInput:
             self._retry_ms = FIRST_RETRY_MS
             return True
         if self._source.is_finished():
-            self._ended = True
-            self._counters.watermark_ms = END_OF_TIME
-            self._chain.advance_watermark(END_OF_TIME)
+            self.end_data(drain=True)
             return True
         self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)
         return False
+
+    def end_data(self, *, drain: bool) -> None:
+        """Nothing is emitted from now on; what was polled and not emitted stays behind the position."""
+        self._ended, self._drained = True, drain
+        if drain:
+            self._counters.watermark_ms = END_OF_TIME
+            self._chain.advance_watermark(END_OF_TIME)
 
     def trigger(self, barrier: Barrier) -> None:
         delay_ms = max(0.0, self._clock.now_ms() - barrier.timestamp_ms)

@@ -197,6 +197,9 @@ class SubtaskLoop:
                     self._port.state_changed(state)
                 case life.ReportEndOfData():
                     self._port.end_of_data()
+                case life.EndData(drain):
+                    self._work.end_data(drain=drain)
+                    self._finish_data()
                 case life.PassTrigger(barrier):
                     self._work.trigger(barrier)
                 case life.DeclineTrigger(checkpoint_id, reason):
@@ -248,7 +251,7 @@ class SubtaskLoop:
 _WHY = {
     DeclineReason.TASK_CLOSING: "the subtask is about to finish",
     DeclineReason.TASK_NOT_READY: "the subtask is not running yet",
-    DeclineReason.DECLINED: "stop with a savepoint is not available; take a savepoint and cancel the job",
+    DeclineReason.DECLINED: "checkpointing is off: what was written is committed at the end of data, not by a savepoint",
 }
 
 

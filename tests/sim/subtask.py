@@ -269,6 +269,8 @@ class SimTask:
                     self._send(e.TaskStateChanged(self.attempt, command.state, data_address=str(self.attempt)))
                 case life.ReportEndOfData():
                     self._send(e.EndOfDataReached(self.attempt))
+                case life.EndData():
+                    self._finish_data()
                 case life.PassTrigger() if self.is_source:
                     self._snapshot(snap.SnapshotRequested(command.barrier))
                 case life.PassTrigger():

@@ -674,6 +674,36 @@ class TriggerJobCheckpointRequest(_message.Message):
 Global___TriggerJobCheckpointRequest: _TypeAlias = TriggerJobCheckpointRequest  # noqa: Y015
 
 @_typing.final
+class StopWithSavepointRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    TARGET_DIRECTORY_FIELD_NUMBER: _builtins.int
+    DRAIN_FIELD_NUMBER: _builtins.int
+    WAIT_MS_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    target_directory: _builtins.str
+    """empty: execution.checkpointing.savepoint-dir"""
+    drain: _builtins.bool
+    """event time ends first: all timers fire"""
+    wait_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        target_directory: _builtins.str = ...,
+        drain: _builtins.bool = ...,
+        wait_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drain", b"drain", "job_id", b"job_id", "target_directory", b"target_directory", "wait_ms", b"wait_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StopWithSavepointRequest: _TypeAlias = StopWithSavepointRequest  # noqa: Y015
+
+@_typing.final
 class GetSnapshotRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -70,6 +70,11 @@ class JobManagerClientServiceStub:
                 request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.TriggerJobCheckpointRequest.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
                 _registered_method=True)
+        self.StopWithSavepoint = channel.unary_unary(
+                '/tidegate.pb.JobManagerClientService/StopWithSavepoint',
+                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.StopWithSavepointRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
+                _registered_method=True)
         self.GetSnapshot = channel.unary_unary(
                 '/tidegate.pb.JobManagerClientService/GetSnapshot',
                 request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.GetSnapshotRequest.SerializeToString,
@@ -144,6 +149,14 @@ class JobManagerClientServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StopWithSavepoint(self, request, context):
+        """Takes a savepoint with which the job ends; over when the job has FINISHED. The path is set as well where the savepoint
+        is complete, but the job failed afterwards.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetSnapshot(self, request, context):
         """The end of a snapshot that was begun; kept for 5 minutes.
         """
@@ -213,6 +226,11 @@ def add_JobManagerClientServiceServicer_to_server(servicer, server):
             'TriggerCheckpoint': grpc.unary_unary_rpc_method_handler(
                     servicer.TriggerCheckpoint,
                     request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.TriggerJobCheckpointRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.SerializeToString,
+            ),
+            'StopWithSavepoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopWithSavepoint,
+                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.StopWithSavepointRequest.FromString,
                     response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.SerializeToString,
             ),
             'GetSnapshot': grpc.unary_unary_rpc_method_handler(
@@ -429,6 +447,33 @@ class JobManagerClientService:
             target,
             '/tidegate.pb.JobManagerClientService/TriggerCheckpoint',
             tidegate_dot_pb_dot_jobmanager__pb2.TriggerJobCheckpointRequest.SerializeToString,
+            tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopWithSavepoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerClientService/StopWithSavepoint',
+            tidegate_dot_pb_dot_jobmanager__pb2.StopWithSavepointRequest.SerializeToString,
             tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
             options,
             channel_credentials,

@@ -41,6 +41,10 @@ class JobManagerClientServiceStub:
     TriggerSavepoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerSavepointRequest, _jobmanager_pb2.SnapshotResponse]
     """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id."""
     TriggerCheckpoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerJobCheckpointRequest, _jobmanager_pb2.SnapshotResponse]
+    StopWithSavepoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.StopWithSavepointRequest, _jobmanager_pb2.SnapshotResponse]
+    """Takes a savepoint with which the job ends; over when the job has FINISHED. The path is set as well where the savepoint
+    is complete, but the job failed afterwards.
+    """
     GetSnapshot: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.GetSnapshotRequest, _jobmanager_pb2.SnapshotResponse]
     """The end of a snapshot that was begun; kept for 5 minutes."""
     DisposeSavepoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.DisposeSavepointRequest, _common_pb2.Ack]
@@ -62,6 +66,10 @@ class JobManagerClientServiceAsyncStub(JobManagerClientServiceStub):
     TriggerSavepoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerSavepointRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
     """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id."""
     TriggerCheckpoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerJobCheckpointRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
+    StopWithSavepoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.StopWithSavepointRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
+    """Takes a savepoint with which the job ends; over when the job has FINISHED. The path is set as well where the savepoint
+    is complete, but the job failed afterwards.
+    """
     GetSnapshot: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.GetSnapshotRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
     """The end of a snapshot that was begun; kept for 5 minutes."""
     DisposeSavepoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.DisposeSavepointRequest, _common_pb2.Ack]  # type: ignore[assignment]
@@ -122,6 +130,16 @@ class JobManagerClientServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobmanager_pb2.TriggerJobCheckpointRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobmanager_pb2.SnapshotResponse, _abc.Awaitable[_jobmanager_pb2.SnapshotResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def StopWithSavepoint(
+        self,
+        request: _jobmanager_pb2.StopWithSavepointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobmanager_pb2.SnapshotResponse, _abc.Awaitable[_jobmanager_pb2.SnapshotResponse]]:
+        """Takes a savepoint with which the job ends; over when the job has FINISHED. The path is set as well where the savepoint
+        is complete, but the job failed afterwards.
+        """
 
     @_abc_1.abstractmethod
     def GetSnapshot(

@@ -91,3 +91,16 @@ async def test_a_users_checkpoint_is_confirmed(tmp_path: Path) -> None:
         assert (taken.checkpoint_id, Path(taken.path).name) == (1, "chk-1")
         unknown = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id="c" * 32))
         assert unknown.error.code == "unknown-job"
+
+
+async def test_a_job_is_stopped_with_a_savepoint(tmp_path: Path) -> None:
+    async with cluster("tm-1") as (client, [task_manager], _):
+        await running(client, execution_checkpointing_interval="10 min")
+        request = pb.StopWithSavepointRequest(job_id=JOB, target_directory=str(tmp_path), drain=True, wait_ms=WAIT_MS)
+        stopped = await client.StopWithSavepoint(request)
+        assert not stopped.HasField("error"), stopped.error
+        assert (Path(stopped.path) / METADATA_FILE).exists()
+        await watch_until(client, JOB, lambda status: status.state == "FINISHED")
+        assert "confirm 1" in task_manager.story
+        again = await client.StopWithSavepoint(request)
+        assert "the job is FINISHED" in again.error.message

@@ -128,14 +128,6 @@ def test_a_snapshot_of_tasks_that_do_not_run_is_refused_without_an_id() -> None:
     assert not cluster.of(c.CreateLocation)
 
 
-def test_stop_with_savepoint_is_refused_by_name() -> None:
-    cluster = running_job()
-    ask(cluster, SnapshotType.SUSPEND)
-    [report] = cluster.of(c.ReportSnapshot)
-    assert report.error is not None
-    assert "SUSPEND" in report.error.message
-
-
 # ---- the end of bounded jobs ----------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from taskmanager.machines.subtask import (
     ControlBroken,
     DataFinished,
     DeclineTrigger,
+    EndData,
     EndPartitions,
     InitializationStarted,
     Initialized,
@@ -145,9 +146,33 @@ def test_triggers_are_declined_outside_running(state: LifeState, reason: Decline
 
 
 @pytest.mark.parametrize("kind", [SnapshotType.SUSPEND, SnapshotType.TERMINATE])
-def test_synchronous_savepoints_are_declined(kind: SnapshotType) -> None:
+def test_a_stop_ends_the_data_of_a_source_with_its_savepoint_as_the_final_checkpoint(kind: SnapshotType) -> None:
+    barrier = Barrier(4, 0, CheckpointOptions("mem", kind))
+    life = at(LifeState.RUNNING)
+    commands = on(life, TriggerReceived(barrier))
+    assert commands == [EndData(drain=kind is SnapshotType.TERMINATE), PassTrigger(barrier)]
+    assert on(life, DataFinished()) == [ReportEndOfData()]
+    on(life, SnapshotStarted(4))
+    on(life, CheckpointConfirmed(4, True))
+    assert_at(life, LifeState.SETTLING)
+
+
+@pytest.mark.parametrize("has_inputs", [True, False])
+def test_a_stop_finds_a_subtask_at_its_end_like_any_checkpoint(has_inputs: bool) -> None:
+    barrier = Barrier(4, 0, CheckpointOptions("mem", SnapshotType.SUSPEND))
+    assert on(at(LifeState.AT_END, has_inputs=has_inputs), TriggerReceived(barrier)) == [PassTrigger(barrier)]
+
+
+def test_a_stop_of_a_subtask_whose_producers_have_finished_waits_for_what_they_sent() -> None:
+    barrier = Barrier(4, 0, CheckpointOptions("mem", SnapshotType.SUSPEND))
+    assert on(at(LifeState.RUNNING, has_inputs=True), TriggerReceived(barrier)) == [PassTrigger(barrier)]
+
+
+@pytest.mark.parametrize("kind", [SnapshotType.SUSPEND, SnapshotType.TERMINATE])
+def test_without_checkpointing_nothing_can_be_stopped_with_a_savepoint(kind: SnapshotType) -> None:
     barrier = Barrier(1, 0, CheckpointOptions("mem", kind))
-    assert on(at(LifeState.RUNNING), TriggerReceived(barrier)) == [DeclineTrigger(1, DeclineReason.DECLINED)]
+    life = at(LifeState.RUNNING, checkpointing=False)
+    assert on(life, TriggerReceived(barrier)) == [DeclineTrigger(1, DeclineReason.DECLINED)]
 
 
 @pytest.mark.parametrize("state", [LifeState.RUNNING, LifeState.AT_END])
