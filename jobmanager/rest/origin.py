@@ -33,7 +33,7 @@ class OriginGuard:
                 "rest.address gives it.",
             )
         origin = headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _netloc_of(origin) != host.lower():
             raise RestError(403, f"Refused: pages of {origin!r} may not change anything here.")
         site = headers.get("Sec-Fetch-Site")
         if site is not None and site not in _OWN_SITES:
@@ -47,6 +47,13 @@ class OriginGuard:
         except ValueError:
             return False
         return True
+
+
+def _netloc_of(url: str) -> str:
+    try:
+        return urlsplit(url).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _host_of(url: str) -> str:

@@ -134,6 +134,8 @@ async def test_shut_down(scene: Scene, client: Client) -> None:
     [
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://[x"},
+        {"Host": "[::1"},
         {"Host": "evil.example"},
         {"Host": "evil.example", "Origin": "http://evil.example"},
         {"Sec-Fetch-Site": "cross-site"},
