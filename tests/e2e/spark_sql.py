@@ -9,18 +9,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 _LIMIT_S = 120
 
 
 def query(sql: str, views: Mapping[str, tuple[str, str]], directory: Path) -> list[tuple[Any, ...]]:
     """``views``: name -> (format, path), such as ``{"flights": ("parquet", "/data/flights.parquet")}``."""
-    output = directory / "spark_sql.json"
+    output = directory / "spark_sql.parquet"
     asked = json.dumps({"sql": sql, "views": views, "output": str(output)})
     done = subprocess.run(
         [sys.executable, __file__, asked], cwd=directory, capture_output=True, text=True, timeout=_LIMIT_S, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return sorted(tuple(row) for row in json.loads(output.read_text()))
+    table = pq.read_table(output)
+    return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def _main(asked: dict[str, Any]) -> None:
@@ -31,8 +34,7 @@ def _main(asked: dict[str, Any]) -> None:
     spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     for name, (kind, path) in asked["views"].items():
         spark.read.format(kind).load(path).createOrReplaceTempView(name)
-    rows = [list(row) for row in spark.sql(asked["sql"]).collect()]
-    Path(asked["output"]).write_text(json.dumps(rows))
+    pq.write_table(spark.sql(asked["sql"]).toArrow(), asked["output"])
     spark.stop()
 
 
