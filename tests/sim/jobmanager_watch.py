@@ -25,6 +25,7 @@ class JobManagerWatch:
         self._starts = 0
         self._expected: dict[int, frozenset[AttemptId]] = {}
         self._savepoints: set[int] = set()
+        self._stops: set[int] = set()
         self._acknowledged: dict[int, set[AttemptId]] = {}
         self._triggered: set[int] = set()
         self._located: set[int] = set()
@@ -115,6 +116,8 @@ class JobManagerWatch:
         self._expected[command.checkpoint_id] = frozenset(running)
         if command.snapshot_type.is_savepoint:
             self._savepoints.add(command.checkpoint_id)
+        if command.snapshot_type.is_synchronous:
+            self._stops.add(command.checkpoint_id)
 
     def _on_trigger(self, command: c.TriggerCheckpoint) -> None:
         self._triggered.add(command.checkpoint_id)
@@ -152,7 +155,7 @@ class JobManagerWatch:
         checkpoint_id = command.checkpoint_id
         if checkpoint_id not in self._told_durable or checkpoint_id not in self._storage.ever_durable:
             raise LawBroken(4, f"checkpoint {checkpoint_id} is confirmed, but _metadata is not known to be durable")
-        if checkpoint_id in self._savepoints:
+        if checkpoint_id in self._savepoints - self._stops:
             raise LawBroken(4, f"savepoint {checkpoint_id} is confirmed")
 
     def _on_discard(self, checkpoint_id: int) -> None:
