@@ -11,7 +11,6 @@ from jobmanager.rest.errors import RestError, not_available, not_found, server_s
 from jobmanager.rest.routes import Route
 
 _JAVA_JOB = "it runs Python jobs, and cannot run a Java job graph or a jar; submit a job with `tidegate run job.py`"
-_STOP = "stop with a savepoint; take a savepoint, then cancel the job"
 _TM_LOGS = "logs and threads of TaskManagers over REST; look at the log files of that process"
 _PROFILER = "a profiler; its list is always empty"
 _COORDINATORS = "operator coordinators; operators have no part in the JobManager"
@@ -22,7 +21,6 @@ _DEFAULT_SCHEDULER = (
 )
 
 _OF_A_JOB = {
-    ("POST", "/jobs/:jobid/stop"): _STOP,
     ("POST", "/jobs/:jobid/coordinators/:operatorUid"): _COORDINATORS,
     ("GET", "/jobs/:jobid/taskmanagers/:taskmanagerid/log-url"): _TM_LOGS,
 }

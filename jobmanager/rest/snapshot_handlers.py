@@ -1,4 +1,4 @@
-"""Checkpoints and savepoints that a user triggers, and the removal of savepoints: all of them operations that take time."""
+"""Checkpoints, savepoints and stops that a user triggers, and the removal of savepoints: all of them operations that take time."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ class SnapshotHandlers:
             writes("POST", "/jobs/:jobid/checkpoints", self._trigger_checkpoint),
             reads("/jobs/:jobid/checkpoints/:triggerid", self._checkpoint_status),
             writes("POST", "/jobs/:jobid/savepoints", self._trigger_savepoint),
+            writes("POST", "/jobs/:jobid/stop", self._trigger_stop),
             reads("/jobs/:jobid/savepoints/:triggerid", self._savepoint_status),
             writes("POST", "/savepoint-disposal", self._dispose, 200),
             reads("/savepoint-disposal/:triggerid", self._disposal_status),
@@ -69,16 +70,25 @@ class SnapshotHandlers:
         return self._status(asked, "checkpoint", "failureCause", {"checkpointId": None})
 
     def _trigger_savepoint(self, asked: Asked) -> Json:
-        job_id, body = asked.job_id(), asked.json_object()
-        directory = text_of(body, "target-directory") or None
-        choice_of(body, "formatType", SavepointFormat, SavepointFormat.CANONICAL)
+        body = asked.json_object()
         if body.get("cancel-job"):
             raise not_available(_CANCEL_WITH_SAVEPOINT)
+        return self._savepoint(asked, body, text_of(body, "target-directory"), SnapshotType.SAVEPOINT)
+
+    def _trigger_stop(self, asked: Asked) -> Json:
+        """Its status is that of a savepoint, and completed once the job is FINISHED. (Flink's names are other ones here.)"""
+        body = asked.json_object()
+        kind = SnapshotType.TERMINATE if body.get("drain") else SnapshotType.SUSPEND
+        return self._savepoint(asked, body, text_of(body, "targetDirectory"), kind)
+
+    def _savepoint(self, asked: Asked, body: Json, target: str | None, kind: SnapshotType) -> Json:
+        job_id, directory = asked.job_id(), target or None
+        choice_of(body, "formatType", SavepointFormat, SavepointFormat.CANONICAL)
         if directory is None and self._has_no_directory(job_id):
             raise bad_request(_NO_DIRECTORY)
 
         async def work() -> Json:
-            end = await self._take(job_id, SnapshotType.SAVEPOINT, directory, is_full=False)
+            end = await self._take(job_id, kind, directory, is_full=False)
             return {"location": external_path(end.path)}
 
         return self._operations.begin(f"savepoint-{job_id}", trigger_id_of(body), work)

@@ -132,3 +132,22 @@ async def test_checkpoint_savepoint_disposal_and_cancel_by_rest(tmp_path: Path) 
         result = (await get(port, f"{job}/execution-result"))["job-execution-result"]
         assert result["application-status"] == "CANCELED"
         await task_manager.stop()
+
+
+@pytest.mark.parametrize("drain", [False, True])
+async def test_stop_with_a_savepoint_by_rest(drain: bool, tmp_path: Path) -> None:
+    async with running_job_manager() as listening, client_of(listening) as client:
+        task_manager = FakeTaskManager("tm-1")
+        await task_manager.start(listening)
+        await put_blob(client)
+        await submit(client, make_graph(execution_checkpointing_interval="100 ms"))
+        await watch_until(client, JOB, lambda status: status.checkpoints_completed >= 1)
+        port, job = listening.rest_port, f"/v1/jobs/{JOB}"
+        nowhere = await send(port, "POST", f"{job}/stop", 400, json={"targetDirectory": None, "drain": drain})
+        assert "execution.checkpointing.savepoint-dir" in nowhere["errors"][0]
+        body = {"targetDirectory": str(tmp_path), "drain": drain, "formatType": "CANONICAL", "triggerId": None}
+        trigger = (await send(port, "POST", f"{job}/stop", 202, json=body))["request-id"]
+        location = (await completed(port, f"{job}/savepoints", trigger))["location"]
+        assert Path(location.removeprefix("file:")) in files_of(tmp_path)
+        assert (await get(port, f"{job}/status")) == {"status": "FINISHED"}
+        await task_manager.stop()
