@@ -116,11 +116,10 @@ def test_the_result_is_exact_with_a_spark_dataframe_as_source(tmp_path: Path) ->
         run_with_kills(cluster, run, [kill_subtask, kill_task_manager], f"{SEED} spark")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("round_", [0, *(pytest.param(more, marks=pytest.mark.slow) for more in (1, 2))])
 def test_a_minute_of_kills(cluster: Cluster, tmp_path: Path, round_: int) -> None:
-    """The long form, for ``make soak``-like runs: ``pytest -m 'e2e and slow'``."""
+    """Sixty seconds; further rounds run in ``make soak``."""
     run = CountsRun(tmp_path, seconds=60, rows=480_000)
     kills: list[Kill] = [kill_subtask, kill_task_manager] * 3
     ensure_taskmanagers(cluster, 2 + 3)
