@@ -22,6 +22,9 @@ from tidegate.model.program import InputSpec, OperatorSpec
 OpenKeys = tuple[KeyFunction, OperatorContext]
 """The key function of an output, and the context of the operator in front of it, with which it is opened."""
 
+NO_CHECKPOINT = 0
+"""Ids of checkpoints begin with 1."""
+
 
 @runtime_checkable
 class SourceHead(Protocol):
@@ -112,6 +115,10 @@ class OperatorChain:
         for operator in self._operators[1:]:
             operator.end_input(0)
             operator.finish()
+
+    def flush(self) -> None:
+        """What operators hold back for the sake of larger batches goes out; nothing is finished."""
+        self.prepare_snapshot(NO_CHECKPOINT)
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         for operator in self._operators:

@@ -177,6 +177,8 @@ class SubtaskLoop:
         self._timers.quiesce()
         if self._work.drained:
             self._chain.finish()
+        else:
+            self._chain.flush()  # before the barrier of the stop would be too late: behind the end of data nothing may come
         for partition in self._partitions:
             partition.broadcast(EndOfData(self._work.drained))
         self._probe("end-of-data", {})

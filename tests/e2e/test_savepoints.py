@@ -6,6 +6,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.cluster import Cluster
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.jobs import counts
@@ -62,8 +64,11 @@ def test_a_savepoint_is_moved_and_restored_at_another_parallelism_and_the_result
     assert not moved.exists()
 
 
-def test_a_stopped_job_has_committed_its_output_and_continues_exactly(cluster: Cluster, run_directory: Path) -> None:
-    run = CountsRun(run_directory, rows=20_000, seconds=6, slow_pause=0, interval=NEVER_MS)
+@pytest.mark.parametrize("style", ["records", "columns"])
+def test_a_stopped_job_has_committed_its_output_and_continues_exactly(
+    cluster: Cluster, run_directory: Path, style: str
+) -> None:
+    run = CountsRun(run_directory, rows=20_000, seconds=6, slow_pause=0, interval=NEVER_MS, style=style)
     watch = run.submit(cluster)
     wait_rows(run, "count")
     assert run.result() == [], "nothing is committed before"

@@ -12,7 +12,7 @@ from taskmanager.machines.alignment import AlignedHandler
 from taskmanager.machines.snapshot import SnapshotCoordinator
 from taskmanager.machines.watermarks import END_OF_TIME
 from taskmanager.runtime.background import BackgroundThread
-from taskmanager.runtime.chain import OperatorChain
+from taskmanager.runtime.chain import NO_CHECKPOINT, OperatorChain
 from taskmanager.runtime.input import ChannelInput
 from taskmanager.runtime.mailbox import Mailbox
 from taskmanager.runtime.metrics import TaskCounters
@@ -290,7 +290,28 @@ def test_a_suspended_stream_ends_without_finishing_the_operators() -> None:
     subtask = Subtask(channels=1)
     subtask.send(0, WatermarkEvent(5), EndOfData(drain=False))
     subtask.run()
-    assert [call[1:] for call in subtask.operator.calls] == [("watermark", 5)]
+    assert [call[1:] for call in subtask.operator.calls] == [("watermark", 5), ("prepare", NO_CHECKPOINT)]
+    assert subtask.partition.items[-1] == EndOfData(drain=False)
+
+
+def test_what_operators_hold_back_leaves_a_suspended_subtask_before_its_end_of_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subtask = Subtask(channels=1)
+    held = subtask.operator.context.output
+    monkeypatch.setattr(subtask.operator, "prepare_snapshot", lambda checkpoint_id: held.emit_watermark(checkpoint_id))
+    subtask.send(0, EndOfData(drain=False))
+    subtask.run()
+    assert subtask.partition.items == [WatermarkEvent(NO_CHECKPOINT), EndOfData(drain=False)]
+
+
+def test_an_input_of_which_a_part_was_suspended_has_not_ended() -> None:
+    subtask = Subtask(channels=2)
+    subtask.send(0, EndOfData(drain=False))
+    subtask.run()
+    subtask.send(1, EndOfData(drain=True))
+    subtask.run()
+    assert [call[1] for call in subtask.operator.calls] == ["prepare"]
     assert subtask.partition.items[-1] == EndOfData(drain=False)
 
 
