@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DECLARATIONS = ROOT / "tidegate" / "model" / "options"
 
 
-def _declared() -> list[tuple[str, ConfigOption]]:
+def _declared() -> list[tuple[str, ConfigOption[Any]]]:
     groups = [group for name, group in vars(options).items() if isinstance(group, type) and name.endswith("Options")]
     found = [
         (name, value) for group in groups for name, value in vars(group).items() if isinstance(value, ConfigOption)
@@ -33,7 +34,7 @@ CODE = _code()
 
 
 @pytest.mark.parametrize(("name", "option"), _declared(), ids=lambda value: getattr(value, "key", value))
-def test_it_is_read(name: str, option: ConfigOption) -> None:
+def test_it_is_read(name: str, option: ConfigOption[Any]) -> None:
     by_name = re.search(rf"Options\.{name}\b|\b[a-z_]+\.{name}\b", CODE)
     assert by_name or f'"{option.key}"' in CODE, (
         f"nobody reads {option.key}: wire it, or let the list of Flink's keys know it"
