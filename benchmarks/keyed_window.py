@@ -20,6 +20,7 @@ from benchmarks.in_memory import Answer
 
 PARALLELISM = 2
 INTERVAL_MS = 1_000
+HALF_LOAD_S = 10
 
 
 @dataclass
@@ -30,6 +31,8 @@ class Runs:
     pyarrow: list[float] = field(default_factory=list)
     checkpoints_ms: list[float] = field(default_factory=list)
     first_result_s: list[float] = field(default_factory=list)
+    half_load_checkpoints_ms: list[float] = field(default_factory=list)
+    """At half of the median rate, in place of as fast as it goes."""
     memory: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -42,26 +45,35 @@ def measure(rows: int, repeats: int) -> Runs:
     runs = Runs()
     table = in_memory.build_table(rows, PARALLELISM)
     with BenchCluster(PARALLELISM) as cluster:
-        _stream(cluster, rows // 20, "warm-up", Runs())
+        warm_up = Runs()
+        _stream(cluster, rows // 2, "warm-up", warm_up)
+        runs.memory = warm_up.memory
         for repeat in range(repeats):
             seconds, expected = in_memory.run(table, PARALLELISM)
             runs.pyarrow.append(rows / seconds / 1e6)
             found = _stream(cluster, rows, f"run-{repeat}", runs)
             if found != expected:
                 raise RuntimeError(f"the answers differ: tidegate {found}, pyarrow {expected}")
+        half = Runs()
+        rate = int(statistics.median(runs.tidegate) * 1e6 / 2)
+        _stream(cluster, rate * HALF_LOAD_S // PARALLELISM * PARALLELISM, "half-load", half, rate)
+        runs.half_load_checkpoints_ms = half.checkpoints_ms
     return runs
 
 
-def _stream(cluster: BenchCluster, rows: int, name: str, runs: Runs) -> Answer:
+def _stream(cluster: BenchCluster, rows: int, name: str, runs: Runs, rows_per_second: int = 0) -> Answer:
     output = cluster.directory / name
     submitted = time.perf_counter()
-    job_id = cluster.run("benchmarks/keyed_window_job.py", str(rows), str(PARALLELISM), str(output), str(INTERVAL_MS))
+    arguments = (str(rows), str(PARALLELISM), str(output), str(INTERVAL_MS), str(rows_per_second))
+    job_id = cluster.run("benchmarks/keyed_window_job.py", *arguments)
     watcher = threading.Thread(target=_note_first_result, args=(output, submitted, runs))
     watcher.start()
     watching = cluster.client.watch(job_id)
+    measured = name != "warm-up"  # reading the memory maps of a JVM takes a core for a while: not in what is timed
     for status in watching:
-        if status.state == "RUNNING" and status.checkpoints_completed:
-            runs.memory.update({k: max(v, runs.memory.get(k, 0.0)) for k, v in cluster.memory().items()})
+        if status.state == "RUNNING" and status.checkpoints_completed and not measured:
+            runs.memory.update(cluster.memory())
+            measured = True
     status = cluster.wait(job_id)
     watcher.join()
     times = status.state_timestamps_ms

@@ -1,6 +1,7 @@
 """Job of the window benchmark: generated rows, tumbling windows, sum and count by key, to Parquet.
 
-Arguments: number of rows, parallelism, output directory, checkpoint interval in ms (0: off).
+Arguments: number of rows, parallelism, output directory, checkpoint interval in ms (0: off), rows per second (0: as fast as
+it goes).
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from tidegate.datastream.aggregates import count, sum
 from tidegate.datastream.window import TumblingEventTimeWindows
 
 
-def main(rows: int, parallelism: int, output: str, interval_ms: int) -> None:
+def main(rows: int, parallelism: int, output: str, interval_ms: int, rows_per_second: int) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(parallelism)
     if interval_ms:
         env.enable_checkpointing(interval_ms)
-    source = DataGeneratorSource(Rows(rows, parallelism), rows)
+    source = DataGeneratorSource(Rows(rows, parallelism), rows, rows_per_second or None)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("ts")
     (
         env.from_source(source, strategy, "rows")
@@ -34,4 +35,4 @@ def main(rows: int, parallelism: int, output: str, interval_ms: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
