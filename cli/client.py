@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -60,7 +60,7 @@ class JobManagerClient:
         _raise_if(answer)
         return JobId(answer.job_id)
 
-    def watch(self, job_id: str) -> Iterator[pb.JobStatus]:
+    def watch(self, job_id: str) -> Generator[pb.JobStatus, None, None]:
         """The status now and after each change, until the job is terminal. Raises `UnknownJob`, `Unreachable`."""
         statuses = self._stub.WatchJob(pb.JobRequest(job_id=job_id))
         try:
@@ -78,7 +78,7 @@ class JobManagerClient:
         try:
             return next(statuses)
         finally:
-            statuses.close()  # type: ignore[attr-defined]
+            statuses.close()
 
     def cancel(self, job_id: str) -> None:
         """Returns when the JobManager has accepted it."""

@@ -53,7 +53,7 @@ class SubmittedJob:
 
     def wait(self, progress: Progress | None = None) -> JobExecutionResult:
         """Until the job is over. Raises its error when it did not finish."""
-        with closing(self._client.watch(self._job_id)) as statuses:  # type: ignore[type-var]
+        with closing(self._client.watch(self._job_id)) as statuses:
             for status in statuses:
                 if progress is not None:
                     progress.show(status)

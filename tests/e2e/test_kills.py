@@ -93,7 +93,7 @@ def _after(seconds: float) -> None:
     ("source", "style", "kills"),
     [
         ("numbers", "records", [kill_subtask, kill_task_manager, kill_subtask, kill_task_manager]),
-        ("parquet", "columns", [kill_subtask, kill_task_manager]),
+        ("parquet", "columns", [kill_subtask, kill_task_manager, kill_subtask, kill_task_manager]),
     ],
 )
 def test_the_result_is_exact_although_processes_are_killed(
