@@ -20,8 +20,6 @@ from tests.e2e.counts_run import CountsRun, assert_restored, kill_plan
 from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch
 
-ALIGNMENT_WAITS_MS = 20
-
 IN_SUBTASKS = [
     ("before-barrier", "slow", "subtask"),
     ("barrier-received", "count", "subtask"),
@@ -47,8 +45,6 @@ def test_a_subtask_may_die_at_any_point_of_a_checkpoint(cluster: Cluster, tmp_pa
     assert [(k["point"], k["role"], k["victim"]) for k in run.kills_done()] == IN_SUBTASKS
     run.assert_exact()
     assert_restored(cluster, watch, len(IN_SUBTASKS))
-    waited = [s.metrics.alignment_ms for c in cluster.checkpoints(watch.job_id).checkpoints for s in c.subtasks]
-    assert max(waited) > ALIGNMENT_WAITS_MS, f"the slow source should hold barriers back, but they waited {waited} ms"
 
 
 def test_a_taskmanager_may_die_at_any_point_of_a_checkpoint(cluster: Cluster, tmp_path: Path) -> None:

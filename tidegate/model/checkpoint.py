@@ -5,21 +5,25 @@ and the manifest (``_metadata``).
     └── OperatorState, one for each operator that has state           (matched by operator id at restore)
         └── SubtaskState of subtask i
             ├── keyed     SegmentHandle ...   Arrow IPC file sorted by key group, with an index of offsets
-            └── operator  OperatorStateHandle ...  list, union or broadcast elements by state name
+            ├── operator  OperatorStateHandle ...  list, union or broadcast elements by state name
+            └── in, out   ChannelStateHandle ...  in-flight batches of its channels (unaligned checkpoints)
 
-A handle's bytes are either in a file below the checkpoint's directory (``path``) or travel inline (``data``).
+A handle's bytes are in a file below the checkpoint's directory (``path``), in a file below the job's ``shared/`` folder
+that several incremental checkpoints may name (``path``, ``is_shared``), or travel inline (``data``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from tidegate.model.ids import AttemptId, CheckpointId, JobId, OperatorId
 from tidegate.model.keygroups import KeyGroupRange
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
+"""2: levels of keyed segments, shared files, in-flight data. Version 1 is read too: it has none of them."""
+READABLE_MANIFEST_VERSIONS = frozenset({1, 2})
 
 
 class SnapshotType(Enum):
@@ -69,24 +73,34 @@ class StateRedistribution(Enum):
 @dataclass(frozen=True, slots=True)
 class StateHandle:
     """Where bytes are: ``path`` relative to the checkpoint's directory, or inline ``data`` (then ``path`` is empty).
-    ``checksum`` is xxh3-64 of the bytes, 16 hex digits; a reader verifies it before anything is used."""
+    ``checksum`` is xxh3-64 of the bytes, 16 hex digits; a reader verifies it before anything is used.
+
+    With ``is_shared``, ``path`` is the whole URI of a file below ``<checkpoint dir>/<job id>/shared/``: it belongs to no
+    single checkpoint, and is deleted when no retained or pending one names it any more."""
 
     size_bytes: int
     checksum: str
     path: str = ""
     data: bytes | None = None
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentHandle:
     """Keyed state of one state name, of one range of key groups: an Arrow IPC file whose rows are sorted by the
-    column ``key_group``; ``offsets[i]`` is the first row of group ``key_groups.start + i`` and the last entry is the
-    number of rows, so ``len(offsets) == key_groups.size + 1``."""
+    column ``key_group``; ``offsets[i]`` is the first row of group ``key_groups.start + i`` and the last entry is the end
+    of the last one, so ``len(offsets) == key_groups.size + 1``. Rows outside of the offsets are of key groups that a
+    newer segment holds: nobody reads them.
+
+    Level 0 is the whole content of its key groups. A segment of level n > 0 holds what changed since level n - 1: its
+    rows replace those with the same key and namespace below, and a row that is true in the boolean column ``deleted``
+    removes them. The levels of a key group are the segments of that state name that cover it, each level at most once."""
 
     state_name: str
     key_groups: KeyGroupRange
     offsets: tuple[int, ...]
     handle: StateHandle
+    level: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +114,40 @@ class OperatorStateHandle:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelStateHandle:
+    """What was in flight on one channel when an unaligned checkpoint overtook it, oldest first: an Arrow IPC stream of
+    its batches. ``edge_id`` and the subtask indices are those of the job that wrote it; ``input_index`` is the input of
+    the consumer that the edge feeds."""
+
+    edge_id: int
+    producer: int
+    consumer: int
+    batches: int
+    handle: StateHandle
+    input_index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorSnapshot:
-    """What one operator of one subtask contributes to a checkpoint."""
+    """What one operator of one subtask contributes to a checkpoint. In-flight data stands with the head of a chain
+    (``input_channels``) and with its tail (``output_channels``), as in Flink."""
 
     keyed: tuple[SegmentHandle, ...] = ()
     operator: tuple[OperatorStateHandle, ...] = ()
+    input_channels: tuple[ChannelStateHandle, ...] = ()
+    output_channels: tuple[ChannelStateHandle, ...] = ()
+
+    @property
+    def handles(self) -> Iterator[StateHandle]:
+        """Of everything in it."""
+        for part in (self.keyed, self.operator, self.input_channels, self.output_channels):
+            for named in part:
+                yield named.handle
 
     @property
     def size_bytes(self) -> int:
-        return sum(s.handle.size_bytes for s in self.keyed) + sum(o.handle.size_bytes for o in self.operator)
+        """All state that it stands for, shared files included (Flink: full size)."""
+        return sum(handle.size_bytes for handle in self.handles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +175,10 @@ class CheckpointMetrics:
     barrier_timestamp_ms: int = 0
     """Wall clock (Unix epoch) when the snapshot began here."""
     unaligned: bool = False
+    waited_for: str = ""
+    """The channel whose barrier came last, such as ``Source: fast (2/2)``; empty with at most one channel."""
+    in_flight_bytes: int = 0
+    """Persisted of channels."""
 
 
 class DeclineReason(Enum):
@@ -183,11 +226,15 @@ class CheckpointManifest:
 @dataclass(frozen=True, slots=True)
 class RestoredOperator:
     """What one subtask needs of one operator's old state: segments that touch its key groups, and the operator-state
-    elements that are its own. ``slices[i]`` = (first, last + 1) elements of ``operator[i]`` to take."""
+    elements that are its own. ``slices[i]`` = (first, last + 1) elements of ``operator[i]`` to take.
+
+    ``channels``: in-flight data for the head of a chain, in the order in which it is to be processed before anything
+    new. All of it is replayed by consumers; after a rescale each takes the rows of its own key groups."""
 
     keyed: tuple[SegmentHandle, ...] = ()
     operator: tuple[OperatorStateHandle, ...] = ()
     slices: tuple[tuple[int, int], ...] = ()
+    channels: tuple[ChannelStateHandle, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ class StateHandle(_message.Message):
     CHECKSUM_FIELD_NUMBER: _builtins.int
     PATH_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    IS_SHARED_FIELD_NUMBER: _builtins.int
     size_bytes: _builtins.int
     checksum: _builtins.str
     """xxh3-64 of the bytes, 16 hex digits"""
@@ -98,6 +99,8 @@ class StateHandle(_message.Message):
     """relative to the checkpoint's directory, or an absolute URI; empty when inline"""
     data: _builtins.bytes
     """inline content; absent when in a file"""
+    is_shared: _builtins.bool
+    """path is the URI of a file that several checkpoints may name"""
     def __init__(
         self,
         *,
@@ -105,10 +108,11 @@ class StateHandle(_message.Message):
         checksum: _builtins.str = ...,
         path: _builtins.str = ...,
         data: _builtins.bytes | None = ...,
+        is_shared: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_data", b"_data", "data", b"data"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data", b"_data", "checksum", b"checksum", "data", b"data", "path", b"path", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data", b"_data", "checksum", b"checksum", "data", b"data", "is_shared", b"is_shared", "path", b"path", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data: _TypeAlias = _typing.Literal["data"]  # noqa: Y015
     _WhichOneofArgType__data: _TypeAlias = _typing.Literal["_data", b"_data"]  # noqa: Y015
@@ -125,13 +129,16 @@ class SegmentHandle(_message.Message):
     LAST_KEY_GROUP_FIELD_NUMBER: _builtins.int
     OFFSETS_FIELD_NUMBER: _builtins.int
     HANDLE_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
     state_name: _builtins.str
     first_key_group: _builtins.int
     last_key_group: _builtins.int
     """inclusive"""
+    level: _builtins.int
+    """0: the whole content; n: what changed since level n - 1"""
     @_builtins.property
     def offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """first row of each key group, then the number of rows"""
+        """first row of each key group, then the end of the last one"""
 
     @_builtins.property
     def handle(self) -> Global___StateHandle: ...
@@ -143,10 +150,11 @@ class SegmentHandle(_message.Message):
         last_key_group: _builtins.int = ...,
         offsets: _abc.Iterable[_builtins.int] | None = ...,
         handle: Global___StateHandle | None = ...,
+        level: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_key_group", b"first_key_group", "handle", b"handle", "last_key_group", b"last_key_group", "offsets", b"offsets", "state_name", b"state_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_key_group", b"first_key_group", "handle", b"handle", "last_key_group", b"last_key_group", "level", b"level", "offsets", b"offsets", "state_name", b"state_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -183,24 +191,69 @@ class OperatorStateHandle(_message.Message):
 Global___OperatorStateHandle: _TypeAlias = OperatorStateHandle  # noqa: Y015
 
 @_typing.final
+class ChannelStateHandle(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EDGE_ID_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
+    CONSUMER_FIELD_NUMBER: _builtins.int
+    BATCHES_FIELD_NUMBER: _builtins.int
+    HANDLE_FIELD_NUMBER: _builtins.int
+    INPUT_INDEX_FIELD_NUMBER: _builtins.int
+    edge_id: _builtins.int
+    producer: _builtins.int
+    """subtask index"""
+    consumer: _builtins.int
+    """subtask index"""
+    batches: _builtins.int
+    input_index: _builtins.int
+    @_builtins.property
+    def handle(self) -> Global___StateHandle: ...
+    def __init__(
+        self,
+        *,
+        edge_id: _builtins.int = ...,
+        producer: _builtins.int = ...,
+        consumer: _builtins.int = ...,
+        batches: _builtins.int = ...,
+        handle: Global___StateHandle | None = ...,
+        input_index: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "consumer", b"consumer", "edge_id", b"edge_id", "handle", b"handle", "input_index", b"input_index", "producer", b"producer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChannelStateHandle: _TypeAlias = ChannelStateHandle  # noqa: Y015
+
+@_typing.final
 class OperatorSnapshot(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     KEYED_FIELD_NUMBER: _builtins.int
     OPERATOR_FIELD_NUMBER: _builtins.int
+    INPUT_CHANNELS_FIELD_NUMBER: _builtins.int
+    OUTPUT_CHANNELS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def keyed(self) -> _containers.RepeatedCompositeFieldContainer[Global___SegmentHandle]: ...
     @_builtins.property
     def operator(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorStateHandle]: ...
+    @_builtins.property
+    def input_channels(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelStateHandle]: ...
+    @_builtins.property
+    def output_channels(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelStateHandle]: ...
     def __init__(
         self,
         *,
         keyed: _abc.Iterable[Global___SegmentHandle] | None = ...,
         operator: _abc.Iterable[Global___OperatorStateHandle] | None = ...,
+        input_channels: _abc.Iterable[Global___ChannelStateHandle] | None = ...,
+        output_channels: _abc.Iterable[Global___ChannelStateHandle] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keyed", b"keyed", "operator", b"operator"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_channels", b"input_channels", "keyed", b"keyed", "operator", b"operator", "output_channels", b"output_channels"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -298,6 +351,8 @@ class CheckpointMetrics(_message.Message):
     BYTES_PERSISTED_FIELD_NUMBER: _builtins.int
     BARRIER_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
     UNALIGNED_FIELD_NUMBER: _builtins.int
+    WAITED_FOR_FIELD_NUMBER: _builtins.int
+    IN_FLIGHT_BYTES_FIELD_NUMBER: _builtins.int
     start_delay_ms: _builtins.float
     alignment_ms: _builtins.float
     sync_ms: _builtins.float
@@ -306,6 +361,9 @@ class CheckpointMetrics(_message.Message):
     bytes_persisted: _builtins.int
     barrier_timestamp_ms: _builtins.int
     unaligned: _builtins.bool
+    waited_for: _builtins.str
+    """channel whose barrier came last; empty with at most one"""
+    in_flight_bytes: _builtins.int
     def __init__(
         self,
         *,
@@ -317,10 +375,12 @@ class CheckpointMetrics(_message.Message):
         bytes_persisted: _builtins.int = ...,
         barrier_timestamp_ms: _builtins.int = ...,
         unaligned: _builtins.bool = ...,
+        waited_for: _builtins.str = ...,
+        in_flight_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment_ms", b"alignment_ms", "async_ms", b"async_ms", "barrier_timestamp_ms", b"barrier_timestamp_ms", "bytes_persisted", b"bytes_persisted", "bytes_processed_during_alignment", b"bytes_processed_during_alignment", "start_delay_ms", b"start_delay_ms", "sync_ms", b"sync_ms", "unaligned", b"unaligned"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment_ms", b"alignment_ms", "async_ms", b"async_ms", "barrier_timestamp_ms", b"barrier_timestamp_ms", "bytes_persisted", b"bytes_persisted", "bytes_processed_during_alignment", b"bytes_processed_during_alignment", "in_flight_bytes", b"in_flight_bytes", "start_delay_ms", b"start_delay_ms", "sync_ms", b"sync_ms", "unaligned", b"unaligned", "waited_for", b"waited_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -354,6 +414,7 @@ class RestoredOperator(_message.Message):
     KEYED_FIELD_NUMBER: _builtins.int
     OPERATOR_FIELD_NUMBER: _builtins.int
     SLICES_FIELD_NUMBER: _builtins.int
+    CHANNELS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def keyed(self) -> _containers.RepeatedCompositeFieldContainer[Global___SegmentHandle]: ...
     @_builtins.property
@@ -362,16 +423,19 @@ class RestoredOperator(_message.Message):
     def slices(self) -> _containers.RepeatedCompositeFieldContainer[Global___RestoredOperator.Slice]:
         """one for each entry of operator"""
 
+    @_builtins.property
+    def channels(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelStateHandle]: ...
     def __init__(
         self,
         *,
         keyed: _abc.Iterable[Global___SegmentHandle] | None = ...,
         operator: _abc.Iterable[Global___OperatorStateHandle] | None = ...,
         slices: _abc.Iterable[Global___RestoredOperator.Slice] | None = ...,
+        channels: _abc.Iterable[Global___ChannelStateHandle] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keyed", b"keyed", "operator", b"operator", "slices", b"slices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "keyed", b"keyed", "operator", b"operator", "slices", b"slices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,6 +12,8 @@ from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, 
 from tidegate.pb import common_pb2 as pb
 from tidegate.wire.convert_errors import attempt_from_text, enum_from_text
 from tidegate.wire.convert_state import (
+    channel_from_pb,
+    channel_to_pb,
     operator_handle_from_pb,
     operator_handle_to_pb,
     segment_from_pb,
@@ -53,6 +55,7 @@ def restore_to_pb(restore: TaskRestore) -> pb.TaskRestore:
                 keyed=[segment_to_pb(segment) for segment in operator.keyed],
                 operator=[operator_handle_to_pb(state) for state in operator.operator],
                 slices=[pb.RestoredOperator.Slice(first=first, end=end) for first, end in operator.slices],
+                channels=[channel_to_pb(channel) for channel in operator.channels],
             )
             for operator_id, operator in restore.operators.items()
         },
@@ -65,6 +68,7 @@ def restore_from_pb(message: pb.TaskRestore) -> TaskRestore:
             tuple(segment_from_pb(segment) for segment in operator.keyed),
             tuple(operator_handle_from_pb(state) for state in operator.operator),
             tuple((piece.first, piece.end) for piece in operator.slices),
+            tuple(channel_from_pb(channel) for channel in operator.channels),
         )
         for operator_id, operator in message.operators.items()
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate.model.checkpoint import (
     Alignment,
+    ChannelStateHandle,
     CheckpointMetrics,
     CheckpointOptions,
     OperatorSnapshot,
@@ -21,12 +22,18 @@ from tidegate.wire.convert_errors import enum_from_text
 
 
 def handle_to_pb(handle: StateHandle) -> pb.StateHandle:
-    return pb.StateHandle(size_bytes=handle.size_bytes, checksum=handle.checksum, path=handle.path, data=handle.data)
+    return pb.StateHandle(
+        size_bytes=handle.size_bytes,
+        checksum=handle.checksum,
+        path=handle.path,
+        data=handle.data,
+        is_shared=handle.is_shared,
+    )
 
 
 def handle_from_pb(message: pb.StateHandle) -> StateHandle:
     data = message.data if message.HasField("data") else None
-    return StateHandle(message.size_bytes, message.checksum, message.path, data)
+    return StateHandle(message.size_bytes, message.checksum, message.path, data, message.is_shared)
 
 
 def segment_to_pb(segment: SegmentHandle) -> pb.SegmentHandle:
@@ -36,12 +43,14 @@ def segment_to_pb(segment: SegmentHandle) -> pb.SegmentHandle:
         last_key_group=segment.key_groups.end,
         offsets=segment.offsets,
         handle=handle_to_pb(segment.handle),
+        level=segment.level,
     )
 
 
 def segment_from_pb(message: pb.SegmentHandle) -> SegmentHandle:
     groups = KeyGroupRange(message.first_key_group, message.last_key_group)
-    return SegmentHandle(message.state_name, groups, tuple(message.offsets), handle_from_pb(message.handle))
+    handle = handle_from_pb(message.handle)
+    return SegmentHandle(message.state_name, groups, tuple(message.offsets), handle, message.level)
 
 
 def operator_handle_to_pb(state: OperatorStateHandle) -> pb.OperatorStateHandle:
@@ -58,6 +67,28 @@ def operator_handle_from_pb(message: pb.OperatorStateHandle) -> OperatorStateHan
     return OperatorStateHandle(message.state_name, redistribution, message.elements, handle_from_pb(message.handle))
 
 
+def channel_to_pb(channel: ChannelStateHandle) -> pb.ChannelStateHandle:
+    return pb.ChannelStateHandle(
+        edge_id=channel.edge_id,
+        producer=channel.producer,
+        consumer=channel.consumer,
+        batches=channel.batches,
+        handle=handle_to_pb(channel.handle),
+        input_index=channel.input_index,
+    )
+
+
+def channel_from_pb(message: pb.ChannelStateHandle) -> ChannelStateHandle:
+    return ChannelStateHandle(
+        message.edge_id,
+        message.producer,
+        message.consumer,
+        message.batches,
+        handle_from_pb(message.handle),
+        message.input_index,
+    )
+
+
 def snapshot_to_pb(snapshot: SubtaskSnapshot) -> pb.SubtaskSnapshot:
     """What a subtask acknowledges with."""
     return pb.SubtaskSnapshot(
@@ -65,6 +96,8 @@ def snapshot_to_pb(snapshot: SubtaskSnapshot) -> pb.SubtaskSnapshot:
             operator_id: pb.OperatorSnapshot(
                 keyed=[segment_to_pb(segment) for segment in operator.keyed],
                 operator=[operator_handle_to_pb(state) for state in operator.operator],
+                input_channels=[channel_to_pb(channel) for channel in operator.input_channels],
+                output_channels=[channel_to_pb(channel) for channel in operator.output_channels],
             )
             for operator_id, operator in snapshot.operators.items()
         }
@@ -77,6 +110,8 @@ def snapshot_from_pb(message: pb.SubtaskSnapshot) -> SubtaskSnapshot:
             OperatorId(operator_id): OperatorSnapshot(
                 tuple(segment_from_pb(segment) for segment in operator.keyed),
                 tuple(operator_handle_from_pb(state) for state in operator.operator),
+                tuple(channel_from_pb(channel) for channel in operator.input_channels),
+                tuple(channel_from_pb(channel) for channel in operator.output_channels),
             )
             for operator_id, operator in message.operators.items()
         }
@@ -113,6 +148,8 @@ def checkpoint_metrics_to_pb(metrics: CheckpointMetrics) -> pb.CheckpointMetrics
         bytes_persisted=metrics.bytes_persisted,
         barrier_timestamp_ms=metrics.barrier_timestamp_ms,
         unaligned=metrics.unaligned,
+        waited_for=metrics.waited_for,
+        in_flight_bytes=metrics.in_flight_bytes,
     )
 
 
@@ -126,4 +163,6 @@ def checkpoint_metrics_from_pb(message: pb.CheckpointMetrics) -> CheckpointMetri
         message.bytes_persisted,
         message.barrier_timestamp_ms,
         message.unaligned,
+        message.waited_for,
+        message.in_flight_bytes,
     )

@@ -20,7 +20,8 @@ import msgspec
 import xxhash
 
 from tidegate.model.checkpoint import (
-    MANIFEST_VERSION,
+    READABLE_MANIFEST_VERSIONS,
+    ChannelStateHandle,
     CheckpointManifest,
     OperatorState,
     SegmentHandle,
@@ -74,9 +75,10 @@ def manifest_from_bytes(content: bytes, place: str) -> CheckpointManifest:
     Raises ``CorruptData`` that says what is wrong, or ``VersionMismatch`` for an intact file of another version.
     """
     version, body = _verified(content, place)
-    if version != MANIFEST_VERSION:
+    if version not in READABLE_MANIFEST_VERSIONS:
+        readable = " and ".join(str(v) for v in sorted(READABLE_MANIFEST_VERSIONS))
         raise VersionMismatch(
-            f"{place} has checkpoint format version {version}, this tidegate reads version {MANIFEST_VERSION}; "
+            f"{place} has checkpoint format version {version}, this tidegate reads versions {readable}; "
             "use the tidegate that wrote it"
         )
     lines = body.split(b"\n")
@@ -152,6 +154,8 @@ def _checked(operator: OperatorState, place: str) -> OperatorState:
     for index, snapshot in operator.subtasks.items():
         for segment in snapshot.keyed:
             _check_segment(segment, operator.max_parallelism, f"{place}: subtask {index}, state {segment.state_name!r}")
+        for channel in (*snapshot.input_channels, *snapshot.output_channels):
+            _check_channel(channel, f"{place}: subtask {index}")
     return operator
 
 
@@ -161,3 +165,10 @@ def _check_segment(segment: SegmentHandle, max_parallelism: int, place: str) -> 
         raise CorruptData(f"{place}: key groups {groups.start} to {groups.end} of {max_parallelism}")
     if len(offsets) != groups.size + 1 or list(offsets) != sorted(offsets) or offsets[0] < 0:
         raise CorruptData(f"{place}: {len(offsets)} offsets that do not fit {groups.size} key groups")
+    if segment.level < 0:
+        raise CorruptData(f"{place}: level {segment.level}")
+
+
+def _check_channel(channel: ChannelStateHandle, place: str) -> None:
+    if min(channel.edge_id, channel.producer, channel.consumer, channel.batches, channel.input_index) < 0:
+        raise CorruptData(f"{place}: in-flight data of channel {channel}")

@@ -82,8 +82,8 @@ def test_what_follows_the_end_is_noticed() -> None:
 
 
 def test_an_intact_file_of_another_version_is_told_apart_from_a_damaged_one() -> None:
-    newer = wire.manifest_to_bytes(replace(make_manifest(), version=2))
-    with pytest.raises(VersionMismatch, match="x has checkpoint format version 2"):
+    newer = wire.manifest_to_bytes(replace(make_manifest(), version=3))
+    with pytest.raises(VersionMismatch, match="x has checkpoint format version 3"):
         wire.manifest_from_bytes(newer, "x")
 
 
