@@ -6,12 +6,12 @@ import contextlib
 import os
 import re
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
+
+from tests.e2e.waiting import wait_until
 
 HOME = Path(pyspark.__file__).parent
 START_LIMIT_S = 60
@@ -50,13 +50,14 @@ class Standalone:
             )
 
     def wait_for(self, name: str, pattern: re.Pattern[str]) -> re.Match[str]:
-        gives_up_at = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < gives_up_at:
-            found = pattern.search(self.log(name).read_text(encoding="utf-8", errors="replace"))
-            if found:
-                return found
-            time.sleep(0.05)  # another program's log: there is nothing to wait on
-        raise AssertionError(f"{name} is not up:\n{self.log(name).read_text(encoding='utf-8', errors='replace')}")
+        """The first match in a program's log."""
+
+        def found() -> re.Match[str] | None:
+            return pattern.search(self.log(name).read_text(encoding="utf-8", errors="replace"))
+
+        match = wait_until(found, START_LIMIT_S, f"{self.log(name)} says {pattern.pattern!r}")
+        assert match is not None
+        return match
 
 
 @contextlib.contextmanager
@@ -94,7 +95,3 @@ def standalone(directory: Path, workers: int = 2, cores: int = 2) -> Iterator[St
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-if __name__ == "__main__":
-    sys.exit("this is a part of the tests")

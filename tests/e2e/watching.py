@@ -16,7 +16,7 @@ import grpc
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb import jobmanager_pb2_grpc as rpc
 
-CALL_LIMIT_S = 10
+CALL_LIMIT_S = 30
 TERMINAL = ("FINISHED", "FAILED", "CANCELED")
 
 
@@ -88,6 +88,17 @@ class JobWatch:
             return bool(moment.status.checkpoints_completed >= count)
 
         return self.wait_for(reached, limit_s, f"{count} checkpoints are completed", since)
+
+    def longest_pause(self) -> float:
+        """The longest time between two completed checkpoints without a restart between them, in seconds."""
+        longest = 0.0
+        last: Moment | None = None
+        for moment in self.moments:
+            if last is None or moment.status.restarts != last.status.restarts:
+                last = moment
+            elif moment.status.checkpoints_completed > last.status.checkpoints_completed:
+                longest, last = max(longest, moment.at - last.at), moment
+        return longest
 
     def summary(self) -> str:
         """For failure messages."""
