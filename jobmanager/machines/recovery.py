@@ -9,7 +9,7 @@ Follows Flink's ``StateAssignmentOperation.java`` and ``RoundRobinOperatorStateR
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tidegate.model.checkpoint import (
     CheckpointManifest,
@@ -20,10 +20,10 @@ from tidegate.model.checkpoint import (
     StateRedistribution,
     TaskRestore,
 )
-from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import JobGraph, JobVertex
 from tidegate.model.ids import OperatorId, SubtaskId
 from tidegate.model.keygroups import KeyGroupRange, range_of, subtask_of
+from tidegate.model.restore_check import check_restore
 
 _Slice = tuple[OperatorStateHandle, int, int]
 
@@ -35,51 +35,6 @@ class Restore:
     task: TaskRestore
     finished: bool
     """Every operator of its vertex had finished in the checkpoint."""
-
-
-def check_restore(graph: JobGraph, manifest: CheckpointManifest, *, allow_non_restored: bool) -> JobGraph:
-    """The graph as it will run: a restored max parallelism wins over one that was only derived.
-
-    Raises ``InvalidJob`` when state has no operator, or max parallelisms contradict.
-    """
-    owners = {op.operator_id: vertex for vertex in graph.vertices for op in vertex.operators}
-    stored: dict[str, int] = {}
-    for state in manifest.operators:
-        owner = owners.get(state.operator_id)
-        if owner is None:
-            if state.subtasks and not allow_non_restored:
-                raise InvalidJob(
-                    f"checkpoint {manifest.checkpoint_id} holds state of operator {state.name!r} (id {state.operator_id}"
-                    f"{', uid ' + state.uid if state.uid else ''}), which the job does not have; give the operator that "
-                    "uid again, or drop its state with --allow-non-restored-state"
-                )
-            continue
-        _check_max_parallelism(owner, state, stored)
-    vertices = tuple(
-        replace(v, max_parallelism=stored[v.vertex_id]) if v.vertex_id in stored else v for v in graph.vertices
-    )
-    return replace(graph, vertices=vertices)
-
-
-def _check_max_parallelism(vertex: JobVertex, state: OperatorState, stored: dict[str, int]) -> None:
-    if not any(snapshot.keyed for snapshot in state.subtasks.values()):
-        return
-    before = stored.setdefault(vertex.vertex_id, state.max_parallelism)
-    if vertex.max_parallelism_is_explicit and vertex.max_parallelism != state.max_parallelism:
-        raise InvalidJob(
-            f"max parallelism of {vertex.name!r} is set to {vertex.max_parallelism}, but its state was written with "
-            f"{state.max_parallelism}, and keys cannot move between key groups; set it to {state.max_parallelism}"
-        )
-    if before != state.max_parallelism:
-        raise InvalidJob(
-            f"operators chained in {vertex.name!r} have state with max parallelism {before} and {state.max_parallelism}; "
-            "they cannot be chained: call disable_chaining() on one of them"
-        )
-    if vertex.parallelism > state.max_parallelism:
-        raise InvalidJob(
-            f"parallelism {vertex.parallelism} of {vertex.name!r} is above the max parallelism {state.max_parallelism} "
-            "of its state; lower it"
-        )
 
 
 class StateAssignment:
@@ -208,3 +163,6 @@ def deal_elements(handles: Iterable[OperatorStateHandle], parallelism: int) -> l
                     current, taken = next(queue, None), 0
         start = (start + remainder) % parallelism
     return dealt
+
+
+__all__ = ["Restore", "StateAssignment", "check_restore", "deal_elements", "has_rows"]

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 
 from jobmanager.machines.events import JobSubmitted, RestoreFrom
-from jobmanager.machines.recovery import check_restore
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.checkpoint_files import JobDirectories
 from tidegate.aio.pool import Pool
@@ -18,6 +17,7 @@ from tidegate.model.errors import InvalidJob, VersionMismatch
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import JobId, parse_job_id
 from tidegate.model.options import CheckpointingOptions, ClaimMode, StateRecoveryOptions
+from tidegate.model.restore_check import check_restore
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.wire.convert import graph_from_pb

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobmanager.machines import commands as c
 from jobmanager.machines import events as e
-from jobmanager.machines.recovery import StateAssignment, check_restore, deal_elements, has_rows
+from jobmanager.machines.recovery import StateAssignment, deal_elements, has_rows
 from tests.unit.jobmanager.machines.cluster_kit import (
     CHECKPOINTED,
     GENERATION,
@@ -39,6 +39,7 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.ids import CheckpointId
 from tidegate.model.keygroups import KeyGroupRange, range_of
 from tidegate.model.options import ClaimMode
+from tidegate.model.restore_check import check_restore
 from tidegate.model.states import JobState as J
 
 SPLIT, UNION, BROADCAST = StateRedistribution.SPLIT, StateRedistribution.UNION, StateRedistribution.BROADCAST

@@ -1,0 +1,127 @@
+"""What becomes of each operator's state when a job starts from a checkpoint: the one rule, which the JobManager applies to
+a submission and ``tidegate savepoint check`` tells beforehand.
+
+    manifest ─┐                       ┌─ RESTORES         the job has the operator
+              ├─ examine_restore ─▶ ──┼─ DROPPED          it has not: refused without --allow-non-restored-state
+    graph ────┘                       ├─ CANNOT_BE_READ   it has, but the state does not fit it: always refused
+                                      └─ STARTS_EMPTY     it has, and the checkpoint holds nothing of it
+
+Operators are matched by id: that of the uid, or else the one generated from the graph.
+Follows Flink's ``StateAssignmentOperation.java`` (``checkStateMappingCompleteness``, ``checkParallelismPreconditions``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from tidegate.model.checkpoint import CheckpointManifest, OperatorState
+from tidegate.model.errors import InvalidJob
+from tidegate.model.graph import JobGraph, JobVertex, OperatorInfo
+from tidegate.model.ids import OperatorId, VertexId
+
+
+class RestoreOutcome(Enum):
+    RESTORES = "RESTORES"
+    DROPPED = "DROPPED"
+    CANNOT_BE_READ = "CANNOT_BE_READ"
+    STARTS_EMPTY = "STARTS_EMPTY"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorVerdict:
+    """``reason``: why it is not RESTORES, and what to do; empty otherwise."""
+
+    operator_id: OperatorId
+    name: str
+    uid: str
+    outcome: RestoreOutcome
+    reason: str = ""
+
+
+def examine_restore(graph: JobGraph, manifest: CheckpointManifest) -> tuple[OperatorVerdict, ...]:
+    """One verdict for each operator with state, in the order of the manifest, then those of the job that start empty."""
+    owners = {op.operator_id: vertex for vertex in graph.vertices for op in vertex.operators}
+    first_maximum: dict[VertexId, int] = {}
+    verdicts = []
+    for state in manifest.operators:
+        owner = owners.get(state.operator_id)
+        if owner is None:
+            if state.subtasks:
+                verdicts.append(_verdict(state, RestoreOutcome.DROPPED, _why_dropped(manifest, state)))
+            continue
+        reason = _why_unreadable(owner, state, first_maximum)
+        outcome = RestoreOutcome.CANNOT_BE_READ if reason else RestoreOutcome.RESTORES
+        verdicts.append(_verdict(state, outcome, reason))
+    known = {state.operator_id for state in manifest.operators}
+    fresh = [op for vertex in graph.vertices for op in vertex.operators if op.operator_id not in known]
+    return (*verdicts, *(_starts_empty(operator) for operator in fresh))
+
+
+def check_restore(graph: JobGraph, manifest: CheckpointManifest, *, allow_non_restored: bool) -> JobGraph:
+    """The graph as it will run: a restored max parallelism wins over one that was only derived.
+
+    Raises ``InvalidJob`` when state has no operator, or max parallelisms contradict.
+    """
+    raise_refusal(examine_restore(graph, manifest), allow_non_restored=allow_non_restored)
+    owners = {op.operator_id: vertex.vertex_id for vertex in graph.vertices for op in vertex.operators}
+    stored = {
+        owners[state.operator_id]: state.max_parallelism
+        for state in manifest.operators
+        if state.operator_id in owners and _is_keyed(state)
+    }
+    vertices = tuple(
+        replace(v, max_parallelism=stored[v.vertex_id]) if v.vertex_id in stored else v for v in graph.vertices
+    )
+    return replace(graph, vertices=vertices)
+
+
+def raise_refusal(verdicts: Sequence[OperatorVerdict], *, allow_non_restored: bool) -> None:
+    """Raises ``InvalidJob`` for the first verdict with which the job would be refused."""
+    for verdict in verdicts:
+        is_dropped = verdict.outcome is RestoreOutcome.DROPPED and not allow_non_restored
+        if is_dropped or verdict.outcome is RestoreOutcome.CANNOT_BE_READ:
+            raise InvalidJob(verdict.reason)
+
+
+def _verdict(state: OperatorState, outcome: RestoreOutcome, reason: str = "") -> OperatorVerdict:
+    return OperatorVerdict(state.operator_id, state.name, state.uid, outcome, reason)
+
+
+def _starts_empty(operator: OperatorInfo) -> OperatorVerdict:
+    return OperatorVerdict(operator.operator_id, operator.name, operator.uid, RestoreOutcome.STARTS_EMPTY)
+
+
+def _why_dropped(manifest: CheckpointManifest, state: OperatorState) -> str:
+    return (
+        f"checkpoint {manifest.checkpoint_id} holds state of operator {state.name!r} (id {state.operator_id}"
+        f"{', uid ' + state.uid if state.uid else ''}), which the job does not have; give the operator that "
+        "uid again, or drop its state with --allow-non-restored-state"
+    )
+
+
+def _why_unreadable(vertex: JobVertex, state: OperatorState, first_maximum: dict[VertexId, int]) -> str:
+    if not _is_keyed(state):
+        return ""
+    before = first_maximum.setdefault(vertex.vertex_id, state.max_parallelism)
+    if vertex.max_parallelism_is_explicit and vertex.max_parallelism != state.max_parallelism:
+        return (
+            f"max parallelism of {vertex.name!r} is set to {vertex.max_parallelism}, but its state was written with "
+            f"{state.max_parallelism}, and keys cannot move between key groups; set it to {state.max_parallelism}"
+        )
+    if before != state.max_parallelism:
+        return (
+            f"operators chained in {vertex.name!r} have state with max parallelism {before} and {state.max_parallelism}; "
+            "they cannot be chained: call disable_chaining() on one of them"
+        )
+    if vertex.parallelism > state.max_parallelism:
+        return (
+            f"parallelism {vertex.parallelism} of {vertex.name!r} is above the max parallelism {state.max_parallelism} "
+            "of its state; lower it"
+        )
+    return ""
+
+
+def _is_keyed(state: OperatorState) -> bool:
+    return any(snapshot.keyed for snapshot in state.subtasks.values())
