@@ -40,6 +40,8 @@ OPTIONS = st.builds(
     st.sampled_from(cp.Alignment),
     st.none() | LARGE,
     st.booleans(),
+    TEXT,
+    LARGE,
 )
 FLOATS = st.floats(allow_nan=False)
 METRICS = st.builds(

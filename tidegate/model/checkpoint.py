@@ -62,6 +62,12 @@ class CheckpointOptions:
     """After this long an aligned checkpoint becomes unaligned; ``None``: never."""
     is_full: bool = False
     """Nothing of an earlier checkpoint may be referenced."""
+    shared_location: str = ""
+    """Directory of shared files, ``<checkpoint dir>/<job id>/shared``; empty: every file belongs to this checkpoint alone
+    (no incremental checkpoints, a savepoint, or the JobManager's memory)."""
+    oldest_base_id: int = 0
+    """A snapshot may refer to shared files of confirmed checkpoints with this id or a later one: they stay until this
+    checkpoint is decided. Files of an older one may be gone."""
 
 
 class StateRedistribution(Enum):

@@ -311,6 +311,8 @@ class CheckpointOptions(_message.Message):
     ALIGNMENT_FIELD_NUMBER: _builtins.int
     ALIGNED_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     IS_FULL_FIELD_NUMBER: _builtins.int
+    SHARED_LOCATION_FIELD_NUMBER: _builtins.int
+    OLDEST_BASE_ID_FIELD_NUMBER: _builtins.int
     location: _builtins.str
     """directory of the checkpoint, URI or path"""
     snapshot_type: _builtins.str
@@ -320,6 +322,10 @@ class CheckpointOptions(_message.Message):
     aligned_timeout_ms: _builtins.int
     """absent: never becomes unaligned"""
     is_full: _builtins.bool
+    shared_location: _builtins.str
+    """directory of shared files; empty: none may be written or referenced"""
+    oldest_base_id: _builtins.int
+    """shared files of checkpoints before this one may be gone"""
     def __init__(
         self,
         *,
@@ -328,10 +334,12 @@ class CheckpointOptions(_message.Message):
         alignment: _builtins.str = ...,
         aligned_timeout_ms: _builtins.int | None = ...,
         is_full: _builtins.bool = ...,
+        shared_location: _builtins.str = ...,
+        oldest_base_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_aligned_timeout_ms", b"_aligned_timeout_ms", "aligned_timeout_ms", b"aligned_timeout_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_aligned_timeout_ms", b"_aligned_timeout_ms", "aligned_timeout_ms", b"aligned_timeout_ms", "alignment", b"alignment", "is_full", b"is_full", "location", b"location", "snapshot_type", b"snapshot_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_aligned_timeout_ms", b"_aligned_timeout_ms", "aligned_timeout_ms", b"aligned_timeout_ms", "alignment", b"alignment", "is_full", b"is_full", "location", b"location", "oldest_base_id", b"oldest_base_id", "shared_location", b"shared_location", "snapshot_type", b"snapshot_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__aligned_timeout_ms: _TypeAlias = _typing.Literal["aligned_timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__aligned_timeout_ms: _TypeAlias = _typing.Literal["_aligned_timeout_ms", b"_aligned_timeout_ms"]  # noqa: Y015

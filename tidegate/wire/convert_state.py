@@ -125,6 +125,8 @@ def options_to_pb(options: CheckpointOptions) -> pb.CheckpointOptions:
         alignment=options.alignment.value,
         aligned_timeout_ms=options.aligned_timeout_ms,
         is_full=options.is_full,
+        shared_location=options.shared_location,
+        oldest_base_id=options.oldest_base_id,
     )
 
 
@@ -135,6 +137,8 @@ def options_from_pb(message: pb.CheckpointOptions) -> CheckpointOptions:
         enum_from_text(Alignment, message.alignment),
         message.aligned_timeout_ms if message.HasField("aligned_timeout_ms") else None,
         message.is_full,
+        message.shared_location,
+        message.oldest_base_id,
     )
 
 
