@@ -112,15 +112,22 @@ class TaskManagerServicer(JobManagerServiceServicer):
 
     async def AcknowledgeCheckpoint(
         self, request: pb.AcknowledgeCheckpointRequest, context: _Context
-    ) -> common_pb2.Ack:
+    ) -> pb.AcknowledgeCheckpointAnswer:
+        answer = pb.AcknowledgeCheckpointAnswer()
         try:
-            attempt = self._checked(request.generation, request.attempt)
-            snapshot = convert.snapshot_from_pb(request.snapshot)
+            self._check_generation(request.generation)
         except TidegateError as error:
-            return convert.ack_of(error)
-        metrics = convert.checkpoint_metrics_from_pb(request.metrics)
-        self._core.post(ev.SubtaskAcknowledged(attempt, CheckpointId(request.checkpoint_id), snapshot, metrics))
-        return convert.ack_of()
+            return pb.AcknowledgeCheckpointAnswer(error=convert.error_to_pb(ErrorInfo.of(error)))
+        for one in request.acknowledgements:
+            try:
+                attempt = self._current(one.attempt)
+                snapshot = convert.snapshot_from_pb(one.snapshot)
+            except TidegateError as error:
+                answer.attempts[one.attempt].CopyFrom(convert.error_to_pb(ErrorInfo.of(error)))
+                continue
+            metrics = convert.checkpoint_metrics_from_pb(one.metrics)
+            self._core.post(ev.SubtaskAcknowledged(attempt, CheckpointId(one.checkpoint_id), snapshot, metrics))
+        return answer
 
     async def DeclineCheckpoint(self, request: pb.DeclineCheckpointRequest, context: _Context) -> common_pb2.Ack:
         try:
@@ -173,6 +180,9 @@ class TaskManagerServicer(JobManagerServiceServicer):
 
     def _checked(self, generation: str, attempt_text: str) -> AttemptId:
         self._check_generation(generation)
+        return self._current(attempt_text)
+
+    def _current(self, attempt_text: str) -> AttemptId:
         attempt = convert.attempt_from_text(attempt_text)
         if not self._core.attempts.is_current(attempt):
             self.fenced += 1

@@ -19,24 +19,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import grpc.aio
 
+from taskmanager.service.outbox import Outbox
 from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, VersionMismatch
 from tidegate.model.ids import Generation
 from tidegate.pb import common_pb2, jobmanager_pb2, jobmanager_pb2_grpc
-from tidegate.wire.convert import error_from_pb, error_of_ack
+from tidegate.wire.convert import error_from_pb
 
 _log = logging.getLogger(__name__)
 
 METRICS_INTERVAL_S = 1.0
 RETRY_FIRST_S = 0.05
 RETRY_LAST_S = 1.0
+
+Refusal = tuple[str, ErrorInfo]
+"""The attempt that it is about (empty: none), and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class JobManagerClient:
         self._peer = f"the JobManager at {address}"
         self._times = times
         self._channel: grpc.aio.Channel | None = None
-        self._outbox: deque[tuple[str, Any]] = deque()
+        self._outbox = Outbox()
         self._has_news = asyncio.Event()
         self._generation: Generation | None = None
 
@@ -100,7 +103,7 @@ class JobManagerClient:
     def tell(self, method: str, request: Any) -> None:
         """Send ``request`` after everything told before; dropped when there is no session."""
         if self._generation is not None:
-            self._outbox.append((method, request))
+            self._outbox.put(method, request)
             self._has_news.set()
 
     async def fetch_blob(self, key: str) -> bytes:
@@ -203,31 +206,34 @@ class JobManagerClient:
     async def _drain_outbox(self, resident: Resident) -> str:
         while True:
             while self._outbox:
-                method, request = self._outbox[0]
-                refusal = await self._tell_once(method, request)
-                self._outbox.popleft()
-                if refusal is not None:
-                    self._on_refusal(method, request, refusal, resident)
+                method, request = self._outbox.take()
+                for attempt, refusal in await self._tell_once(method, request):
+                    self._on_refusal(method, attempt, refusal, resident)
             self._has_news.clear()
             await self._has_news.wait()
 
-    async def _tell_once(self, method: str, request: Any) -> ErrorInfo | None:
-        """Repeat a call until it is answered; the answer's error."""
+    async def _tell_once(self, method: str, request: Any) -> list[Refusal]:
+        """Repeat a call until it is answered; what was refused of it."""
         pause_s = RETRY_FIRST_S
         while True:
             try:
-                return error_of_ack(await call(getattr(self._stub(), method)(request), self._peer))
+                return _refusals(request, await call(getattr(self._stub(), method)(request), self._peer))
             except TidegateError as error:
                 if error.code != "unreachable":
-                    return ErrorInfo.of(error)
+                    return [(getattr(request, "attempt", ""), ErrorInfo.of(error))]
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_LAST_S)
 
-    def _on_refusal(self, method: str, request: Any, refusal: ErrorInfo, resident: Resident) -> None:
-        attempt = getattr(request, "attempt", "")
+    def _on_refusal(self, method: str, attempt: str, refusal: ErrorInfo, resident: Resident) -> None:
         _log.info("%s refused %s%s: %s", self._peer, method, f" of {attempt}" if attempt else "", refusal.message)
         if method == "UpdateTaskState" and refusal.code in ("fenced", "unknown-attempt", "unknown-job"):
             resident.on_rejected(attempt)
+
+
+def _refusals(request: Any, answer: common_pb2.Ack | jobmanager_pb2.AcknowledgeCheckpointAnswer) -> list[Refusal]:
+    if isinstance(answer, jobmanager_pb2.AcknowledgeCheckpointAnswer) and not answer.HasField("error"):
+        return [(attempt, error_from_pb(error)) for attempt, error in answer.attempts.items()]
+    return [(getattr(request, "attempt", ""), error_from_pb(answer.error))] if answer.HasField("error") else []
 
 
 def _first_reason(done: Iterable[asyncio.Task[str]]) -> str:

@@ -275,13 +275,10 @@ class TaskExecutor:
         match message.WhichOneof("message"):
             case "acknowledge":
                 ack = message.acknowledge
-                request = jobmanager_pb2.AcknowledgeCheckpointRequest(
-                    generation=generation,
-                    attempt=text,
-                    checkpoint_id=ack.checkpoint_id,
-                    snapshot=ack.snapshot,
-                    metrics=ack.metrics,
+                one = jobmanager_pb2.Acknowledgement(
+                    attempt=text, checkpoint_id=ack.checkpoint_id, snapshot=ack.snapshot, metrics=ack.metrics
                 )
+                request = jobmanager_pb2.AcknowledgeCheckpointRequest(generation=generation, acknowledgements=[one])
                 self._tell("AcknowledgeCheckpoint", request)
             case "decline":
                 said = message.decline

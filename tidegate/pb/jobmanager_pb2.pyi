@@ -1168,15 +1168,13 @@ class SlotFreedRequest(_message.Message):
 Global___SlotFreedRequest: _TypeAlias = SlotFreedRequest  # noqa: Y015
 
 @_typing.final
-class AcknowledgeCheckpointRequest(_message.Message):
+class Acknowledgement(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    GENERATION_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     CHECKPOINT_ID_FIELD_NUMBER: _builtins.int
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
-    generation: _builtins.str
     attempt: _builtins.str
     checkpoint_id: _builtins.int
     @_builtins.property
@@ -1186,7 +1184,6 @@ class AcknowledgeCheckpointRequest(_message.Message):
     def __init__(
         self,
         *,
-        generation: _builtins.str = ...,
         attempt: _builtins.str = ...,
         checkpoint_id: _builtins.int = ...,
         snapshot: _common_pb2.SubtaskSnapshot | None = ...,
@@ -1194,11 +1191,85 @@ class AcknowledgeCheckpointRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint_id", b"checkpoint_id", "generation", b"generation", "metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint_id", b"checkpoint_id", "metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Acknowledgement: _TypeAlias = Acknowledgement  # noqa: Y015
+
+@_typing.final
+class AcknowledgeCheckpointRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GENERATION_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGEMENTS_FIELD_NUMBER: _builtins.int
+    generation: _builtins.str
+    @_builtins.property
+    def acknowledgements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Acknowledgement]:
+        """in the order in which the subtasks sent them"""
+
+    def __init__(
+        self,
+        *,
+        generation: _builtins.str = ...,
+        acknowledgements: _abc.Iterable[Global___Acknowledgement] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledgements", b"acknowledgements", "generation", b"generation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AcknowledgeCheckpointRequest: _TypeAlias = AcknowledgeCheckpointRequest  # noqa: Y015
+
+@_typing.final
+class AcknowledgeCheckpointAnswer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class AttemptsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> _common_pb2.Error: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _common_pb2.Error | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def error(self) -> _common_pb2.Error:
+        """of the whole request"""
+
+    @_builtins.property
+    def attempts(self) -> _containers.MessageMap[_builtins.str, _common_pb2.Error]:
+        """by attempt; absent ones were taken"""
+
+    def __init__(
+        self,
+        *,
+        error: _common_pb2.Error | None = ...,
+        attempts: _abc.Mapping[_builtins.str, _common_pb2.Error] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "error", b"error"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcknowledgeCheckpointAnswer: _TypeAlias = AcknowledgeCheckpointAnswer  # noqa: Y015
 
 @_typing.final
 class DeclineCheckpointRequest(_message.Message):

@@ -653,7 +653,7 @@ class JobManagerServiceStub:
         self.AcknowledgeCheckpoint = channel.unary_unary(
                 '/tidegate.pb.JobManagerService/AcknowledgeCheckpoint',
                 request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.AcknowledgeCheckpointRequest.SerializeToString,
-                response_deserializer=tidegate_dot_pb_dot_common__pb2.Ack.FromString,
+                response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.AcknowledgeCheckpointAnswer.FromString,
                 _registered_method=True)
         self.DeclineCheckpoint = channel.unary_unary(
                 '/tidegate.pb.JobManagerService/DeclineCheckpoint',
@@ -703,7 +703,9 @@ class JobManagerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AcknowledgeCheckpoint(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One message for all acknowledgements that wait on a TaskManager. One of an attempt that is not the current one makes
+        the answer's error for that attempt "unknown-attempt"; the others are taken.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -752,7 +754,7 @@ def add_JobManagerServiceServicer_to_server(servicer, server):
             'AcknowledgeCheckpoint': grpc.unary_unary_rpc_method_handler(
                     servicer.AcknowledgeCheckpoint,
                     request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.AcknowledgeCheckpointRequest.FromString,
-                    response_serializer=tidegate_dot_pb_dot_common__pb2.Ack.SerializeToString,
+                    response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.AcknowledgeCheckpointAnswer.SerializeToString,
             ),
             'DeclineCheckpoint': grpc.unary_unary_rpc_method_handler(
                     servicer.DeclineCheckpoint,
@@ -904,7 +906,7 @@ class JobManagerService:
             target,
             '/tidegate.pb.JobManagerService/AcknowledgeCheckpoint',
             tidegate_dot_pb_dot_jobmanager__pb2.AcknowledgeCheckpointRequest.SerializeToString,
-            tidegate_dot_pb_dot_common__pb2.Ack.FromString,
+            tidegate_dot_pb_dot_jobmanager__pb2.AcknowledgeCheckpointAnswer.FromString,
             options,
             channel_credentials,
             insecure,

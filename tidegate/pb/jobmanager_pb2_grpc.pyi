@@ -194,7 +194,10 @@ class JobManagerServiceStub:
     UpdateTaskState: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.UpdateTaskStateRequest, _common_pb2.Ack]
     """Answers "fenced" or "unknown-attempt" when the attempt is not the current one; the TaskManager then cancels it."""
     SlotFreed: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.SlotFreedRequest, _common_pb2.Ack]
-    AcknowledgeCheckpoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.AcknowledgeCheckpointRequest, _common_pb2.Ack]
+    AcknowledgeCheckpoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.AcknowledgeCheckpointRequest, _jobmanager_pb2.AcknowledgeCheckpointAnswer]
+    """One message for all acknowledgements that wait on a TaskManager. One of an attempt that is not the current one makes
+    the answer's error for that attempt "unknown-attempt"; the others are taken.
+    """
     DeclineCheckpoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.DeclineCheckpointRequest, _common_pb2.Ack]
     EndOfData: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.EndOfDataRequest, _common_pb2.Ack]
     GetBlob: _grpc.UnaryStreamMultiCallable[_common_pb2.BlobRef, _common_pb2.BlobChunk]
@@ -210,7 +213,10 @@ class JobManagerServiceAsyncStub(JobManagerServiceStub):
     UpdateTaskState: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.UpdateTaskStateRequest, _common_pb2.Ack]  # type: ignore[assignment]
     """Answers "fenced" or "unknown-attempt" when the attempt is not the current one; the TaskManager then cancels it."""
     SlotFreed: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.SlotFreedRequest, _common_pb2.Ack]  # type: ignore[assignment]
-    AcknowledgeCheckpoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.AcknowledgeCheckpointRequest, _common_pb2.Ack]  # type: ignore[assignment]
+    AcknowledgeCheckpoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.AcknowledgeCheckpointRequest, _jobmanager_pb2.AcknowledgeCheckpointAnswer]  # type: ignore[assignment]
+    """One message for all acknowledgements that wait on a TaskManager. One of an attempt that is not the current one makes
+    the answer's error for that attempt "unknown-attempt"; the others are taken.
+    """
     DeclineCheckpoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.DeclineCheckpointRequest, _common_pb2.Ack]  # type: ignore[assignment]
     EndOfData: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.EndOfDataRequest, _common_pb2.Ack]  # type: ignore[assignment]
     GetBlob: _aio.UnaryStreamMultiCallable[_common_pb2.BlobRef, _common_pb2.BlobChunk]  # type: ignore[assignment]
@@ -253,7 +259,10 @@ class JobManagerServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _jobmanager_pb2.AcknowledgeCheckpointRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_common_pb2.Ack, _abc.Awaitable[_common_pb2.Ack]]: ...
+    ) -> _typing.Union[_jobmanager_pb2.AcknowledgeCheckpointAnswer, _abc.Awaitable[_jobmanager_pb2.AcknowledgeCheckpointAnswer]]:
+        """One message for all acknowledgements that wait on a TaskManager. One of an attempt that is not the current one makes
+        the answer's error for that attempt "unknown-attempt"; the others are taken.
+        """
 
     @_abc_1.abstractmethod
     def DeclineCheckpoint(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -99,6 +99,9 @@ class FakeTaskManager(TaskManagerServicer):
         self.deployments: dict[str, common_pb2.TaskDeployment] = {}
         self.allocations: dict[str, int] = {}
         self.confirms_to_drop = 0
+        self.acknowledges = True
+        self.triggered = asyncio.Event()
+        self.last_trigger = 0
         self._refused: asyncio.Event = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._server: grpc.aio.Server | None = None
@@ -207,17 +210,10 @@ class FakeTaskManager(TaskManagerServicer):
         self, request: taskmanager_pb2.TriggerCheckpointRequest, context: Any
     ) -> taskmanager_pb2.CheckpointAnswer:
         self.story.append(f"trigger {request.checkpoint_id}")
-        for attempt in self.deployments:  # as if the barriers had flown
-            self._later(
-                self.job_manager.AcknowledgeCheckpoint(
-                    jobmanager_pb2.AcknowledgeCheckpointRequest(
-                        generation=self.generation,
-                        attempt=attempt,
-                        checkpoint_id=request.checkpoint_id,
-                        snapshot=self.snapshot,
-                    )
-                )
-            )
+        self.triggered.set()
+        self.last_trigger = request.checkpoint_id
+        if self.acknowledges:  # as if the barriers had flown
+            self._later(self.acknowledge(self.deployments))
         return taskmanager_pb2.CheckpointAnswer()
 
     async def ConfirmCheckpoint(
@@ -245,6 +241,18 @@ class FakeTaskManager(TaskManagerServicer):
             generation=self.generation, attempt=attempt, state=state, error=error, data_address=address
         )
         answer: common_pb2.Ack = await self.job_manager.UpdateTaskState(request)
+        return answer
+
+    async def acknowledge(self, attempts: Iterable[str]) -> jobmanager_pb2.AcknowledgeCheckpointAnswer:
+        """The last checkpoint that was triggered, in one message."""
+        request = jobmanager_pb2.AcknowledgeCheckpointRequest(
+            generation=self.generation,
+            acknowledgements=[
+                jobmanager_pb2.Acknowledgement(attempt=attempt, checkpoint_id=self.last_trigger, snapshot=self.snapshot)
+                for attempt in attempts
+            ],
+        )
+        answer: jobmanager_pb2.AcknowledgeCheckpointAnswer = await self.job_manager.AcknowledgeCheckpoint(request)
         return answer
 
     async def end_of_data(self) -> None:

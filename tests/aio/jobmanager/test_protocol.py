@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -151,6 +152,33 @@ async def test_what_belongs_to_another_life_is_fenced() -> None:
         assert (await task_manager.report(attempt, "FAILED")).error.code == "fenced"
         status = await watch_until(client, JOB, lambda _: True)
         assert is_running(status)
+
+
+async def test_of_a_batch_of_acknowledgements_the_good_ones_count() -> None:
+    async with cluster("tm-1") as (client, [task_manager], _):
+        await put_blob(client)
+        task_manager.acknowledges = False
+        await submit(client, make_graph(execution_checkpointing_interval="10 min"))
+        await watch_until(client, JOB, is_running)
+        await client.TriggerCheckpoint(jobmanager_pb2.TriggerJobCheckpointRequest(job_id=JOB))
+        await asyncio.wait_for(task_manager.triggered.wait(), 20)
+        attempts = list(task_manager.deployments)
+        stale = attempts[0][:-1] + "7"
+
+        answer = await task_manager.acknowledge([attempts[0], stale, "not an attempt", *attempts[1:-1]])
+        assert not answer.HasField("error")
+        assert {attempt: error.code for attempt, error in answer.attempts.items()} == {
+            stale: "unknown-attempt",
+            "not an attempt": "internal",
+        }
+        (checkpoint,) = (await client.ListCheckpoints(jobmanager_pb2.JobRequest(job_id=JOB))).checkpoints
+        assert (checkpoint.status, checkpoint.acknowledged) == ("IN_PROGRESS", 3)
+
+        current, task_manager.generation = task_manager.generation, "0" * 32
+        assert (await task_manager.acknowledge(attempts)).error.code == "fenced"
+        task_manager.generation = current
+        assert not (await task_manager.acknowledge(attempts)).attempts, "a repeated one is no error"
+        await watch_until(client, JOB, lambda status: status.checkpoints_completed == 1)
 
 
 async def test_counters_arrive_with_the_heartbeat() -> None:

@@ -33,6 +33,8 @@ class FakeJobManager(JobManagerServiceServicer):
         self.reject_updates = False
         self.is_silent = False
         self.lost = 0
+        self.takes_acknowledgements = asyncio.Event()
+        self.takes_acknowledgements.set()
         self._changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
         self._channel: grpc.aio.Channel | None = None
@@ -116,8 +118,10 @@ class FakeJobManager(JobManagerServiceServicer):
     async def SlotFreed(self, request: Any, context: Any) -> common_pb2.Ack:
         return await self._keep(request)
 
-    async def AcknowledgeCheckpoint(self, request: Any, context: Any) -> common_pb2.Ack:
-        return await self._keep(request)
+    async def AcknowledgeCheckpoint(self, request: Any, context: Any) -> jobmanager_pb2.AcknowledgeCheckpointAnswer:
+        await self._keep(request)
+        await self.takes_acknowledgements.wait()
+        return jobmanager_pb2.AcknowledgeCheckpointAnswer()
 
     async def DeclineCheckpoint(self, request: Any, context: Any) -> common_pb2.Ack:
         return await self._keep(request)

@@ -163,6 +163,45 @@ async def test_a_task_lives_from_submission_to_its_last_word(fake: FakeJobManage
     assert manager.subtasks.removed == [parse_attempt_id(ATTEMPT)]
 
 
+async def test_acknowledgements_that_wait_for_the_job_manager_leave_as_one_message(
+    fake: FakeJobManager, manager: Processless
+) -> None:
+    await submit(fake)
+    stream, _, _ = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    fake.takes_acknowledgements.clear()
+
+    def acknowledge(checkpoint_id: int) -> None:
+        attempt = parse_attempt_id(ATTEMPT)
+        stream.acknowledge(
+            Acknowledgement(attempt, CheckpointId(checkpoint_id), SubtaskSnapshot(), CheckpointMetrics())
+        )
+
+    def acknowledged() -> list[list[int]]:
+        requests = fake.of(jobmanager_pb2.AcknowledgeCheckpointRequest)
+        return [[one.checkpoint_id for one in request.acknowledgements] for request in requests]
+
+    acknowledge(1)
+    await fake.wait_for(lambda: acknowledged() == [[1]])
+    for checkpoint_id in (2, 3):
+        acknowledge(checkpoint_id)
+    stream.metrics(TaskMetrics(records_in=1))  # behind them on the same stream: when it is here, so are they
+    await fake.wait_for(lambda: fake.beats[-1].metrics.get(ATTEMPT, common_pb2.TaskMetrics()).records_in == 1)
+    acknowledge(4)
+    stream.end_of_data()
+    acknowledge(5)
+    stream.metrics(TaskMetrics(records_in=2))
+    await fake.wait_for(lambda: fake.beats[-1].metrics.get(ATTEMPT, common_pb2.TaskMetrics()).records_in == 2)
+    fake.takes_acknowledgements.set()
+    await fake.wait_for(lambda: len(fake.told) >= 4)
+    assert acknowledged() == [[1], [2, 3, 4], [5]]
+    kinds = [type(told).__name__.removesuffix("Request") for told in fake.told]
+    assert kinds == ["AcknowledgeCheckpoint", "AcknowledgeCheckpoint", "EndOfData", "AcknowledgeCheckpoint"]
+    stream.state_changed(ExecutionState.CANCELED)
+    await in_thread(stream.close)
+    manager.subtasks.started[ATTEMPT].end()
+
+
 async def test_a_process_that_goes_away_is_failed_when_its_spark_job_returned(
     fake: FakeJobManager, manager: Processless
 ) -> None:

@@ -1,0 +1,52 @@
+"""What waits to be told to the JobManager, in order. Acknowledgements that stand one behind the other leave as one message.
+
+    put ─▶ [ state, ack, ack, ack, decline, ack ] ─▶ take: state · (ack ack ack) · decline · ack
+
+Nothing waits for company: a message holds what came while the one before it was on its way. So an acknowledgement that is
+alone leaves at once, and a TaskManager whose subtasks acknowledge together is heard once (docs/adr/0040).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from tidegate.pb.jobmanager_pb2 import AcknowledgeCheckpointRequest
+
+BATCH_MAX_BYTES = 8 << 20
+"""A message that has reached this takes no further acknowledgement: inline state is small, but there may be much of it."""
+
+ACKNOWLEDGE = "AcknowledgeCheckpoint"
+
+
+class Outbox:
+    """Of one session with one generation of the JobManager."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[str, Any]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def put(self, method: str, request: Any) -> None:
+        self._waiting.append((method, request))
+
+    def take(self) -> tuple[str, Any]:
+        """The next call; whoever takes it repeats it until it is answered, before the next is taken."""
+        method, request = self._waiting.popleft()
+        if method == ACKNOWLEDGE:
+            self._gather(request)
+        return method, request
+
+    def clear(self) -> None:
+        self._waiting.clear()
+
+    def _gather(self, request: AcknowledgeCheckpointRequest) -> None:
+        size_bytes = request.ByteSize()
+        while self._waiting and size_bytes < BATCH_MAX_BYTES:
+            method, further = self._waiting[0]
+            if method != ACKNOWLEDGE or further.generation != request.generation:
+                return
+            self._waiting.popleft()
+            size_bytes += further.ByteSize()
+            request.acknowledgements.extend(further.acknowledgements)
