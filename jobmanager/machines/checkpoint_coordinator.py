@@ -15,15 +15,9 @@ from jobmanager.machines.checkpoint_completed import CompletedCheckpoint, Comple
 from jobmanager.machines.checkpoint_failure import FailureCounter, FailureReason, failure_text, reason_of_decline
 from jobmanager.machines.checkpoint_pending import AckResult, CommitPermit, PendingCheckpoint
 from jobmanager.machines.checkpoint_plan import PlanRefused, decide_plan
+from jobmanager.machines.checkpoint_requests import TRIGGER_TIMER, CheckpointRequests
 from jobmanager.machines.checkpoint_stats import CheckpointStats
-from jobmanager.machines.checkpoint_trigger import (
-    CheckpointRequest,
-    CoordinatorLoad,
-    DropWithinPause,
-    PeriodicSchedule,
-    RequestQueue,
-    request_of,
-)
+from jobmanager.machines.checkpoint_trigger import CheckpointRequest
 from jobmanager.machines.effects import Effects
 from jobmanager.machines.events import (
     CheckpointDiscarded,
@@ -45,7 +39,8 @@ from tidegate.model.options import ClaimMode
 from tidegate.model.states import JobState
 
 FINAL_RETRY_MS = 1_000
-TRIGGER_TIMER, TIMEOUT_TIMER = "checkpoint-trigger", "checkpoint-timeout"
+TIMEOUT_TIMER = "checkpoint-timeout"
+__all__ = ["TIMEOUT_TIMER", "TRIGGER_TIMER", "CheckpointCoordinator"]
 
 
 class CheckpointCoordinator:
@@ -55,21 +50,16 @@ class CheckpointCoordinator:
         self._fx = effects
         self._commands = CheckpointCommands(graph, settings, effects)
         self.stop = StopWithSavepoint(graph.graph.job_id, self._commands)
-        self._queue = RequestQueue(settings)
-        interval_ms = settings.interval_ms
-        self._schedule = PeriodicSchedule(interval_ms, settings.min_pause_ms) if interval_ms else None
+        self._requests = CheckpointRequests(graph.graph.job_id, settings, effects)
         self._pending: dict[CheckpointId, PendingCheckpoint] = {}
         self._cleaner = CheckpointCleaner(graph.graph.job_id, effects)
         self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)
         self._failures = FailureCounter(settings.tolerable_failures)
         self._stats = CheckpointStats(settings.history)
         self._next_id = CheckpointId(1)
-        self._requests = 0
         self._locating = 0
-        self._last_end_ms: int | None = None
         self._must_be_full = False
         """Until the first checkpoint is complete: nothing may refer to the files that the job started from."""
-        self._is_active = False
         self._ended: JobState | None = None
 
     # ---- what others ask ---------------------------------------------------------------------------------------------
@@ -114,17 +104,12 @@ class CheckpointCoordinator:
 
     def activate(self) -> None:
         """Every task is RUNNING or FINISHED, and so is the job."""
-        if self._is_active or self._ended is not None or self.stop.is_active:
-            return
-        self._is_active = True
-        if self._schedule is not None:
-            self._arm(self._schedule.start(self._fx.now_ms, self._fx.draws))
+        if not (self._requests.is_active or self._ended is not None or self.stop.is_active):
+            self._requests.activate()
 
     def deactivate(self, reason: FailureReason, cause: ErrorInfo | None = None) -> None:
         """Some task or the job left that state: queued requests and pending checkpoints are over."""
-        self._is_active = False
-        self._fx.cancel_timer(self._timer(TRIGGER_TIMER))
-        for request in self._queue.clear():
+        for request in self._requests.deactivate():
             self._report(request, None, failure_text(reason, cause))
         for pending in list(self._pending.values()):
             self._abort(pending, reason, cause)
@@ -142,20 +127,17 @@ class CheckpointCoordinator:
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def on_trigger_timer(self) -> ErrorInfo | None:
-        if not self._is_active or self._schedule is None:
-            return None
-        self._arm(self._schedule.next(self._fx.now_ms))
-        return self._request(self._own_request(is_periodic=True))
+        request = self._requests.on_timer()
+        return self._request(request) if request else None
 
     def on_end_of_data(self) -> ErrorInfo | None:
         """Everybody is at the end: the final checkpoint, now or after the one that is running."""
-        if self._schedule is None or self.stop.is_active:
+        if not self._requests.is_periodic or self.stop.is_active:
             return None
-        return self._request(self._own_request(is_periodic=False))
+        return self._request(self._requests.own(is_periodic=False))
 
     def on_snapshot_requested(self, event: SnapshotRequested) -> ErrorInfo | None:
-        self._requests += 1
-        request = request_of(event, self._fx.now_ms, self._requests)
+        request = self._requests.of_user(event)
         if refusal := self._refusal(event.snapshot_type):
             self._commands.report(event.request_id, None, refusal, "")
             return None
@@ -241,20 +223,16 @@ class CheckpointCoordinator:
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
-    def _own_request(self, *, is_periodic: bool) -> CheckpointRequest:
-        self._requests += 1
-        return CheckpointRequest(SnapshotType.CHECKPOINT, self._fx.now_ms, self._requests, is_periodic)
-
     def _refusal(self, snapshot_type: SnapshotType) -> str:
         """Why a user cannot have that now; empty: nothing is in the way."""
         if self._ended is not None:
             return f"{FailureReason.COORDINATOR_SHUTDOWN.text} Cause: the job is {self._ended.value}"
         if self.stop.is_active:
             return f"{FailureReason.COORDINATOR_SUSPEND.text} Cause: the job is being stopped with a savepoint"
-        return NEEDS_CHECKPOINTS if snapshot_type.is_synchronous and self._schedule is None else ""
+        return NEEDS_CHECKPOINTS if snapshot_type.is_synchronous and not self._requests.is_periodic else ""
 
     def _request(self, request: CheckpointRequest) -> ErrorInfo | None:
-        evicted = self._queue.add(request)
+        evicted = self._requests.add(request)
         if evicted is not None:
             self._report(evicted, None, FailureReason.TOO_MANY_CHECKPOINT_REQUESTS.text)
         return self._try_next()
@@ -262,21 +240,18 @@ class CheckpointCoordinator:
     def _try_next(self) -> ErrorInfo | None:
         """Start what may start now. A request that is refused makes room for the next at once."""
         while self._ended is None:
-            load = CoordinatorLoad(self._locating > 0, len(self._pending), self._cleaner.cleaning, self._last_end_ms)
-            match self._queue.decide_next(load, self._fx.now_ms):
-                case None:
-                    return None
-                case DropWithinPause(_, resume_at_ms):
-                    assert self._schedule is not None
-                    self._arm(self._schedule.move_to(resume_at_ms))
-                case start:
-                    failure = self._start(start.request)
-                    if failure is not None:
-                        return failure
+            request = self._requests.take_next(
+                is_triggering=self._locating > 0, pending=len(self._pending), cleaning=self._cleaner.cleaning
+            )
+            if request is None:
+                return None
+            failure = self._start(request)
+            if failure is not None:
+                return failure
         return None
 
     def _start(self, request: CheckpointRequest) -> ErrorInfo | None:
-        if request.is_periodic and not self._is_active:
+        if request.is_periodic and not self._requests.is_active:
             return self._refused(request, FailureReason.PERIODIC_SCHEDULER_SHUTDOWN, None)
         plan = decide_plan(self._graph, after_tasks_finish=self._settings.after_tasks_finish)
         if isinstance(plan, PlanRefused):
@@ -294,7 +269,7 @@ class CheckpointCoordinator:
             is_periodic=request.is_periodic,
         )
         self._fx.changed(self._graph.graph.job_id)
-        self._fx.start_timer(self._timer(TIMEOUT_TIMER, checkpoint_id), self._settings.timeout_ms)
+        self._fx.start_timer(self._timer(checkpoint_id), self._settings.timeout_ms)
         self._commands.create_location(pending)
         return None
 
@@ -317,7 +292,7 @@ class CheckpointCoordinator:
         newest = self._store.latest
         is_newest = newest is None or newest.checkpoint_id < checkpoint_id
         self._forget(pending)
-        self._last_end_ms = now_ms
+        self._requests.on_completed()
         self._failures.on_success(checkpoint_id)
         self._stats.on_completed(checkpoint_id, now_ms, permit.written.size_bytes)
         self._report(pending.request, checkpoint_id, "", pending.location)
@@ -366,16 +341,16 @@ class CheckpointCoordinator:
             self._cleaner.discard_aborted(checkpoint_id, pending.location)
         self._sweep()
         kind = pending.request.snapshot_type
-        if self._is_active and self._schedule is not None and self._graph.all_at_end_of_data:
+        if self._graph.all_at_end_of_data:
             # It was the final one, and the job waits for nothing else: not as long as an interval may be.
-            self._arm(self._schedule.bring_forward(self._fx.now_ms + FINAL_RETRY_MS))
+            self._requests.bring_forward(self._fx.now_ms + FINAL_RETRY_MS)
         failure = self._failures.judge(reason, checkpoint_id, kind, text, on_task_side=on_task_side)
         return failure or self._try_next()
 
     def _forget(self, pending: PendingCheckpoint) -> None:
         self._fx.changed(self._graph.graph.job_id)
         del self._pending[pending.checkpoint_id]
-        self._fx.cancel_timer(self._timer(TIMEOUT_TIMER, pending.checkpoint_id))
+        self._fx.cancel_timer(self._timer(pending.checkpoint_id))
 
     def _sweep(self) -> None:
         """After the end, and once the storage has answered every write: what goes by the retention rule."""
@@ -391,9 +366,5 @@ class CheckpointCoordinator:
         elif request.request_id is not None:
             self._commands.report(request.request_id, checkpoint_id, failure, path)
 
-    def _arm(self, at_ms: int) -> None:
-        self._fx.start_timer(self._timer(TRIGGER_TIMER), at_ms - self._fx.now_ms)
-
-    def _timer(self, kind: str, checkpoint_id: CheckpointId | None = None) -> str:
-        suffix = "" if checkpoint_id is None else f"/{checkpoint_id}"
-        return f"job/{self._graph.graph.job_id}/{kind}{suffix}"
+    def _timer(self, checkpoint_id: CheckpointId) -> str:
+        return f"job/{self._graph.graph.job_id}/{TIMEOUT_TIMER}/{checkpoint_id}"

@@ -11,12 +11,12 @@ Nothing of an attempt that is over counts. Follows Flink's ``SchedulerBase.java`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
+from jobmanager.machines.attempts import Attempts
 from jobmanager.machines.checkpoint_coordinator import TIMEOUT_TIMER, TRIGGER_TIMER, CheckpointCoordinator
 from jobmanager.machines.checkpoint_failure import FailureReason
-from jobmanager.machines.commands import CancelTask, JobTerminated
+from jobmanager.machines.commands import JobTerminated
 from jobmanager.machines.deployments import Deployments
 from jobmanager.machines.effects import Call, CallKind, Effects
 from jobmanager.machines.events import (
@@ -35,17 +35,17 @@ from jobmanager.machines.execution import Execution
 from jobmanager.machines.execution_graph import ExecutionGraph
 from jobmanager.machines.failover import Failover, FailTheJob, RestartLater
 from jobmanager.machines.job_life import JobLife
-from jobmanager.machines.recovery import StateAssignment, check_restore
 from jobmanager.machines.restart import make_restart_strategy
+from jobmanager.machines.restoring import Restoring
 from jobmanager.machines.scheduler import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER, Scheduler
 from jobmanager.machines.settings import JobSettings
 from jobmanager.machines.task_managers import ResourceManager
 from tidegate.model.errors import ErrorInfo, InvalidJob, SubtaskLost
-from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, SubtaskId, TaskManagerId
+from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, TaskManagerId
+from tidegate.model.restore_check import check_restore
 from tidegate.model.states import ExecutionState, JobState
 
 RESTART_TIMER = "restart"
-MISSING_REPORTS_TOLERATED = 1
 
 CheckpointEvent = (
     SubtaskAcknowledged
@@ -79,6 +79,8 @@ class JobMaster:
         self.coordinator = CheckpointCoordinator(self.executions, settings.checkpoints, effects)
         self._deployments = Deployments(self.executions, self.configuration, effects)
         self.scheduler = Scheduler(self.executions, settings, self._deployments, resources, effects)
+        self._attempts = Attempts(self.executions, self.scheduler, effects)
+        self._restoring = Restoring(self.executions, self.coordinator)
         strategy = make_restart_strategy(settings.restart, effects.draws)
         self._failover = Failover(self.executions, strategy, regional=settings.regional_failover)
         self.life = JobLife(self.job_id, graph.name, effects)
@@ -90,7 +92,7 @@ class JobMaster:
         if self._invalid is not None:
             self.life.remember(self._invalid, None)
             for execution in self.executions:
-                self._cancel_execution(execution)
+                self._attempts.cancel(execution)
             self.life.move(_J.FAILED)
             self._end()
             return
@@ -98,7 +100,7 @@ class JobMaster:
             self.coordinator.start_from(self._restore)
         self.life.move(_J.CREATED)
         self.life.move(_J.RUNNING)
-        self._assign_state(e.subtask_id for e in self.executions)
+        self._restoring.assign(e.subtask_id for e in self.executions)
         self.scheduler.schedule(e.subtask_id for e in self.executions)
 
     def cancel(self) -> None:
@@ -115,7 +117,7 @@ class JobMaster:
         execution = self.executions.current(event.attempt)
         if execution is None or execution.state.is_terminal:
             if not event.state.is_terminal:
-                self._cancel_stray(event.attempt)
+                self._attempts.cancel_stray(event.attempt)
             return
         if event.data_address is not None and self.executions.note_address(execution, event.data_address):
             self._deployments.on_address(execution)
@@ -172,7 +174,7 @@ class JobMaster:
         if call.kind is CallKind.CONNECT and error.code == "unknown-attempt":
             return  # it ended meanwhile: its last word, which has the cause, is on the way (or its heartbeats will tell)
         failed = f"{call.kind.value} of {self.executions.describe(execution)} failed: {error.message}"
-        self._send_cancel(execution.attempt, call.task_manager_id)
+        self._attempts.send_cancel(execution.attempt, call.task_manager_id)
         self._on_failed(execution, replace(error, message=failed))
 
     def on_submitted(self, attempt: AttemptId) -> None:
@@ -198,18 +200,7 @@ class JobMaster:
         self._on_lost(self.scheduler.on_task_manager_lost(task_manager_id), reason)
 
     def on_attempts_reported(self, task_manager_id: TaskManagerId, attempts: frozenset[AttemptId]) -> None:
-        """Attempts of this job on that TaskManager: unknown ones are canceled; a known one that is missing twice in a row
-        is lost (once may be an old report)."""
-        for attempt in sorted(attempts):
-            execution = self.executions.current(attempt)
-            if execution is None or not execution.is_deployed or execution.state is _E.CANCELING:
-                self._send_cancel(attempt, task_manager_id)
-        missing = []
-        for execution in self.scheduler.executions_on(task_manager_id):
-            is_missing = execution.submit_answered and execution.attempt not in attempts
-            execution.missing_reports = execution.missing_reports + 1 if is_missing else 0
-            if execution.missing_reports > MISSING_REPORTS_TOLERATED:
-                missing.append(execution)
+        missing = self._attempts.on_reported(task_manager_id, attempts)
         self._on_lost(missing, f"TaskManager {task_manager_id} does not have it any more")
 
     # ---- time --------------------------------------------------------------------------------------------------------
@@ -298,7 +289,7 @@ class JobMaster:
         )
         self._fx.start_timer(self._restart_timer, delay_ms)
         for subtask in decision.affected:
-            self._cancel_execution(self.executions[subtask])
+            self._attempts.cancel(self.executions[subtask])
         self._proceed()
 
     def _stop(self, state: JobState) -> None:
@@ -308,20 +299,8 @@ class JobMaster:
         self._fx.cancel_timer(self._restart_timer)
         self.coordinator.deactivate(FailureReason.COORDINATOR_SUSPEND)
         for execution in self.executions:
-            self._cancel_execution(execution)
+            self._attempts.cancel(execution)
         self._proceed()
-
-    def _cancel_execution(self, execution: Execution) -> None:
-        match execution.state:
-            case _E.CREATED | _E.SCHEDULED:
-                self.scheduler.unschedule(execution.subtask_id)
-                self.executions.move(execution, _E.CANCELED, self._fx.now_ms)
-            case _E.DEPLOYING | _E.INITIALIZING | _E.RUNNING:
-                assert execution.task_manager_id is not None
-                self.executions.move(execution, _E.CANCELING, self._fx.now_ms)
-                self._send_cancel(execution.attempt, execution.task_manager_id)
-            case _:
-                pass
 
     def _proceed(self) -> None:
         """Take the step that waited for tasks to be over, if it can be taken now."""
@@ -343,20 +322,9 @@ class JobMaster:
         for subtask in subtasks:
             self.executions.reset(subtask, self._fx.now_ms)
         self.coordinator.on_restart()
-        self._assign_state(subtasks)
+        self._restoring.assign(subtasks)
         self.life.move(_J.RUNNING)
         self.scheduler.schedule(subtasks)
-
-    def _assign_state(self, subtasks: Iterable[SubtaskId]) -> None:
-        latest = self.coordinator.latest
-        if latest is None:
-            return
-        assignment = StateAssignment(self.executions.graph, latest.manifest, latest.location)
-        for subtask in subtasks:
-            restore = assignment.restore_of(subtask)
-            execution = self.executions[subtask]
-            execution.restore, execution.finished_on_restore = restore.task, restore.finished
-        self.coordinator.on_restored(latest)
 
     def _after_coordinator(self, failure: ErrorInfo | None) -> None:
         if failure is not None:
@@ -383,17 +351,6 @@ class JobMaster:
         if self.life.state.is_terminal and self.coordinator.is_idle and not self._is_reported_terminated:
             self._is_reported_terminated = True
             self._fx.emit(JobTerminated(self.job_id))
-
-    def _cancel_stray(self, attempt: AttemptId) -> None:
-        over = self.executions.current(attempt) or self.executions.earlier(attempt)
-        if over is not None and over.task_manager_id is not None:
-            self._send_cancel(attempt, over.task_manager_id)
-
-    def _send_cancel(self, attempt: AttemptId, task_manager_id: TaskManagerId) -> None:
-        if self._fx.has_open_cancel(attempt) or not self._fx.is_connected(task_manager_id):
-            return
-        call = Call(CallKind.CANCEL, task_manager_id, job_id=self.job_id, attempt=attempt)
-        self._fx.emit(CancelTask(self._fx.open_call(call), task_manager_id, attempt))
 
     @property
     def _restart_timer(self) -> str:
