@@ -10,6 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+from tidegate.datastream.checkpointed_function import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    OperatorStateStore,
+)
 from tidegate.datastream.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -27,18 +34,23 @@ from tidegate.datastream.timerservice import TimerService
 
 __all__ = [
     "AggregateFunction",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "KeySelector",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
     "MapFunction",
     "MetricGroup",
+    "OperatorStateStore",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",

@@ -115,6 +115,13 @@ class _Wrapping:
             self.wrapped.close()
 
 
+def user_function_of(func: Any) -> Any:
+    """What the user gave, inside our adapters."""
+    while isinstance(func, _Wrapping):
+        func = func.wrapped
+    return func
+
+
 class KeyedMap(_Wrapping, KeyedProcessFunction):
     """A MapFunction on a KeyedStream, which may use keyed state."""
 
