@@ -20,7 +20,7 @@ from jobmanager.service.attempts import CurrentAttempts
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.checkpoint_files import CheckpointFiles, JobDirectories
 from jobmanager.service.heartbeats import HeartbeatStreams
-from jobmanager.service.outbox import Outbox, TaskManagerCall
+from jobmanager.service.outbox import Link, Outbox, TaskManagerCall, dial
 from jobmanager.service.snapshot_requests import SnapshotRequests
 from jobmanager.service.watchers import Watchers
 from tidegate.aio.driver import Driver
@@ -48,6 +48,7 @@ class JobManagerCore:
         storage: CheckpointStorage,
         pool: Pool,
         on_fatal: Callable[[BaseException], None],
+        connect: Callable[[str], Link] = dial,
     ) -> None:
         self.generation = generation
         self.configuration = configuration
@@ -57,6 +58,7 @@ class JobManagerCore:
         self.attempts = CurrentAttempts()
         self.snapshots = SnapshotRequests()
         self._blobs = blobs
+        self._connect = connect
         self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
         self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal)
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
@@ -88,7 +90,11 @@ class JobManagerCore:
         self._sessions[task_manager_id] = session
         if (task_manager_id, session) not in self._outboxes:
             self._outboxes[task_manager_id, session] = Outbox(
-                task_manager_id, address, self.generation, self._answered, confirm_retry_ms=self._confirm_retry_ms
+                task_manager_id,
+                self._connect(address),
+                self.generation,
+                self._answered,
+                confirm_retry_ms=self._confirm_retry_ms,
             )
 
     def is_current_session(self, task_manager_id: TaskManagerId, session: str) -> bool:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import grpc.aio
 
@@ -34,6 +35,9 @@ from tidegate.model.errors import ErrorInfo, TidegateError, Unreachable
 from tidegate.model.ids import AttemptId
 from tidegate.pb.taskmanager_pb2_grpc import TaskManagerStub
 
+if TYPE_CHECKING:
+    from tidegate.pb.taskmanager_pb2_grpc import TaskManagerAsyncStub
+
 TaskManagerCall = (
     AllocateSlot
     | FreeSlot
@@ -52,6 +56,24 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """The way to a TaskManager's service, and how to hang up."""
+
+    stub: TaskManagerAsyncStub
+    close: Callable[[], Awaitable[None]]
+
+
+def dial(address: str) -> Link:
+    """By gRPC; it connects when it is first used."""
+    channel = open_channel(address)
+
+    async def close() -> None:
+        await channel.close()
+
+    return Link(TaskManagerStub(channel), close)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a TaskManager said: an error of the whole call, or of single attempts."""
 
@@ -65,7 +87,7 @@ class Outbox:
     def __init__(
         self,
         name: str,
-        address: str,
+        link: Link,
         generation: str,
         on_answer: Callable[[CallAnswered], None],
         *,
@@ -77,8 +99,7 @@ class Outbox:
         self._on_answer = on_answer
         self._call_timeout_ms = call_timeout_ms
         self._confirm_retry_ms = confirm_retry_ms
-        self._channel: grpc.aio.Channel = open_channel(address)
-        self._stub = TaskManagerStub(self._channel)
+        self._link = link
         self._waiting: deque[TaskManagerCall] = deque()
         self._wakeup = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"outbox-{name}")
@@ -94,7 +115,7 @@ class Outbox:
         for task in (self._task, *self._repeats):
             task.cancel()
         await asyncio.gather(self._task, *self._repeats, return_exceptions=True)
-        await self._channel.close()
+        await self._link.close()
 
     async def _run(self) -> None:
         while True:
@@ -132,7 +153,7 @@ class Outbox:
     async def _try(self, call: TaskManagerCall) -> Answer | TidegateError:
         """One try: what the TaskManager answered, or why it did not."""
         try:
-            error, attempts = await send(self._stub, self._generation, call, self._call_timeout_ms)
+            error, attempts = await send(self._link.stub, self._generation, call, self._call_timeout_ms)
         except grpc.aio.AioRpcError as failure:
             why = error_of_rpc(failure, f"TaskManager {self._name}")
             _log.warning("%s %d to %s failed: %s", type(call).__name__, call.call_id, self._name, why.message)
