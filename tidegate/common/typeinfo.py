@@ -16,12 +16,13 @@ by ``tidegate.common.record_codec``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 
+from tidegate.common.schema_evolution import with_default
 from tidegate.model.errors import InvalidJob
 
 __all__ = ["ArrowTypeInfo", "BasicType", "BasicTypeInfo", "RowTypeInfo", "TupleTypeInfo", "TypeInformation", "Types"]
@@ -223,11 +224,34 @@ class _FieldsTypeInfo(TypeInformation):
 
 
 class RowTypeInfo(_FieldsTypeInfo):
-    """``Row`` with these fields. Without names, they are called ``f0``, ``f1``, ..."""
+    """``Row`` with these fields. Without names, they are called ``f0``, ``f1``, ... A default is what a field has in state
+    that was stored before the field was added."""
 
-    def __init__(self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        field_types: Sequence[TypeInformation],
+        field_names: Sequence[str] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
         self.is_named = field_names is not None
         super().__init__(field_names if field_names is not None else _positions(field_types), field_types)
+        self._defaults = dict(defaults or {})
+        strange = sorted(self._defaults.keys() - set(self._names))
+        if strange:
+            raise InvalidJob(f"defaults for {strange}, which are no fields among {list(self._names)}")
+        try:
+            self.arrow_schema()
+        except ValueError as error:
+            raise InvalidJob(str(error)) from None
+
+    def arrow_schema(self) -> pa.Schema:
+        plain = super().arrow_schema()
+        if not self._defaults:
+            return plain
+        return pa.schema([with_default(f, self._defaults[f.name]) if f.name in self._defaults else f for f in plain])
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (*super()._parts(), *([tuple(self._defaults.items())] if self._defaults else []))
 
 
 class TupleTypeInfo(_FieldsTypeInfo):
@@ -334,8 +358,13 @@ class Types:
         return RowTypeInfo(field_types)
 
     @staticmethod
-    def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> TypeInformation:
-        return RowTypeInfo(field_types, field_names)
+    def ROW_NAMED(
+        field_names: Sequence[str],
+        field_types: Sequence[TypeInformation],
+        defaults: Mapping[str, Any] | None = None,
+    ) -> TypeInformation:
+        """``defaults`` is ours: values of fields that were added after state was stored; null for others."""
+        return RowTypeInfo(field_types, field_names, defaults)
 
     @staticmethod
     def TUPLE(field_types: Sequence[TypeInformation]) -> TypeInformation:
