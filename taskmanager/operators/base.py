@@ -76,6 +76,8 @@ class OperatorContext:
     restored_checkpoint_id: int | None = None
     segments: SegmentSource | None = None
     """Set whenever ``restored`` is."""
+    checkpoint_timestamp_ms: int = 0
+    """When the checkpoint that is being frozen was triggered (set before each ``freeze``)."""
     run_async: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None] | None = None
     """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
 

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from taskmanager.operators.base import Operator
-from taskmanager.operators.user_code import FunctionContext, close_function, open_function, user_error
+from taskmanager.operators.user_code import user_error
+from taskmanager.operators.user_function import FunctionOperatorBase, UserFunction
 from tidegate.common.batch import ArrowBatch, Batch
 from tidegate.datastream.expressions import Expression
 from tidegate.model.errors import SchemaMismatch
@@ -59,7 +60,7 @@ class FilterColumnsOperator(Operator):
             self.context.output.emit(ArrowBatch(batch.data.filter(mask), stamps))
 
 
-class MapBatchesOperator(Operator):
+class MapBatchesOperator(FunctionOperatorBase):
     """A function of whole record batches. Rows keep their timestamps when their number stays the same; otherwise the
     result has none, and event time must be assigned behind."""
 
@@ -68,10 +69,11 @@ class MapBatchesOperator(Operator):
     def __init__(self, name: str, func: Callable[[pa.RecordBatch], Any], schema: pa.Schema) -> None:
         self._name = name
         self._func = func
+        self._user = UserFunction(func, name)
         self._schema = schema
 
     def open(self) -> None:
-        open_function(self._func, self.context, FunctionContext(self.context))
+        self._user.open(self.context)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
@@ -88,7 +90,7 @@ class MapBatchesOperator(Operator):
             self.context.output.emit(ArrowBatch(conform(result, self._schema, self._name), stamps))
 
     def close(self) -> None:
-        close_function(self._func, self._name)
+        self._user.close()
 
 
 def conform(data: pa.RecordBatch, schema: pa.Schema, operator: str) -> pa.RecordBatch:

@@ -14,14 +14,8 @@ from typing import Any
 from taskmanager.operators.base import Operator, OperatorContext
 from taskmanager.operators.keys import KeyFunction
 from taskmanager.operators.times import KeyContext, KeyedTimers
-from taskmanager.operators.user_code import (
-    Collector,
-    FunctionContext,
-    close_function,
-    method_of,
-    open_function,
-    user_error,
-)
+from taskmanager.operators.user_code import Collector, method_of, user_error
+from taskmanager.operators.user_function import FunctionOperatorBase, UserFunction
 from taskmanager.state.base import FrozenState
 from taskmanager.state.handles import StateStore
 from taskmanager.state.keyed_backend import KeyedStateBackend, canonical_key
@@ -137,17 +131,18 @@ class KeyedOperator(Operator):
             )
 
 
-class KeyedProcessOperator(KeyedOperator):
+class KeyedProcessOperator(FunctionOperatorBase, KeyedOperator):
     """``KeyedProcessFunction`` (one input) and ``KeyedCoProcessFunction`` (two)."""
 
     def __init__(self, name: str, keys: Sequence[KeySpec], func: Any, methods: tuple[str, ...]) -> None:
         super().__init__(name, keys)
         self._func = func
+        self._user = UserFunction(func, name)
         self._calls = [method_of(func, method) for method in methods]
 
     def open(self) -> None:
         self._record = KeyContext(self._timers, self._backend)
-        open_function(self._func, self.context, FunctionContext(self.context, StateStore(self._backend)))
+        self._user.open(self.context, StateStore(self._backend))
         super().open()
 
     def process(self, batch: Batch, input_index: int) -> None:
@@ -175,22 +170,22 @@ class KeyedProcessOperator(KeyedOperator):
 
     def close(self) -> None:
         super().close()
-        close_function(self._func, self._name)
+        self._user.close()
 
 
-class KeyedReduceOperator(KeyedOperator):
+class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
     """Combines each record with the result so far of its key, and emits every new result. What is emitted is never the
     object in state, which the next call may change in place."""
 
     def __init__(self, name: str, keys: Sequence[KeySpec], func: Any, value_type: TypeInformation) -> None:
         super().__init__(name, keys)
-        self._func = func
+        self._user = UserFunction(func, name)
         self._reduce = method_of(func, "reduce")
         self._value_type = value_type
 
     def open(self) -> None:
         self._table = self._backend.table("_reduced", "reducing", self._value_type)
-        open_function(self._func, self.context, FunctionContext(self.context, StateStore(self._backend)))
+        self._user.open(self.context, StateStore(self._backend))
         super().open()
 
     def process(self, batch: Batch, input_index: int) -> None:
@@ -210,4 +205,4 @@ class KeyedReduceOperator(KeyedOperator):
 
     def close(self) -> None:
         super().close()
-        close_function(self._func, self._name)
+        self._user.close()

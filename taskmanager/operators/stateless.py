@@ -1,37 +1,30 @@
-"""``map``, ``flat_map``, ``filter`` and ``process`` of one record, without state. Records keep their timestamps."""
+"""``map``, ``flat_map``, ``filter`` and ``process`` of one record, without keyed state. Records keep their timestamps."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from taskmanager.operators.base import Operator
 from taskmanager.operators.times import RecordContext, UnkeyedTimers
-from taskmanager.operators.user_code import (
-    Collector,
-    FunctionContext,
-    close_function,
-    method_of,
-    open_function,
-    user_error,
-)
+from taskmanager.operators.user_code import Collector, method_of, user_error
+from taskmanager.operators.user_function import FunctionOperatorBase, UserFunction
 from tidegate.common.batch import Batch, RecordsBatch
 
 
-class FunctionOperator(Operator):
+class FunctionOperator(FunctionOperatorBase):
     """Opens and closes the user's function ``func``, whose method ``method`` takes a record."""
 
     works_on = "records"
 
     def __init__(self, name: str, func: Any, method: str) -> None:
         self._name = name
-        self._func = func
+        self._user = UserFunction(func, name)
         self._call = method_of(func, method)
 
     def open(self) -> None:
-        open_function(self._func, self.context, FunctionContext(self.context))
+        self._user.open(self.context)
 
     def close(self) -> None:
-        close_function(self._func, self._name)
+        self._user.close()
 
 
 class MapOperator(FunctionOperator):
@@ -77,20 +70,20 @@ class FlatMapOperator(FunctionOperator):
         collector.flush()
 
 
-class ProcessOperator(Operator):
+class ProcessOperator(FunctionOperatorBase):
     """``ProcessFunction`` (one input) and ``CoProcessFunction`` (two), without keys."""
 
     works_on = "records"
 
     def __init__(self, name: str, func: Any, methods: tuple[str, ...]) -> None:
         self._name = name
-        self._func = func
+        self._user = UserFunction(func, name)
         self._calls = [method_of(func, method) for method in methods]
 
     def open(self) -> None:
         self._timers = UnkeyedTimers(self.context)
         self._record = RecordContext(self._timers)
-        open_function(self._func, self.context, FunctionContext(self.context))
+        self._user.open(self.context)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
@@ -111,4 +104,4 @@ class ProcessOperator(Operator):
         super().on_watermark(timestamp_ms)
 
     def close(self) -> None:
-        close_function(self._func, self._name)
+        self._user.close()

@@ -16,6 +16,7 @@ from typing import Any
 from taskmanager.operators.base import OperatorContext
 from taskmanager.operators.keyed import KeyedOperator
 from taskmanager.operators.user_code import FunctionContext, close_function, method_of, open_function, user_error
+from taskmanager.operators.user_function import FunctionOperatorBase, UserFunction
 from taskmanager.operators.window_contexts import FiringContext, TriggerCall
 from taskmanager.state.handles import StateStore
 from taskmanager.state.layers import detached
@@ -33,7 +34,7 @@ Add = Callable[[Any, Any], Any]
 """(contents or ``None``, record) -> contents"""
 
 
-class WindowOperator(KeyedOperator):
+class WindowOperator(FunctionOperatorBase, KeyedOperator):
     def __init__(
         self,
         name: str,
@@ -56,6 +57,7 @@ class WindowOperator(KeyedOperator):
         kind, self._function = function[0], function[1]
         self._process: Any = function[2] if len(function) > 2 else self._function if kind == "process" else None
         self._kind = kind
+        self._user = UserFunction(self._process or self._function, name)
         self._add, self._result = _contents(kind, self._function)
         self._type: TypeInformation = {
             "reduce": input_type,
@@ -75,15 +77,17 @@ class WindowOperator(KeyedOperator):
         self._calls = TriggerCall(self._timers, trigger_store, context.clock)
 
     def open(self) -> None:
-        runtime_context = FunctionContext(self.context, StateStore(self._backend))
-        for function in self._functions():
-            open_function(function, self.context, runtime_context)
+        store = StateStore(self._backend)
+        if self._has_two_functions:
+            open_function(self._function, self.context, FunctionContext(self.context, store))
+        self._user.open(self.context, store)
         super().open()
 
     def close(self) -> None:
         super().close()
-        for function in self._functions():
-            close_function(function, self._name)
+        self._user.close()
+        if self._has_two_functions:
+            close_function(self._function, self._name)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
@@ -177,10 +181,10 @@ class WindowOperator(KeyedOperator):
         else:
             self._timers.register_processing_time_timer(at_ms)
 
-    def _functions(self) -> list[Any]:
-        if self._process is None or self._process is self._function:
-            return [self._function]
-        return [self._function, self._process]
+    @property
+    def _has_two_functions(self) -> bool:
+        """``_function`` fills the window, and ``_process`` looks at it."""
+        return self._process is not None and self._process is not self._function
 
 
 def _contents(kind: str, function: Any) -> tuple[Add, Callable[[Any], Any]]:

@@ -124,11 +124,12 @@ class OperatorChain:
         for operator in self._operators:
             operator.prepare_snapshot(checkpoint_id)
 
-    def freeze(self, checkpoint_id: int) -> list[tuple[OperatorId, FrozenState]]:
+    def freeze(self, checkpoint_id: int, timestamp_ms: int) -> list[tuple[OperatorId, FrozenState]]:
         """What is frozen must be released, also if this raises: then it already was."""
         frozen: list[tuple[OperatorId, FrozenState]] = []
         try:
             for operator, spec in zip(self._operators, self._specs, strict=True):
+                operator.context.checkpoint_timestamp_ms = timestamp_ms
                 state = operator.freeze(checkpoint_id)
                 if state is not None:
                     frozen.append((spec.operator_id, state))

@@ -153,7 +153,7 @@ class SnapshotDriver:
 
     def _freeze(self, barrier: Barrier) -> None:
         checkpoint_id, figures = barrier.checkpoint_id, self._figures
-        frozen = self._chain.freeze(checkpoint_id)
+        frozen = self._chain.freeze(checkpoint_id, barrier.timestamp_ms)
         now_ms = self._clock.monotonic_ms()
         metrics = CheckpointMetrics(
             start_delay_ms=figures.start_delay_ms,

@@ -4,7 +4,7 @@
     union      every subtask sees all elements, and takes its own (UNION)
     broadcast  every subtask has the same elements           (BROADCAST)
 
-Elements are msgpack-able values. They are encoded when the state is frozen: there are few of them, their owners go on
+Elements here, those of sources and sinks, are msgpack-able values; ``function_state`` keeps those of user functions. They are encoded when the state is frozen: there are few of them, their owners go on
 changing them, and encoding is a copy that nothing can change any more (law 3).
 """
 
@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from taskmanager.state.segments import MSGPACK, StateDescription, read_elements, write_elements
+from taskmanager.state.segments import ELEMENT, MSGPACK, StateDescription, read_elements, write_elements
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateRedistribution
 from tidegate.model.errors import CorruptData, NotSerializable
 
@@ -39,8 +39,8 @@ class FrozenElements(FrozenState):
             return OperatorSnapshot()
         kind = {"SPLIT": "list", "UNION": "union", "BROADCAST": "broadcast"}[self.mode.value]
         about = StateDescription(self.operator, self.state_name, kind, {"element": "msgpack"})
-        array = pa.array(self.elements, pa.binary())
-        return OperatorSnapshot(operator=(write_elements(store, array, MSGPACK, self.mode, about),))
+        array, field = pa.array(self.elements, pa.binary()), pa.field(ELEMENT, pa.binary(), metadata=MSGPACK)
+        return OperatorSnapshot(operator=(write_elements(store, array, field, self.mode, about),))
 
 
 @dataclass(slots=True)

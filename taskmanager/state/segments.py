@@ -82,14 +82,11 @@ def write_keyed(
 
 
 def write_elements(
-    store: SegmentStore,
-    elements: pa.Array,
-    metadata: dict[bytes, bytes],
-    mode: StateRedistribution,
-    about: StateDescription,
+    store: SegmentStore, elements: pa.Array, field: pa.Field, mode: StateRedistribution, about: StateDescription
 ) -> OperatorStateHandle:
-    """Operator state: binary ``elements`` (pickled or msgpack, as ``metadata`` tells). Raises ``StorageError``."""
-    schema = pa.schema([pa.field(ELEMENT, pa.binary(), metadata=metadata)], metadata=about.to_metadata())
+    """Operator state: ``field`` is the column ``element``, of a type or binary (pickled or msgpack, as its metadata tells).
+    Raises ``StorageError``."""
+    schema = pa.schema([field], metadata=about.to_metadata())
     handle = store.write(
         f"{about.operator}-{about.state_name}", _to_ipc(pa.RecordBatch.from_arrays([elements], schema=schema))
     )
@@ -117,7 +114,13 @@ def read_keyed(source: SegmentSource, segment: SegmentHandle, wanted: KeyGroupRa
 
 
 def read_elements(source: SegmentSource, state: OperatorStateHandle, first: int, last: int) -> list[bytes]:
-    """Elements ``first`` to ``last - 1``. Raises ``CorruptData``."""
+    """Binary elements ``first`` to ``last - 1``. Raises ``CorruptData``."""
+    return list(read_element_table(source, state, first, last).column(ELEMENT).to_pylist())
+
+
+def read_element_table(source: SegmentSource, state: OperatorStateHandle, first: int, last: int) -> pa.Table:
+    """Elements ``first`` to ``last - 1`` as the one column ``element``, with the metadata of the file. Raises
+    ``CorruptData``."""
     name = _name_of(state.handle, state.state_name)
     table = _from_ipc(source.read(state.handle), name)
     if table.schema.names != [ELEMENT] or table.num_rows != state.elements:
@@ -125,7 +128,7 @@ def read_elements(source: SegmentSource, state: OperatorStateHandle, first: int,
             f"{name}: expected {state.elements} rows of the column '{ELEMENT}', found {table.num_rows} of "
             f"{table.schema.names}; restore another checkpoint"
         )
-    return list(table.column(ELEMENT).slice(first, last - first).to_pylist())
+    return table.slice(first, last - first)
 
 
 def _rows_of(segment: SegmentHandle, both: KeyGroupRange) -> tuple[int, int]:

@@ -67,7 +67,7 @@ def test_open_goes_from_the_leaves_to_the_head_and_everything_else_the_other_way
     chain, _, _ = wired(FakeOperator("a", calls), FakeOperator("b", calls))
     chain.open()
     chain.prepare_snapshot(4)
-    chain.freeze(4)
+    chain.freeze(4, 0)
     chain.notify_complete(4, lambda name: calls.append(("before", name)))
     chain.notify_aborted(5)
     chain.finish()
@@ -138,7 +138,7 @@ def test_what_was_frozen_is_released_when_a_later_operator_fails() -> None:
     first.frozen = FakeFrozen()
     chain, _, _ = wired(first, Failing("b"))
     with pytest.raises(OSError, match="broken"):
-        chain.freeze(1)
+        chain.freeze(1, 0)
     assert first.frozen.released == 1
 
 
@@ -174,6 +174,6 @@ def test_a_chain_that_had_finished_is_a_source_at_its_end_and_takes_no_records()
     assert source.is_finished()
     chain.advance_watermark(5)
     assert partition.items == [WatermarkEvent(5)]
-    assert chain.freeze(1) == []
+    assert chain.freeze(1, 0) == []
     with pytest.raises(InternalError, match="had finished when it was restored"):
         chain.process(numbers(1), 0)

@@ -1,0 +1,258 @@
+"""Operator state of one user function: what ``CheckpointedFunction`` is given (Flink: ``DefaultOperatorStateBackend.java``).
+
+    restored elements ─▶ unclaimed ── asked for by descriptor ─▶ state ── freeze ─▶ one file for each state name
+                            └───────────────── nobody asks ────────────────▶ freeze ─▶ written again as it was
+
+Elements are encoded when the state is frozen: the function goes on changing its objects, and encoding is a copy (law 3). On
+disk an element has the descriptor's type; an entry of broadcast state is a struct of ``key`` and ``value``. Broadcast state
+is written also when it is empty, so that every subtask has a copy to restore from. Union state that nobody asks for is
+written by subtask 0 alone: all hold the same, and each copy would be one more at the next restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
+from taskmanager.state.segments import ELEMENT, StateDescription, metadata_of, read_element_table, write_elements
+from tidegate.common.record_codec import decode_column, encode_column
+from tidegate.common.typeinfo import PICKLED_METADATA, RowTypeInfo, TypeInformation
+from tidegate.datastream.checkpointed_function import OperatorStateStore
+from tidegate.datastream.state import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
+from tidegate.model.checkpoint import OperatorSnapshot, OperatorStateHandle, RestoredOperator, StateRedistribution
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+
+_KINDS = {
+    StateRedistribution.SPLIT: "list",
+    StateRedistribution.UNION: "union",
+    StateRedistribution.BROADCAST: "broadcast",
+}
+
+
+class ElementList(ListState[Any]):
+    """List and union state."""
+
+    def __init__(self, elements: Iterable[Any]) -> None:
+        self.elements = list(elements)
+
+    def get(self) -> Iterable[Any]:
+        return iter(list(self.elements))
+
+    def add(self, value: Any) -> None:
+        self.elements.append(value)
+
+    def add_all(self, values: Sequence[Any]) -> None:
+        self.elements.extend(values)
+
+    def update(self, values: Sequence[Any]) -> None:
+        self.elements = list(values)
+
+    def clear(self) -> None:
+        self.elements = []
+
+
+class BroadcastEntries(BroadcastState[Any, Any]):
+    def __init__(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        self.entries = dict(entries)
+
+    def get(self, key: Any) -> Any:
+        return self.entries.get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        self.entries[key] = value
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        self.entries.update(dict_value)
+
+    def remove(self, key: Any) -> None:
+        self.entries.pop(key, None)
+
+    def contains(self, key: Any) -> bool:
+        return key in self.entries
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        return list(self.entries.items())
+
+    def keys(self) -> Iterable[Any]:
+        return list(self.entries)
+
+    def values(self) -> Iterable[Any]:
+        return list(self.entries.values())
+
+    def is_empty(self) -> bool:
+        return not self.entries
+
+    def clear(self) -> None:
+        self.entries = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Registered:
+    mode: StateRedistribution
+    type_info: TypeInformation
+    """Of an element; of broadcast state, of an entry."""
+    state: ElementList | BroadcastEntries
+
+    @property
+    def elements(self) -> list[Any]:
+        return self.state.elements if isinstance(self.state, ElementList) else list(self.state.entries.items())
+
+
+@dataclass(slots=True)
+class _Unclaimed:
+    mode: StateRedistribution
+    parts: list[pa.Table] = field(default_factory=list)
+
+
+class FunctionStateBackend(OperatorStateStore):
+    """Used from the subtask's thread."""
+
+    def __init__(self, operator: str, subtask: int) -> None:
+        self._operator = operator
+        self._subtask = subtask
+        self._states: dict[str, _Registered] = {}
+        self._unclaimed: dict[str, _Unclaimed] = {}
+
+    def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
+        """Raises ``CorruptData``, ``StorageError``."""
+        for handle, (first, last) in zip(restored.operator, restored.slices, strict=True):
+            self._unclaimed_of(handle).parts.append(read_element_table(source, handle, first, last))
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._list(state_descriptor, StateRedistribution.SPLIT)
+
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._list(state_descriptor, StateRedistribution.UNION)
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        if not isinstance(state_descriptor, MapStateDescriptor):
+            raise InvalidJob(f"{self._where} broadcast state needs a MapStateDescriptor, not {state_descriptor!r}")
+        entry = RowTypeInfo([state_descriptor.key_type_info, state_descriptor.value_type_info], ["key", "value"])
+        name, mode = state_descriptor.name, StateRedistribution.BROADCAST
+        found = self._known(name, mode, entry)
+        if found is None:
+            entries = ((row[0], row[1]) for row in self._claim(name, mode, entry))
+            found = self._states[name] = _Registered(mode, entry, BroadcastEntries(entries))
+        assert isinstance(found.state, BroadcastEntries)
+        return found.state
+
+    def get_registered_state_names(self) -> AbstractSet[str]:
+        return self._names(lambda mode: mode is not StateRedistribution.BROADCAST)
+
+    def get_registered_broadcast_state_names(self) -> AbstractSet[str]:
+        return self._names(lambda mode: mode is StateRedistribution.BROADCAST)
+
+    def freeze(self) -> FrozenState | None:
+        """Raises ``SchemaMismatch`` naming state and value when an element does not fit, ``NotSerializable``."""
+        columns = [self._frozen(name, found) for name, found in self._states.items()]
+        columns += [self._kept(name, kept) for name, kept in self._unclaimed.items() if self._has_to_keep(kept)]
+        written = [c for c in columns if len(c.elements) or c.mode is StateRedistribution.BROADCAST]
+        return FrozenColumns(written) if written else None
+
+    def _list(self, descriptor: ListStateDescriptor, mode: StateRedistribution) -> ListState[Any]:
+        if not isinstance(descriptor, ListStateDescriptor):
+            raise InvalidJob(f"{self._where} {_KINDS[mode]} state needs a ListStateDescriptor, not {descriptor!r}")
+        name, type_info = descriptor.name, descriptor.elem_type_info
+        found = self._known(name, mode, type_info)
+        if found is None:
+            found = self._states[name] = _Registered(mode, type_info, ElementList(self._claim(name, mode, type_info)))
+        assert isinstance(found.state, ElementList)
+        return found.state
+
+    def _known(self, name: str, mode: StateRedistribution, type_info: TypeInformation) -> _Registered | None:
+        found = self._states.get(name)
+        if found is not None and (found.mode is not mode or found.type_info != type_info):
+            raise InvalidJob(
+                f"{self._where} state '{name}' is registered as {_KINDS[found.mode]} of {found.type_info!r} and as "
+                f"{_KINDS[mode]} of {type_info!r}: use two names"
+            )
+        return found
+
+    def _claim(self, name: str, mode: StateRedistribution, type_info: TypeInformation) -> list[Any]:
+        """What was restored of it."""
+        kept = self._unclaimed.get(name)
+        if kept is None:
+            return []
+        if kept.mode is not mode:
+            raise SchemaMismatch(
+                f"{self._where} state '{name}' was written as {_KINDS[kept.mode]} state, the job asks for "
+                f"{_KINDS[mode]} state: keep the kind, or give the state another name"
+            )
+        values: list[Any] = []
+        for table in kept.parts:
+            column = checked_column(table, type_info, f"{self._where} state '{name}'")
+            values += decode_column(type_info, column)
+        del self._unclaimed[name]
+        return values
+
+    def _frozen(self, name: str, found: _Registered) -> FrozenColumn:
+        about = StateDescription(self._operator, name, _KINDS[found.mode], {ELEMENT: repr(found.type_info)})
+        array = encode_column(found.type_info, found.elements, f"{self._where} state '{name}'")
+        return FrozenColumn(found.mode, array, found.type_info.arrow_field(ELEMENT), about)
+
+    def _kept(self, name: str, kept: _Unclaimed) -> FrozenColumn:
+        table = pa.concat_tables(kept.parts)
+        types = metadata_of(table.schema).get("types", {})
+        about = StateDescription(self._operator, name, _KINDS[kept.mode], types)
+        return FrozenColumn(kept.mode, _one_array(table), table.schema.field(ELEMENT), about)
+
+    def _has_to_keep(self, kept: _Unclaimed) -> bool:
+        return bool(kept.parts) and (kept.mode is not StateRedistribution.UNION or self._subtask == 0)
+
+    def _unclaimed_of(self, handle: OperatorStateHandle) -> _Unclaimed:
+        return self._unclaimed.setdefault(handle.state_name, _Unclaimed(handle.redistribution))
+
+    def _names(self, wanted: Any) -> AbstractSet[str]:
+        modes = {name: found.mode for name, found in self._states.items()}
+        modes |= {name: kept.mode for name, kept in self._unclaimed.items()}
+        return {name for name, mode in modes.items() if wanted(mode)}
+
+    @property
+    def _where(self) -> str:
+        return f"operator '{self._operator}',"
+
+
+@dataclass(slots=True)
+class FrozenColumn:
+    """One state, encoded."""
+
+    mode: StateRedistribution
+    elements: pa.Array
+    field: pa.Field
+    about: StateDescription
+
+
+@dataclass(slots=True)
+class FrozenColumns(FrozenState):
+    columns: list[FrozenColumn]
+
+    def write(self, store: SegmentStore) -> OperatorSnapshot:
+        return OperatorSnapshot(
+            operator=tuple(write_elements(store, c.elements, c.field, c.mode, c.about) for c in self.columns)
+        )
+
+
+def checked_column(table: pa.Table, type_info: TypeInformation, where: str) -> pa.Array:
+    """The column of elements, which must be of this type. Raises ``SchemaMismatch``."""
+    found, wanted = table.schema.field(ELEMENT), type_info.arrow_field(ELEMENT)
+    if found.type != wanted.type or _is_pickled(found) != _is_pickled(wanted):
+        shown = "pickled objects" if _is_pickled(found) else found.type
+        raise SchemaMismatch(
+            f"{where}: the restored elements are of type {shown}, the job declares {type_info!r} ({wanted.type}): keep the "
+            "type, or give the state another name"
+        )
+    return _one_array(table)
+
+
+def _one_array(table: pa.Table) -> pa.Array:
+    column = table.column(ELEMENT).combine_chunks()
+    return column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
+
+
+def _is_pickled(field: pa.Field) -> bool:
+    return next(iter(PICKLED_METADATA)) in (field.metadata or {})
