@@ -3,7 +3,9 @@ write into their directory after it was removed. Follows Flink's ``CheckpointsCl
 
 from __future__ import annotations
 
-from jobmanager.machines.commands import DiscardCheckpoint
+from collections.abc import Sequence
+
+from jobmanager.machines.commands import DiscardCheckpoint, DiscardSharedFiles
 from jobmanager.machines.effects import Effects
 from tidegate.model.ids import CheckpointId, JobId
 
@@ -16,11 +18,16 @@ class CheckpointCleaner:
         self._fx = effects
         self._cleaning: set[CheckpointId] = set()
         self._aborted: dict[CheckpointId, str] = {}
+        self._shared_open = 0
 
     @property
     def cleaning(self) -> int:
         """Checkpoints whose files are being removed."""
         return len(self._cleaning)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._cleaning and not self._shared_open
 
     def discard(self, checkpoint_id: CheckpointId, location: str) -> None:
         self._cleaning.add(checkpoint_id)
@@ -37,6 +44,15 @@ class CheckpointCleaner:
         location = self._aborted.get(checkpoint_id)
         if location is not None and checkpoint_id not in self._cleaning:
             self.discard(checkpoint_id, location)
+
+    def discard_shared(self, checkpoint_id: CheckpointId, paths: Sequence[str]) -> None:
+        """Files that nobody uses any more; after the directory of that checkpoint, which used them last."""
+        if paths:
+            self._shared_open += 1
+            self._fx.emit(DiscardSharedFiles(self._job_id, checkpoint_id, tuple(paths)))
+
+    def on_shared_discarded(self) -> None:
+        self._shared_open -= 1
 
     def on_discarded(self, checkpoint_id: CheckpointId) -> None:
         self._cleaning.discard(checkpoint_id)

@@ -18,18 +18,15 @@ from jobmanager.machines.commands import (
 from jobmanager.machines.effects import Call, CallKind, Effects
 from jobmanager.machines.execution import RUNNING_OR_FINISHED
 from jobmanager.machines.execution_graph import ExecutionGraph
-from jobmanager.machines.settings import CheckpointSettings
-from tidegate.model.checkpoint import Alignment, CheckpointManifest, CheckpointOptions, SnapshotType
+from tidegate.model.checkpoint import CheckpointManifest, CheckpointOptions, SnapshotType
 from tidegate.model.errors import ErrorInfo
-from tidegate.model.graph import CheckpointingMode
 from tidegate.model.ids import AttemptId, CheckpointId, TaskManagerId
 
 
 class CheckpointCommands:
-    def __init__(self, graph: ExecutionGraph, settings: CheckpointSettings, effects: Effects) -> None:
+    def __init__(self, graph: ExecutionGraph, effects: Effects) -> None:
         self._graph = graph
         self._job_id = graph.graph.job_id
-        self._settings = settings
         self._fx = effects
 
     def create_location(self, pending: PendingCheckpoint) -> None:
@@ -38,15 +35,8 @@ class CheckpointCommands:
             CreateLocation(self._job_id, pending.checkpoint_id, request.snapshot_type, request.target_directory)
         )
 
-    def trigger(self, pending: PendingCheckpoint, *, must_be_full: bool) -> None:
+    def trigger(self, pending: PendingCheckpoint, options: CheckpointOptions) -> None:
         pending.is_triggered = True
-        exactly_once = self._settings.mode is CheckpointingMode.EXACTLY_ONCE
-        options = CheckpointOptions(
-            location=pending.location,
-            snapshot_type=pending.request.snapshot_type,
-            alignment=Alignment.ALIGNED if exactly_once else Alignment.AT_LEAST_ONCE,
-            is_full=must_be_full or pending.request.is_full or pending.request.snapshot_type.is_savepoint,
-        )
         for task_manager_id, attempts in self._placed(pending.plan.trigger):
             call_id = self._call(CallKind.TRIGGER, task_manager_id, pending.checkpoint_id)
             self._fx.emit(

@@ -60,16 +60,14 @@ class CompletedCheckpointStore:
         return tuple(self._checkpoints)
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Add first, then subsume. Returns those of ours whose files can go."""
+        """Add first, then subsume. Returns those that are not kept any more, whoever owns them."""
         self._checkpoints.append(checkpoint)
         self._checkpoints.sort(key=lambda c: c.checkpoint_id)
         subsumed = self._checkpoints[: -self._num_retained]
         self._checkpoints = self._checkpoints[-self._num_retained :]
-        return [c for c in subsumed if c.is_ours]
+        return subsumed
 
     def close(self, state: JobState) -> list[CompletedCheckpoint]:
-        """The job has ended in ``state``. Returns those whose files go."""
+        """The job has ended in ``state``. Returns those that are not kept."""
         checkpoints, self._checkpoints = self._checkpoints, []
-        if state in _KEPT_AT_END[self._retention]:
-            return []
-        return [c for c in checkpoints if c.is_ours]
+        return [] if state in _KEPT_AT_END[self._retention] else checkpoints

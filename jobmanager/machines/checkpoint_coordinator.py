@@ -9,10 +9,11 @@ Methods that can make the job fail return the failure, otherwise ``None``. Follo
 
 from __future__ import annotations
 
-from jobmanager.machines.checkpoint_cleaner import CheckpointCleaner
 from jobmanager.machines.checkpoint_commands import CheckpointCommands
-from jobmanager.machines.checkpoint_completed import CompletedCheckpoint, CompletedCheckpointStore, complete
+from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
+from jobmanager.machines.checkpoint_custody import CheckpointCustody
 from jobmanager.machines.checkpoint_failure import FailureCounter, FailureReason, failure_text, reason_of_decline
+from jobmanager.machines.checkpoint_options import decide_options
 from jobmanager.machines.checkpoint_pending import AckResult, CommitPermit, PendingCheckpoint
 from jobmanager.machines.checkpoint_plan import PlanRefused, decide_plan
 from jobmanager.machines.checkpoint_requests import TRIGGER_TIMER, CheckpointRequests
@@ -25,6 +26,7 @@ from jobmanager.machines.events import (
     ManifestWriteFailed,
     ManifestWritten,
     RestoreFrom,
+    SharedFilesDiscarded,
     SnapshotRequested,
     SubtaskAcknowledged,
     SubtaskDeclined,
@@ -48,12 +50,11 @@ class CheckpointCoordinator:
         self._graph = graph
         self._settings = settings
         self._fx = effects
-        self._commands = CheckpointCommands(graph, settings, effects)
+        self._commands = CheckpointCommands(graph, effects)
         self.stop = StopWithSavepoint(graph.graph.job_id, self._commands)
         self._requests = CheckpointRequests(graph.graph.job_id, settings, effects)
         self._pending: dict[CheckpointId, PendingCheckpoint] = {}
-        self._cleaner = CheckpointCleaner(graph.graph.job_id, effects)
-        self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)
+        self._custody = CheckpointCustody(graph.graph.job_id, settings, effects)
         self._failures = FailureCounter(settings.tolerable_failures)
         self._stats = CheckpointStats(settings.history)
         self._next_id = CheckpointId(1)
@@ -66,7 +67,7 @@ class CheckpointCoordinator:
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
-        return self._store.latest
+        return self._custody.latest
 
     @property
     def stats(self) -> CheckpointStats:
@@ -80,7 +81,7 @@ class CheckpointCoordinator:
     @property
     def is_idle(self) -> bool:
         """Nothing is asked of the storage any more."""
-        return not (self._locating or self._cleaner.cleaning or self._pending)
+        return not (self._locating or self._pending) and self._custody.is_idle
 
     # ---- life of the job ---------------------------------------------------------------------------------------------
 
@@ -89,7 +90,7 @@ class CheckpointCoordinator:
         manifest = restore.manifest
         is_ours = restore.claim_mode is ClaimMode.CLAIM
         self._must_be_full = restore.claim_mode is ClaimMode.NO_CLAIM
-        self._store.add(CompletedCheckpoint(manifest.checkpoint_id, restore.location, manifest, 0, is_ours=is_ours))
+        self._custody.adopt(CompletedCheckpoint(manifest.checkpoint_id, restore.location, manifest, 0, is_ours=is_ours))
         self._next_id = CheckpointId(manifest.checkpoint_id + 1)
 
     def on_restored(self, checkpoint: CompletedCheckpoint) -> None:
@@ -162,9 +163,11 @@ class CheckpointCoordinator:
         result = pending.acknowledge(event.attempt, event.snapshot) if pending else AckResult.DISCARDED
         if result in (AckResult.SUCCESS, AckResult.DISCARDED):
             self._stats.on_acknowledged(event.attempt, event.checkpoint_id, self._fx.now_ms, event.metrics, size)
-        if pending is not None and result is AckResult.SUCCESS:
-            return self._seal(pending) if pending.is_fully_acknowledged else None
-        self._cleaner.on_late_files(event.checkpoint_id)
+        counts = pending is not None and result is AckResult.SUCCESS
+        if result is not AckResult.DUPLICATE:
+            self._custody.on_acknowledged(event.checkpoint_id, event.snapshot, is_late=not counts)
+        if pending is not None and counts and pending.is_fully_acknowledged:
+            return self._seal(pending)
         return None
 
     def on_declined(self, event: SubtaskDeclined) -> ErrorInfo | None:
@@ -187,14 +190,18 @@ class CheckpointCoordinator:
         pending = self._pending.get(event.checkpoint_id)
         if pending is None:
             if event.error is None:
-                self._cleaner.discard_aborted(event.checkpoint_id, event.location)
+                self._custody.on_aborted(event.checkpoint_id, event.location)
             self._sweep()
             return self._try_next()
         if event.error is not None:
             return self._abort(pending, FailureReason.IO_EXCEPTION, event.error)
         pending.on_located(event.location)
         self._stats.on_located(event.checkpoint_id, event.location)
-        self._commands.trigger(pending, must_be_full=self._must_be_full)
+        oldest_base_id = self._custody.on_triggered(pending.checkpoint_id)
+        options = decide_options(
+            self._settings, pending.request, event, oldest_base_id, must_be_full=self._must_be_full
+        )
+        self._commands.trigger(pending, options)
         if pending.request.snapshot_type.is_synchronous:
             self.stop.on_triggered()
         return self._try_next()
@@ -217,9 +224,16 @@ class CheckpointCoordinator:
         return self._failed(pending, FailureReason.FINALIZE_CHECKPOINT_FAILURE, event.error)
 
     def on_discarded(self, event: CheckpointDiscarded) -> ErrorInfo | None:
-        self._cleaner.on_discarded(event.checkpoint_id)
+        self._custody.on_discarded(event.checkpoint_id)
         self._stats.on_discarded(event.checkpoint_id)
         return self._try_next()
+
+    def on_shared_discarded(self, event: SharedFilesDiscarded) -> ErrorInfo | None:
+        self._custody.on_shared_discarded()
+        if event.error is not None:
+            text = f"shared files of checkpoint {event.checkpoint_id} could not be removed: {event.error.message}"
+            self._fx.log("WARN", text, job=self._graph.graph.job_id)
+        return None
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -241,7 +255,7 @@ class CheckpointCoordinator:
         """Start what may start now. A request that is refused makes room for the next at once."""
         while self._ended is None:
             request = self._requests.take_next(
-                is_triggering=self._locating > 0, pending=len(self._pending), cleaning=self._cleaner.cleaning
+                is_triggering=self._locating > 0, pending=len(self._pending), cleaning=self._custody.cleaning
             )
             if request is None:
                 return None
@@ -289,7 +303,7 @@ class CheckpointCoordinator:
 
     def _complete(self, pending: PendingCheckpoint, permit: CommitPermit) -> ErrorInfo | None:
         checkpoint_id, now_ms = pending.checkpoint_id, self._fx.now_ms
-        newest = self._store.latest
+        newest = self._custody.latest
         is_newest = newest is None or newest.checkpoint_id < checkpoint_id
         self._forget(pending)
         self._requests.on_completed()
@@ -299,10 +313,9 @@ class CheckpointCoordinator:
         kind = pending.request.snapshot_type
         if is_newest and self._ended is None and (kind.is_synchronous or not kind.is_savepoint):
             self._commands.confirm(permit)
+        self._custody.on_completed(permit)
         if not kind.is_savepoint:
             self._must_be_full = False
-            for subsumed in self._store.add(complete(permit)):
-                self._cleaner.discard(subsumed.checkpoint_id, subsumed.location)
             for older in [p for p in self._pending.values() if p.checkpoint_id < checkpoint_id]:
                 if not older.request.snapshot_type.is_savepoint:
                     self._abort(older, FailureReason.SUBSUMED)
@@ -336,9 +349,8 @@ class CheckpointCoordinator:
         self._fx.log("INFO", f"checkpoint {checkpoint_id} failed: {text}", job=self._graph.graph.job_id)
         self._report(pending.request, checkpoint_id, text)
         if pending.is_triggered:
-            self._commands.abort(pending, self._store.latest)
-        if pending.location:
-            self._cleaner.discard_aborted(checkpoint_id, pending.location)
+            self._commands.abort(pending, self._custody.latest)
+        self._custody.on_aborted(checkpoint_id, pending.location)
         self._sweep()
         kind = pending.request.snapshot_type
         if self._graph.all_at_end_of_data:
@@ -355,8 +367,7 @@ class CheckpointCoordinator:
     def _sweep(self) -> None:
         """After the end, and once the storage has answered every write: what goes by the retention rule."""
         if self._ended is not None and not self._pending:
-            for checkpoint in self._store.close(self._ended):
-                self._cleaner.discard(checkpoint.checkpoint_id, checkpoint.location)
+            self._custody.close(self._ended)
 
     def _report(
         self, request: CheckpointRequest, checkpoint_id: CheckpointId | None, failure: str, path: str = ""

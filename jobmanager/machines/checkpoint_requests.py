@@ -27,6 +27,7 @@ TRIGGER_TIMER = "checkpoint-trigger"
 
 class CheckpointRequests:
     def __init__(self, job_id: JobId, settings: CheckpointSettings, effects: Effects) -> None:
+        self._settings = settings
         self._fx = effects
         self._timer = f"job/{job_id}/{TRIGGER_TIMER}"
         self._queue = RequestQueue(settings)
@@ -67,7 +68,7 @@ class CheckpointRequests:
 
     def of_user(self, event: SnapshotRequested) -> CheckpointRequest:
         self._numbered += 1
-        return request_of(event, self._fx.now_ms, self._numbered)
+        return request_of(event, self._fx.now_ms, self._numbered, self._settings)
 
     def add(self, request: CheckpointRequest) -> CheckpointRequest | None:
         """Returns the request that found no place."""

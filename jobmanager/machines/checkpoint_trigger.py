@@ -30,11 +30,8 @@ class CheckpointRequest:
     request_id: str | None = None
     target_directory: str | None = None
     is_full: bool = False
-
-    @property
-    def is_forced(self) -> bool:
-        """Savepoints pass ``max-concurrent`` (as long as nothing is unaligned)."""
-        return self.snapshot_type.is_savepoint
+    is_forced: bool = False
+    """It passes ``max-concurrent``: savepoints do, as long as checkpoints are aligned."""
 
     @property
     def order(self) -> tuple[bool, bool, bool, int, int]:
@@ -47,7 +44,9 @@ class CheckpointRequest:
         )
 
 
-def request_of(event: SnapshotRequested, timestamp_ms: int, number: int) -> CheckpointRequest:
+def request_of(
+    event: SnapshotRequested, timestamp_ms: int, number: int, settings: CheckpointSettings
+) -> CheckpointRequest:
     """What a user asks for."""
     return CheckpointRequest(
         event.snapshot_type,
@@ -56,6 +55,7 @@ def request_of(event: SnapshotRequested, timestamp_ms: int, number: int) -> Chec
         request_id=event.request_id,
         target_directory=event.target_directory,
         is_full=event.is_full,
+        is_forced=event.snapshot_type.is_savepoint and not settings.unaligned,
     )
 
 

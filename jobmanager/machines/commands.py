@@ -136,6 +136,16 @@ class DiscardCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscardSharedFiles:
+    """Remove files below ``shared/`` that no checkpoint uses any more, after every earlier command of that checkpoint;
+    answered by ``SharedFilesDiscarded``."""
+
+    job_id: JobId
+    checkpoint_id: CheckpointId
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StartTimer:
     """Fire ``TimerFired(timer)`` once after ``delay_ms``; an armed timer of that name is replaced."""
 
@@ -195,6 +205,7 @@ Command = (
     | WriteManifest
     | ReadBackManifest
     | DiscardCheckpoint
+    | DiscardSharedFiles
     | StartTimer
     | CancelTimer
     | ReportSnapshot

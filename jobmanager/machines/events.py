@@ -153,12 +153,14 @@ class SubtaskDeclined:
 
 @dataclass(frozen=True, slots=True)
 class LocationCreated:
-    """The directory of a checkpoint is there (``error`` is ``None``), or could not be made."""
+    """The directory of a checkpoint is there (``error`` is ``None``), or could not be made. ``shared_location``: that of
+    files which several checkpoints may use; empty: there is none (savepoints, the JobManager's memory)."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
     location: str
     error: ErrorInfo | None = None
+    shared_location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,15 @@ class ManifestWriteFailed:
 @dataclass(frozen=True, slots=True)
 class CheckpointDiscarded:
     """Its files are gone (or could not be removed, which is only logged)."""
+
+    job_id: JobId
+    checkpoint_id: CheckpointId
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFilesDiscarded:
+    """They are gone (or could not be removed, which is only logged)."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -222,5 +233,6 @@ Event = (
     | ManifestWritten
     | ManifestWriteFailed
     | CheckpointDiscarded
+    | SharedFilesDiscarded
     | TimerFired
 )

@@ -26,6 +26,7 @@ from jobmanager.machines.events import (
     LocationCreated,
     ManifestWriteFailed,
     ManifestWritten,
+    SharedFilesDiscarded,
     SnapshotRequested,
     SubtaskAcknowledged,
     SubtaskDeclined,
@@ -54,6 +55,7 @@ CheckpointEvent = (
     | ManifestWritten
     | ManifestWriteFailed
     | CheckpointDiscarded
+    | SharedFilesDiscarded
 )
 
 _E, _J = ExecutionState, JobState
@@ -156,6 +158,8 @@ class JobMaster:
                 failure = self.coordinator.on_manifest_failed(event)
             case CheckpointDiscarded():
                 failure = self.coordinator.on_discarded(event)
+            case SharedFilesDiscarded():
+                failure = self.coordinator.on_shared_discarded(event)
         self._after_coordinator(failure)
 
     def on_call_failed(self, call: Call, error: ErrorInfo) -> None:

@@ -27,6 +27,7 @@ from jobmanager.machines.events import (
     LocationCreated,
     ManifestWriteFailed,
     ManifestWritten,
+    SharedFilesDiscarded,
     SlotFreed,
     SnapshotRequested,
     SubtaskAcknowledged,
@@ -53,6 +54,7 @@ _JobEvent = (
     | ManifestWritten
     | ManifestWriteFailed
     | CheckpointDiscarded
+    | SharedFilesDiscarded
 )
 
 
@@ -136,6 +138,7 @@ class JobManagerMachine:
                 | ManifestWritten()
                 | ManifestWriteFailed()
                 | CheckpointDiscarded()
+                | SharedFilesDiscarded()
             ):
                 job.on_checkpoint_event(event)
             case _:

@@ -17,6 +17,7 @@ from tidegate.model.options import (
     RestartStrategyOptions,
     RestartStrategyType,
     SlotOptions,
+    StateRecoveryOptions,
 )
 
 _LOAD_BALANCE_KEY = "taskmanager.load-balance.mode"
@@ -43,6 +44,12 @@ class CheckpointSettings:
     num_retained: int = 1
     retention: CheckpointRetention = CheckpointRetention.NONE
     history: int = 10
+    unaligned: bool = False
+    """Only with exactly-once: at least once never blocks a channel."""
+    aligned_timeout_ms: int = 0
+    incremental: bool = False
+    drop_channels_of: int = -1
+    """``execution.state-recovery.without-channel-state.checkpoint-id``; -1: of none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +104,22 @@ def job_settings(texts: Mapping[str, str]) -> JobSettings:
 def _checkpoint_settings(configuration: Configuration) -> CheckpointSettings:
     interval_ms = configuration.get(CheckpointingOptions.INTERVAL)
     min_pause_ms = configuration.get(CheckpointingOptions.MIN_PAUSE)
+    mode = configuration.get(CheckpointingOptions.MODE)
     return CheckpointSettings(
         interval_ms=None if interval_ms is None else max(interval_ms, min_pause_ms),
         timeout_ms=configuration.get(CheckpointingOptions.TIMEOUT),
         min_pause_ms=min_pause_ms,
         max_concurrent=configuration.get(CheckpointingOptions.MAX_CONCURRENT),
         tolerable_failures=configuration.get(CheckpointingOptions.TOLERABLE_FAILED),
-        mode=configuration.get(CheckpointingOptions.MODE),
+        mode=mode,
         after_tasks_finish=configuration.get(CheckpointingOptions.AFTER_TASKS_FINISH),
         num_retained=configuration.get(CheckpointingOptions.NUM_RETAINED),
         retention=configuration.get(CheckpointingOptions.RETENTION),
         history=configuration.get(CheckpointingOptions.HISTORY),
+        unaligned=configuration.get(CheckpointingOptions.UNALIGNED) and mode is CheckpointingMode.EXACTLY_ONCE,
+        aligned_timeout_ms=configuration.get(CheckpointingOptions.ALIGNED_TIMEOUT),
+        incremental=configuration.get(CheckpointingOptions.INCREMENTAL),
+        drop_channels_of=configuration.get(StateRecoveryOptions.WITHOUT_CHANNEL_STATE),
     )
 
 

@@ -2,6 +2,7 @@
 
     CreateLocation ─▶ LocationCreated          WriteManifest ─▶ ManifestWritten | ManifestWriteFailed
     DiscardCheckpoint ─▶ CheckpointDiscarded   ReadBackManifest ─▶ the same two, outcome known
+    DiscardSharedFiles ─▶ SharedFilesDiscarded
 
 A write that takes longer than its limit is answered with "outcome unknown" and goes on; a read-back waits for its end,
 and is repeated until it can tell.
@@ -16,13 +17,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from jobmanager.machines.commands import CreateLocation, DiscardCheckpoint, ReadBackManifest, WriteManifest
+from jobmanager.machines.commands import (
+    CreateLocation,
+    DiscardCheckpoint,
+    DiscardSharedFiles,
+    ReadBackManifest,
+    WriteManifest,
+)
 from jobmanager.machines.events import (
     CheckpointDiscarded,
     Event,
     LocationCreated,
     ManifestWriteFailed,
     ManifestWritten,
+    SharedFilesDiscarded,
 )
 from tidegate.aio.pool import Pool
 from tidegate.model.configuration import Configuration
@@ -31,7 +39,7 @@ from tidegate.model.ids import CheckpointId, JobId
 from tidegate.model.options import CheckpointingOptions
 from tidegate.store.checkpoints import CheckpointStorage, ManifestWrite
 
-StorageCommand = CreateLocation | WriteManifest | ReadBackManifest | DiscardCheckpoint
+StorageCommand = CreateLocation | WriteManifest | ReadBackManifest | DiscardCheckpoint | DiscardSharedFiles
 
 READ_BACK_RETRY_MS = 1_000
 
@@ -110,6 +118,8 @@ class CheckpointFiles:
                 return await self._read_back(command)
             case DiscardCheckpoint():
                 return await self._discard(command)
+            case DiscardSharedFiles():
+                return await self._discard_shared(command)
 
     async def _create(self, command: CreateLocation) -> LocationCreated:
         job_id, checkpoint_id = command.job_id, command.checkpoint_id
@@ -126,7 +136,9 @@ class CheckpointFiles:
             create_subdir=places.create_subdir,
         )
         try:
-            return LocationCreated(job_id, checkpoint_id, await self._pool.submit(call))
+            location = await self._pool.submit(call)
+            shared = self._storage.shared_location(location, command.snapshot_type)
+            return LocationCreated(job_id, checkpoint_id, location, shared_location=shared)
         except TidegateError as error:
             return LocationCreated(job_id, checkpoint_id, "", ErrorInfo.of(error))
 
@@ -168,6 +180,13 @@ class CheckpointFiles:
         except TidegateError as error:
             return CheckpointDiscarded(command.job_id, command.checkpoint_id, ErrorInfo.of(error))
         return CheckpointDiscarded(command.job_id, command.checkpoint_id)
+
+    async def _discard_shared(self, command: DiscardSharedFiles) -> SharedFilesDiscarded:
+        try:
+            await self._pool.submit(partial(self._storage.discard_shared, command.paths))
+        except TidegateError as error:
+            return SharedFilesDiscarded(command.job_id, command.checkpoint_id, ErrorInfo.of(error))
+        return SharedFilesDiscarded(command.job_id, command.checkpoint_id)
 
 
 def _event_of(key: tuple[JobId, CheckpointId], outcome: ManifestWrite) -> ManifestWritten | ManifestWriteFailed:

@@ -127,7 +127,13 @@ class JobManagerCore:
                 | cmd.AbortCheckpoint()
             ):
                 self._send(command)
-            case cmd.CreateLocation() | cmd.WriteManifest() | cmd.ReadBackManifest() | cmd.DiscardCheckpoint():
+            case (
+                cmd.CreateLocation()
+                | cmd.WriteManifest()
+                | cmd.ReadBackManifest()
+                | cmd.DiscardCheckpoint()
+                | cmd.DiscardSharedFiles()
+            ):
                 self._files.execute(command)
             case cmd.StartTimer():
                 self._driver.start_timer(command.timer, command.delay_ms, TimerFired(command.timer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from tidegate.model.graph import CheckpointingMode
 from tidegate.model.options import (
     CheckpointingOptions,
     CheckpointStorageKind,
@@ -65,7 +66,8 @@ class _Readable:
 
 def _unaligned_is_alone(options: Options) -> list[str]:
     unaligned, concurrent = CheckpointingOptions.UNALIGNED, CheckpointingOptions.MAX_CONCURRENT
-    if options.get(unaligned) and options.get(concurrent) != 1:
+    counts = options.get(unaligned) and options.get(CheckpointingOptions.MODE) is CheckpointingMode.EXACTLY_ONCE
+    if counts and options.get(concurrent) != 1:
         return [f"{_as_set(options, unaligned)} needs {concurrent.key} to be 1, but {_as_set(options, concurrent)}"]
     return []
 

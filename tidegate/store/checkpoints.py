@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.model.checkpoint import CheckpointManifest, OperatorState, SnapshotType, StateHandle
@@ -22,6 +22,7 @@ from tidegate.store.files import Files, LocalFiles, MemoryFiles, OutcomeUnknown
 from tidegate.store.locations import MEMORY_SCHEME, normalized, open_files, reason_of, storage_error
 from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_bytes
 
+SHARED_DIRECTORY = "shared"
 _DISCARDABLE = re.compile(r"(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})")
 
 
@@ -76,13 +77,35 @@ class CheckpointStorage:
         if directory is None:
             return f"{MEMORY_SCHEME}{job_id}/chk-{checkpoint_id}"
         base = f"{normalized(directory)}/{job_id}" if create_subdir else normalized(directory)
-        for shared in ("shared", "taskowned"):
+        for shared in (SHARED_DIRECTORY, "taskowned"):
             self._make(f"{base}/{shared}")
         location = f"{base}/chk-{checkpoint_id}"
         files, path = self._open(location)
         if files.kind_of(f"{path}/{METADATA_FILE}") != "missing":
             raise StorageError(f"{location} already holds a checkpoint of another run; use another directory")
         return self._make(location)
+
+    def shared_location(self, location: str, snapshot_type: SnapshotType) -> str:
+        """Beside a checkpoint's directory: where files that several checkpoints use go. Empty: nowhere, since savepoints
+        are self-contained and the JobManager's memory has no files."""
+        if snapshot_type.is_savepoint or location.startswith(MEMORY_SCHEME):
+            return ""
+        return f"{location.rpartition('/')[0]}/{SHARED_DIRECTORY}"
+
+    def discard_shared(self, paths: Iterable[str]) -> None:
+        """Remove files below ``shared/``. Those that are gone already are fine; all are tried.
+        Raises the first ``StorageError``."""
+        first: StorageError | None = None
+        for place in paths:
+            if place.split("/")[-2:-1] != [SHARED_DIRECTORY]:
+                raise StorageError(f"refused to remove {place}: not a file of a directory named {SHARED_DIRECTORY}")
+            try:
+                files, path = self._open(place)
+                files.delete(path)
+            except OSError as error:
+                first = first or storage_error("remove", place, error)
+        if first is not None:
+            raise first
 
     def write_manifest(self, location: str, manifest: CheckpointManifest) -> ManifestWrite:
         """Make a checkpoint out of the files below ``location``."""

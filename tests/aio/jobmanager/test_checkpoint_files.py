@@ -53,6 +53,7 @@ class World:
         self.files = CheckpointFiles(storage, self.pool, self.events.append, timeout_ms)
         self.files.add_job(JOB, JobDirectories(str(directory), None))
         self.location = f"{directory}/{JOB}/chk-1"
+        self.shared = f"{directory}/{JOB}/shared"
 
     def has_location(self) -> bool:
         return Path(self.location).exists()
@@ -60,7 +61,7 @@ class World:
     async def create(self) -> None:
         self.files.execute(CreateLocation(JOB, N, SnapshotType.CHECKPOINT))
         await self.files.settled()
-        assert self.events == [LocationCreated(JOB, N, self.location)]
+        assert self.events == [LocationCreated(JOB, N, self.location, shared_location=self.shared)]
         self.events.clear()
 
 

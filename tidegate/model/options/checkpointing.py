@@ -91,7 +91,11 @@ class CheckpointingOptions:
     )
     MODE = option(f"{_P}.mode", choice(CheckpointingMode), "EXACTLY_ONCE", "The guarantee for state after a failure.")
     UNALIGNED = option(
-        f"{_P}.unaligned.enabled", BOOL, "false", "Barriers overtake data in flight.", f"{_P}.unaligned", kind=LATER
+        f"{_P}.unaligned.enabled",
+        BOOL,
+        "false",
+        "Barriers overtake data in flight, which becomes part of the checkpoint; no effect at least once.",
+        f"{_P}.unaligned",
     )
     ALIGNED_TIMEOUT = option(
         f"{_P}.aligned-checkpoint-timeout",
@@ -99,7 +103,6 @@ class CheckpointingOptions:
         "0 ms",
         "With unaligned checkpoints: how long a barrier may align first; 0: not at all.",
         f"{_P}.alignment-timeout",
-        kind=LATER,
     )
     UNALIGNED_FORCED = option(
         f"{_P}.unaligned.forced", BOOL, "false", "Unaligned also where the order of data cannot be kept.", kind=LATER
@@ -197,7 +200,11 @@ class CheckpointingOptions:
         kind=LATER,
     )
     INCREMENTAL = option(
-        f"{_P}.incremental", BOOL, "false", "Write only what changed.", "state.backend.incremental", kind=LATER
+        f"{_P}.incremental",
+        BOOL,
+        "false",
+        "Write only what changed since the last confirmed checkpoint; needs a checkpoint directory.",
+        "state.backend.incremental",
     )
     SNAPSHOT_COMPRESSION = option(f"{_P}.snapshot-compression", BOOL, "false", "Compress state files.", kind=LATER)
     LOCAL_BACKUP = option(
@@ -309,5 +316,4 @@ class StateRecoveryOptions:
         "Drop the in-flight data of this checkpoint when restoring it; -1: of none.",
         "execution.checkpointing.recover-without-channel-state.checkpoint-id",
         minimum=-1,
-        kind=LATER,
     )

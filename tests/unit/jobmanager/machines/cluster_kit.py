@@ -141,11 +141,15 @@ class Cluster:
             return e.CallAnswered(call_id, self.refusal(command)) if self.answers_calls else None
         match command:
             case c.CreateLocation() if self.makes_locations:
-                return e.LocationCreated(command.job_id, command.checkpoint_id, f"/cp/chk-{command.checkpoint_id}")
+                location = f"/cp/chk-{command.checkpoint_id}"
+                shared = "" if command.snapshot_type.is_savepoint else "/cp/shared"
+                return e.LocationCreated(command.job_id, command.checkpoint_id, location, shared_location=shared)
             case c.WriteManifest() | c.ReadBackManifest() if self.writes_manifests:
                 return e.ManifestWritten(command.job_id, command.checkpoint_id, 100)
             case c.DiscardCheckpoint() if self.removes_files:
                 return e.CheckpointDiscarded(command.job_id, command.checkpoint_id)
+            case c.DiscardSharedFiles() if self.removes_files:
+                return e.SharedFilesDiscarded(command.job_id, command.checkpoint_id)
             case _:
                 return None
 

@@ -32,7 +32,7 @@ def periodic(number: int, at_ms: int = 0) -> CheckpointRequest:
 
 
 def user(number: int, kind: SnapshotType = CHECKPOINT) -> CheckpointRequest:
-    return CheckpointRequest(kind, 0, number, request_id=str(number))
+    return CheckpointRequest(kind, 0, number, request_id=str(number), is_forced=kind.is_savepoint)
 
 
 def queue(*requests: CheckpointRequest, min_pause_ms: int = 0) -> RequestQueue:

@@ -1,0 +1,102 @@
+"""Custody of a job's checkpoints: what is kept, what was aborted, which shared files are in use, and all removals.
+
+Every way of a checkpoint out of this world goes through here, so that its directory and the shared files that nobody uses
+any more are removed exactly once, the directory first: a checkpoint that can still be found can still be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jobmanager.machines.checkpoint_cleaner import CheckpointCleaner
+from jobmanager.machines.checkpoint_completed import CompletedCheckpoint, CompletedCheckpointStore, complete
+from jobmanager.machines.checkpoint_pending import CommitPermit
+from jobmanager.machines.effects import Effects
+from jobmanager.machines.settings import CheckpointSettings
+from jobmanager.machines.shared_state import SharedStateRegistry, shared_paths, shared_paths_of
+from tidegate.model.checkpoint import SubtaskSnapshot
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.states import JobState
+
+
+class CheckpointCustody:
+    def __init__(self, job_id: JobId, settings: CheckpointSettings, effects: Effects) -> None:
+        self._cleaner = CheckpointCleaner(job_id, effects)
+        self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)
+        self._registry = SharedStateRegistry()
+
+    @property
+    def latest(self) -> CompletedCheckpoint | None:
+        return self._store.latest
+
+    @property
+    def completed(self) -> tuple[CompletedCheckpoint, ...]:
+        """Kept ones, oldest first."""
+        return self._store.all
+
+    @property
+    def cleaning(self) -> int:
+        """Checkpoints that are being removed."""
+        return self._cleaner.cleaning
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is being removed."""
+        return self._cleaner.is_idle
+
+    @property
+    def shared_files(self) -> SharedStateRegistry:
+        return self._registry
+
+    def adopt(self, checkpoint: CompletedCheckpoint) -> None:
+        """One that was there before this job, or before this life of the JobManager."""
+        self._registry.register(
+            checkpoint.checkpoint_id, shared_paths_of(checkpoint.manifest), is_ours=checkpoint.is_ours
+        )
+        self._remove(self._store.add(checkpoint))
+
+    def on_triggered(self, checkpoint_id: CheckpointId) -> int:
+        """Returns the oldest checkpoint that its subtasks may build on."""
+        oldest = self._store.all[0].checkpoint_id if self._store.all else CheckpointId(0)
+        self._registry.hold(checkpoint_id, oldest)
+        return oldest
+
+    def on_acknowledged(self, checkpoint_id: CheckpointId, snapshot: SubtaskSnapshot, *, is_late: bool) -> None:
+        """Whatever the fate of the checkpoint. ``is_late``: that acknowledgement counts no more."""
+        if not is_late:
+            self._registry.register(checkpoint_id, shared_paths(snapshot))
+            return
+        self._cleaner.on_late_files(checkpoint_id)
+        self._cleaner.discard_shared(checkpoint_id, self._registry.unknown(shared_paths(snapshot)))
+
+    def on_completed(self, permit: CommitPermit) -> None:
+        """Savepoints only end their hold: they belong to whoever asked for them."""
+        checkpoint_id = permit.manifest.checkpoint_id
+        is_kept = not permit.manifest.snapshot_type.is_savepoint
+        subsumed = self._store.add(complete(permit)) if is_kept else []
+        self._cleaner.discard_shared(checkpoint_id, self._registry.decided(checkpoint_id))
+        self._remove(subsumed)
+
+    def on_aborted(self, checkpoint_id: CheckpointId, location: str) -> None:
+        """``location`` is empty when it had none yet."""
+        if location:
+            self._cleaner.discard_aborted(checkpoint_id, location)
+        unused = [*self._registry.abandon(checkpoint_id), *self._registry.decided(checkpoint_id)]
+        self._cleaner.discard_shared(checkpoint_id, unused)
+
+    def on_discarded(self, checkpoint_id: CheckpointId) -> None:
+        self._cleaner.on_discarded(checkpoint_id)
+
+    def on_shared_discarded(self) -> None:
+        self._cleaner.on_shared_discarded()
+
+    def close(self, state: JobState) -> None:
+        """The job has ended in ``state``, and nothing is pending."""
+        self._remove(self._store.close(state))
+
+    def _remove(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
+        for checkpoint in checkpoints:
+            if checkpoint.is_ours:
+                self._cleaner.discard(checkpoint.checkpoint_id, checkpoint.location)
+            unused = self._registry.retire(checkpoint.checkpoint_id)
+            self._cleaner.discard_shared(checkpoint.checkpoint_id, unused)

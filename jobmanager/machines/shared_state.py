@@ -1,0 +1,124 @@
+"""The registry of shared state: which files below ``shared/`` are used by which checkpoints, and which can go.
+
+    acknowledged with a shared handle ─▶ used by that checkpoint ─▶ aborted ────────────────▶ unused: deleted, once
+                                                   │                                           ▲
+                                                   └─ completed ─▶ subsumed, or left behind ───┘ when no pending checkpoint
+                                                                   at the end of the job         may build on it any more
+
+Laws: whatever the fate of its checkpoint, what an acknowledgement names is registered (late ones too); a file goes when no
+retained and no pending checkpoint uses it; subtasks build on confirmed checkpoints only, not older than the oldest that was
+retained when theirs was triggered (``CheckpointOptions.oldest_base_id``), so a pending one *holds* everything completed from
+there on; files that the job does not own never go. Savepoints have no shared files.
+
+Follows Flink's ``SharedStateRegistryImpl.java``, but counts users: Flink keeps what an aborted checkpoint wrote until
+older ones are subsumed, and deletes what a pending one may still name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidegate.model.checkpoint import CheckpointManifest, SubtaskSnapshot
+from tidegate.model.ids import CheckpointId
+
+
+@dataclass(slots=True)
+class SharedFile:
+    """``created_by`` and ``last_used_by`` are the first and the last checkpoint that named it."""
+
+    created_by: CheckpointId
+    last_used_by: CheckpointId
+    users: int = 0
+
+
+class SharedStateRegistry:
+    """Paths are whole URIs. Methods that return paths return files that are to be deleted now."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, SharedFile] = {}
+        self._used_by: dict[CheckpointId, set[str]] = {}
+        self._foreign: set[str] = set()
+        self._held: dict[CheckpointId, int] = {}
+        self._retired: set[CheckpointId] = set()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._files
+
+    def __getitem__(self, path: str) -> SharedFile:
+        return self._files[path]
+
+    def register(self, checkpoint_id: CheckpointId, paths: Iterable[str], *, is_ours: bool = True) -> None:
+        """The checkpoint names these files, in one of its acknowledgements or in its manifest. What was registered once as
+        not ours never becomes ours."""
+        used = self._used_by.setdefault(checkpoint_id, set())
+        for path in paths:
+            if not is_ours:
+                self._foreign.add(path)
+            file = self._files.get(path)
+            if file is None:
+                file = self._files[path] = SharedFile(checkpoint_id, checkpoint_id)
+            file.last_used_by = max(file.last_used_by, checkpoint_id)
+            if path not in used:
+                used.add(path)
+                file.users += 1
+        if not used:
+            del self._used_by[checkpoint_id]
+
+    def unknown(self, paths: Iterable[str]) -> list[str]:
+        """Those that nobody uses, and that we may delete: of an acknowledgement that came too late."""
+        return [p for p in dict.fromkeys(paths) if p not in self._files and p not in self._foreign]
+
+    def hold(self, pending: CheckpointId, oldest_base_id: int) -> None:
+        """It is triggered now: until it is decided, its subtasks may build on what was completed from there on."""
+        self._held[pending] = oldest_base_id
+
+    def decided(self, pending: CheckpointId) -> list[str]:
+        """It holds nothing any more."""
+        self._held.pop(pending, None)
+        return self._sweep()
+
+    def abandon(self, checkpoint_id: CheckpointId) -> list[str]:
+        """It was aborted: nobody was told that it is complete, so nobody builds on it."""
+        return self._drop(checkpoint_id)
+
+    def retire(self, checkpoint_id: CheckpointId) -> list[str]:
+        """It was completed, and is not kept any longer."""
+        if checkpoint_id in self._used_by:
+            self._retired.add(checkpoint_id)
+        return self._sweep()
+
+    def _sweep(self) -> list[str]:
+        held_from = min(self._held.values(), default=None)
+        free = sorted(r for r in self._retired if held_from is None or r < held_from)
+        self._retired.difference_update(free)
+        return [path for checkpoint_id in free for path in self._drop(checkpoint_id)]
+
+    def _drop(self, checkpoint_id: CheckpointId) -> list[str]:
+        gone: list[str] = []
+        for path in sorted(self._used_by.pop(checkpoint_id, ())):
+            file = self._files[path]
+            file.users -= 1
+            if file.users == 0:
+                del self._files[path]
+                if path not in self._foreign:
+                    gone.append(path)
+        return gone
+
+
+def shared_paths(snapshot: SubtaskSnapshot) -> Iterable[str]:
+    for operator in snapshot.operators.values():
+        for handle in operator.handles:
+            if handle.is_shared:
+                yield handle.path
+
+
+def shared_paths_of(manifest: CheckpointManifest) -> Iterable[str]:
+    for operator in manifest.operators:
+        for snapshot in operator.subtasks.values():
+            for handle in snapshot.handles:
+                if handle.is_shared:
+                    yield handle.path

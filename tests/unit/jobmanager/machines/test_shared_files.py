@@ -1,0 +1,173 @@
+"""Shared files of incremental checkpoints, through the whole machine: where they go, and when they are removed."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobmanager.machines import commands as c
+from jobmanager.machines import events as e
+from tests.unit.jobmanager.machines.cluster_kit import (
+    CHECKPOINTED,
+    JOB,
+    Cluster,
+    checkpointed,
+    operator_id,
+    running_job,
+    two_stage,
+    until_triggered,
+)
+from tidegate.model.checkpoint import (
+    CheckpointManifest,
+    CheckpointOptions,
+    OperatorSnapshot,
+    OperatorState,
+    SegmentHandle,
+    SnapshotType,
+    StateHandle,
+    SubtaskSnapshot,
+)
+from tidegate.model.ids import CheckpointId
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.model.options import ClaimMode
+from tidegate.model.states import ExecutionState
+
+RETAINED = {"incremental": "true", "externalized_checkpoint_retention": "RETAIN_ON_CANCELLATION"}
+
+
+def shared(*names: str) -> OperatorSnapshot:
+    groups = KeyGroupRange(0, 0)
+    return OperatorSnapshot(
+        keyed=tuple(
+            SegmentHandle("s", groups, (0, 1), StateHandle(8, "0" * 16, f"/cp/shared/{n}", is_shared=True))
+            for n in names
+        )
+    )
+
+
+def snapshot(*names: str) -> SubtaskSnapshot:
+    return SubtaskSnapshot({operator_id("sink"): shared(*names)})
+
+
+def complete(cluster: Cluster, checkpoint_id: int, *names: str) -> list[c.Command]:
+    until_triggered(cluster, checkpoint_id)
+    seen = []
+    for attempt in cluster.attempts(ExecutionState.RUNNING):
+        is_first_sink = attempt == cluster.attempt("sink")
+        seen += cluster.acknowledge(attempt, checkpoint_id, snapshot(*names) if is_first_sink else None)
+    return seen
+
+
+def removed(cluster: Cluster, commands: list[c.Command] | None = None) -> list[str]:
+    return [p for d in cluster.of(c.DiscardSharedFiles, commands) for p in d.paths]
+
+
+def options_of(cluster: Cluster, checkpoint_id: int) -> CheckpointOptions:
+    return next(t.options for t in cluster.of(c.TriggerCheckpoint) if t.checkpoint_id == checkpoint_id)
+
+
+def test_only_incremental_checkpoints_are_told_where_shared_files_go() -> None:
+    plain, incremental = checkpointed(), checkpointed(incremental="true")
+    assert options_of(plain, 1).shared_location == ""
+    assert (options_of(incremental, 1).shared_location, options_of(incremental, 1).is_full) == ("/cp/shared", False)
+    complete(incremental, 1)
+    incremental.tell(e.SnapshotRequested(JOB, "r", SnapshotType.SAVEPOINT))
+    incremental.settle()
+    assert (options_of(incremental, 2).shared_location, options_of(incremental, 2).is_full) == ("", True)
+
+
+def test_a_file_goes_when_the_last_checkpoint_that_names_it_is_subsumed() -> None:
+    cluster = checkpointed(incremental="true")
+    complete(cluster, 1, "a", "b")
+    assert removed(cluster, complete(cluster, 2, "b", "c")) == ["/cp/shared/a"]
+    assert options_of(cluster, 2).oldest_base_id == 1
+    assert removed(cluster, complete(cluster, 3, "c")) == ["/cp/shared/b"]
+    last = cluster.of(c.DiscardCheckpoint)[-1]
+    assert cluster.sent.index(last) < cluster.sent.index(cluster.of(c.DiscardSharedFiles)[-1]), (
+        "the manifest goes first"
+    )
+
+
+def test_what_an_aborted_checkpoint_wrote_goes_and_what_it_reused_stays() -> None:
+    cluster = checkpointed(incremental="true", tolerable_failed_checkpoints="9")
+    complete(cluster, 1, "a")
+    until_triggered(cluster, 2)
+    cluster.acknowledge(cluster.attempt("sink"), 2, snapshot("a", "b"))
+    cluster.decline(cluster.attempt("source"), 2)
+    assert removed(cluster) == ["/cp/shared/b"]
+    cluster.acknowledge(cluster.attempt("sink", 1), 2, snapshot("a", "late"))
+    assert removed(cluster) == ["/cp/shared/b", "/cp/shared/late"]
+
+
+def test_the_end_of_the_job_removes_what_the_retention_does_not_keep() -> None:
+    for settings, gone in (({"incremental": "true"}, ["/cp/shared/a"]), (RETAINED, [])):
+        cluster = checkpointed(**settings)
+        complete(cluster, 1, "a")
+        cluster.tell(e.JobCancelRequested(JOB))
+        cluster.settle()
+        assert not cluster.of(c.JobTerminated)
+        cluster.cancel_tasks()
+        assert removed(cluster) == gone
+        assert len(cluster.of(c.JobTerminated)) == 1
+
+
+def test_the_job_is_over_only_when_its_shared_files_are_gone() -> None:
+    cluster = checkpointed(incremental="true")
+    complete(cluster, 1, "a")
+    cluster.removes_files = False
+    cluster.tell(e.JobCancelRequested(JOB))
+    cluster.settle()
+    cluster.cancel_tasks()
+    cluster.tell(e.CheckpointDiscarded(JOB, CheckpointId(1)))
+    assert not cluster.of(c.JobTerminated)
+    cluster.tell(e.SharedFilesDiscarded(JOB, CheckpointId(1)))
+    assert len(cluster.of(c.JobTerminated)) == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_full", "gone"),
+    [
+        (ClaimMode.CLAIM, False, ["/cp/shared/old"]),
+        (ClaimMode.NO_CLAIM, True, []),
+        (ClaimMode.LEGACY, False, []),
+    ],
+)
+def test_files_of_the_checkpoint_that_a_job_starts_from(mode: ClaimMode, is_full: bool, gone: list[str]) -> None:
+    state = OperatorState(operator_id("sink"), "sink", "sink", 2, 128, {0: shared("old")})
+    manifest = CheckpointManifest(JOB, "job", CheckpointId(5), 0, SnapshotType.CHECKPOINT, (state,))
+    cluster = Cluster()
+    cluster.register("tm-1", 2)
+    options = {**CHECKPOINTED, "execution.checkpointing.incremental": "true"}
+    cluster.submit(two_stage(), options, e.RestoreFrom("/cp/chk-5", manifest, claim_mode=mode))
+    cluster.start_tasks()
+    complete(cluster, 6, "new")
+    assert options_of(cluster, 6).is_full is is_full
+    assert removed(cluster) == gone
+    complete(cluster, 7, "new", "newer")
+    assert not options_of(cluster, 7).is_full, "once one is complete"
+
+
+def test_unaligned_settings_reach_the_barrier() -> None:
+    found = []
+    for settings in (
+        {"unaligned.enabled": "true"},
+        {"unaligned.enabled": "true", "aligned_checkpoint_timeout": "50 ms"},
+        {"unaligned.enabled": "true", "mode": "AT_LEAST_ONCE"},
+        {},
+    ):
+        options = options_of(checkpointed(**settings), 1)
+        found.append((options.alignment.value, options.aligned_timeout_ms))
+    assert found == [("UNALIGNED", None), ("ALIGNED", 50), ("AT_LEAST_ONCE", None), ("ALIGNED", None)]
+
+
+def test_savepoints_of_an_unaligned_job_are_aligned_and_wait_for_their_turn() -> None:
+    cluster = checkpointed(**{"unaligned.enabled": "true"})
+    cluster.tell(e.SnapshotRequested(JOB, "r", SnapshotType.SAVEPOINT))
+    cluster.settle()
+    assert [t.checkpoint_id for t in cluster.of(c.TriggerCheckpoint)] == [1]
+    complete(cluster, 1)
+    assert options_of(cluster, 2).alignment.value == "ALIGNED"
+    aligned = running_job(configuration=CHECKPOINTED)
+    until_triggered(aligned, 1)
+    aligned.tell(e.SnapshotRequested(JOB, "r", SnapshotType.SAVEPOINT))
+    aligned.settle()
+    assert [t.checkpoint_id for t in aligned.of(c.TriggerCheckpoint)] == [1, 2], "aligned: it passes the limit"
