@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
+from tidegate.datastream.state_ttl import StateTtlConfig
 from tidegate.model.errors import InvalidJob
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
     "ReducingStateDescriptor",
     "State",
     "StateDescriptor",
+    "StateTtlConfig",
     "ValueState",
     "ValueStateDescriptor",
 ]
@@ -190,9 +192,19 @@ class StateDescriptor:
             raise InvalidJob(f"state {name!r}: {type_info!r} is no TypeInformation; use one of Types")
         self.name = name
         self.type_info = type_info
+        self._ttl_config: StateTtlConfig | None = None
 
     def get_name(self) -> str:
         return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """What is kept in the state is forgotten some time after it was written, each element of a collection by itself."""
+        self._ttl_config = ttl_config if ttl_config.is_enabled() else None
+
+    @property
+    def ttl_config(self) -> StateTtlConfig | None:
+        """``None``: it lives for ever."""
+        return self._ttl_config
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.type_info!r})"
