@@ -76,6 +76,8 @@ class _OperatorPlan:
     max_parallelism: int
     split: list[list[_Slice]] = field(init=False)
     union: list[_Slice] = field(init=False)
+    broadcast: dict[str, dict[int, OperatorStateHandle]] = field(init=False)
+    """By state name and old subtask: one that had finished, or asked for the state late, has no copy."""
 
     def __post_init__(self) -> None:
         self.union = [
@@ -83,6 +85,11 @@ class _OperatorPlan:
             for handle in self._handles()
             if handle.redistribution is StateRedistribution.UNION
         ]
+        self.broadcast = {}
+        for index, snapshot in sorted(self.state.subtasks.items()):
+            for handle in snapshot.operator:
+                if handle.redistribution is StateRedistribution.BROADCAST:
+                    self.broadcast.setdefault(handle.state_name, {})[index] = handle
         self.split = [[] for _ in range(self.parallelism)]
         if self.parallelism != self.state.parallelism:
             self.split = deal_elements(
@@ -109,12 +116,14 @@ class _OperatorPlan:
         return [(h, 0, h.elements) for h in handles if h.redistribution is StateRedistribution.SPLIT]
 
     def _broadcast(self, index: int) -> list[_Slice]:
-        holders = sorted(self.state.subtasks)
-        own = index if index in self.state.subtasks else holders[index % len(holders)]
-        if self.parallelism != self.state.parallelism:
-            own = holders[index % len(holders)]
-        handles = self.state.subtasks[own].operator
-        return [(h, 0, h.elements) for h in handles if h.redistribution is StateRedistribution.BROADCAST]
+        """The own copy of each state when there is one, else copy ``index mod copies``."""
+        dealt: list[_Slice] = []
+        for copies in self.broadcast.values():
+            holders = sorted(copies)
+            keeps_own = self.parallelism == self.state.parallelism and index in copies
+            handle = copies[index if keeps_own else holders[index % len(holders)]]
+            dealt.append((handle, 0, handle.elements))
+        return dealt
 
     def _segments(self, index: int) -> Iterable[SegmentHandle]:
         wanted = range_of(index, self.max_parallelism, self.parallelism)

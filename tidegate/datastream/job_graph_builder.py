@@ -19,8 +19,10 @@ from tidegate.connectors.base import Sink, Source, Split
 from tidegate.connectors.spark_source import SparkSource
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream.chaining import Chain, chain_name, make_chains, operator_ids
+from tidegate.datastream.checkpointed_function import CheckpointedFunction
 from tidegate.datastream.local_modules import shipped_files
 from tidegate.datastream.program_pickling import pickle_program, pickle_query
+from tidegate.datastream.record_functions import user_function_of
 from tidegate.datastream.stream_graph import StreamEdge, StreamGraph, StreamNode
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
@@ -135,7 +137,7 @@ class _Builder:
             operator_id=self._ids[node.node_id],
             name=node.display_name,
             uid=node.uid,
-            uses_union_state=node.kind == "source",  # splits: every subtask finds its own among all of them
+            uses_union_state=_may_use_union_state(node),
             is_source=node.kind == "source",
             is_sink=node.kind == "sink",
         )
@@ -153,6 +155,12 @@ class _Builder:
             options=_final_options(node),
             uid=node.uid,
         )
+
+
+def _may_use_union_state(node: StreamNode) -> bool:
+    """Of splits every subtask finds its own among all of them. What a checkpointed function asks for, only it knows."""
+    functions = [node.options.get("func"), *node.options.get("function", ())]
+    return node.kind == "source" or any(isinstance(user_function_of(f), CheckpointedFunction) for f in functions)
 
 
 def _final_options(node: StreamNode) -> dict[str, Any]:

@@ -145,6 +145,15 @@ def test_a_subtask_without_its_own_broadcast_copy_takes_anothers() -> None:
     assert [[h.handle.path for h in p.operator] for p in parts] == [["l-0"], ["l-0"]]
 
 
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_a_subtask_that_has_other_state_but_no_broadcast_copy_takes_anothers(parallelism: int) -> None:
+    both = (elements(1, 1, SPLIT, "s"), elements(1, 2, BROADCAST, "b"))
+    snapshots = {0: OperatorSnapshot(operator=(elements(0, 1, SPLIT, "s"),)), 1: OperatorSnapshot(operator=both)}
+    parts = restored(state(snapshots, 2), parallelism)
+    copies = [[h.handle.path for h in p.operator if h.redistribution is BROADCAST] for p in parts]
+    assert copies == [["b-1"]] * parallelism
+
+
 @pytest.mark.parametrize(("finished", "expected"), [({0, 1}, True), ({0}, False), (set(), False)])
 def test_a_vertex_is_finished_when_all_its_subtasks_were(finished: set[int], expected: bool) -> None:
     job = graph([vertex("op", 2)])
