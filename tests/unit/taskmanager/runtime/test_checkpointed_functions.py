@@ -1,0 +1,149 @@
+"""Operator state of user functions in a running job that breaks off and comes back rescaled, by the JobManager's assignment."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jobmanager.machines.recovery import StateAssignment
+from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
+from tests.unit.taskmanager.runtime.in_process import Completed, InProcessJob
+from tidegate.common import Types, WatermarkStrategy
+from tidegate.connectors.number_sequence import DataGeneratorSource
+from tidegate.datastream import (
+    CheckpointedFunction,
+    FlatMapFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    StreamExecutionEnvironment,
+)
+from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.datastream.state import ListStateDescriptor, MapStateDescriptor
+from tidegate.model.checkpoint import CheckpointManifest, OperatorState, RestoredOperator, SnapshotType
+from tidegate.model.ids import CheckpointId, OperatorId, SubtaskId
+from tidegate.store.segments import open_segment_source
+
+TOTAL, GROUP = 30_000, 64
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Short, since the path of a Unix socket may be 100 characters long."""
+    with tempfile.TemporaryDirectory(prefix="tg-") as path:
+        yield Path(path)
+
+
+class Bundle(FlatMapFunction, CheckpointedFunction):
+    """Gathers values and lets them go in bundles of GROUP, the rest (when all have passed here or there) one by one. What
+    is gathered is list state; how many passed each old subtask is union state; a rule is broadcast."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        self.buffer = store.get_list_state(ListStateDescriptor("buffer", Types.LONG()))
+        self.passed = store.get_union_list_state(ListStateDescriptor("passed", Types.LONG()))
+        self.rules = store.get_broadcast_state(MapStateDescriptor("rules", Types.STRING(), Types.LONG()))
+        if not context.is_restored():
+            self.rules.put("group", GROUP)
+        self.held = list(self.buffer.get())
+        self.own, before = 0, sum(self.passed.get())
+        self.before = before
+
+    def open(self, runtime_context: Any) -> None:
+        if runtime_context.get_index_of_this_subtask() == 0:
+            self.own = self.before  # one successor goes on counting
+
+    def flat_map(self, value: Any) -> Any:
+        self.held.append(value)
+        self.own += 1
+        if len(self.held) >= (self.rules["group"] or 0):
+            bundle, self.held = self.held, []
+            yield from bundle
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.buffer.update(self.held)
+        self.passed.update([self.own])
+
+
+def build(world: str, parallelism: int, rate: float | None = None) -> BuiltJob:
+    def rows(first: int, number: int) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([pa.array(np.arange(first, first + number))], names=["value"])
+
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(parallelism)
+    env.enable_checkpointing(60_000)
+    source = DataGeneratorSource(rows, TOTAL, rows_per_second=rate)
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows").map(lambda row: row[0], Types.LONG())
+    stream.rebalance().flat_map(Bundle(), Types.LONG()).uid("bundle").sink_to(CollectingSink(world))
+    return env.build()
+
+
+@dataclass
+class Assigned(Completed):
+    """Dealt as the JobManager does."""
+
+    built: BuiltJob | None = None
+    rescaled: BuiltJob | None = None
+
+    def restored(self, operator_id: OperatorId, subtask: int, parallelism: int) -> RestoredOperator:
+        assert self.built is not None
+        assert self.rescaled is not None
+        states = []
+        for vertex in self.built.graph.vertices:
+            acks = {a.subtask: ack for a, ack in self.acks.items() if a.vertex_id == vertex.vertex_id}
+            for op in vertex.operators:
+                parts = {
+                    i: a.snapshot.operators[op.operator_id]
+                    for i, a in acks.items()
+                    if op.operator_id in a.snapshot.operators
+                }
+                states.append(OperatorState(op.operator_id, op.uid, op.name, vertex.parallelism, 128, parts))
+        manifest = CheckpointManifest(
+            self.built.graph.job_id, "job", CheckpointId(self.checkpoint_id), 1, SnapshotType.CHECKPOINT, tuple(states)
+        )
+        assignment = StateAssignment(self.rescaled.graph, manifest, self.location)
+        vertex_id = next(
+            v.vertex_id for v in self.rescaled.graph.vertices if any(o.operator_id == operator_id for o in v.operators)
+        )
+        return assignment.restore_of(SubtaskId(vertex_id, subtask)).task.operators.get(operator_id, RestoredOperator())
+
+    @staticmethod
+    def of(completed: Completed, built: BuiltJob, rescaled: BuiltJob) -> Assigned:
+        return Assigned(completed.checkpoint_id, completed.location, completed.acks, 0.0, built, rescaled)
+
+
+def test_a_function_with_all_kinds_of_operator_state_is_exact_over_2_3_and_1_subtasks(directory: Path) -> None:
+    world = "bundles"
+    built = build(world, 2, 20_000.0)
+    job = InProcessJob(built, directory)
+    job.start()
+    job.checkpoint_until(lambda: len(committed(world)) >= 10 * GROUP)
+    for attempt, (parallelism, rate) in enumerate([(3, 20_000.0), (1, None)], start=1):
+        latest = job.checkpoint(confirm=attempt == 1)
+        job.cut_off()
+        rescaled = build(world, parallelism, rate)
+        restored = Assigned.of(latest, built, rescaled)
+        built = rescaled
+        job = InProcessJob(built, directory, restored, attempt, first_checkpoint=1000 * attempt)
+        job.start()
+        enough = len(committed(world)) + (5 * GROUP if rate else 0)
+        job.checkpoint_until(lambda enough=enough: len(committed(world)) >= enough)  # type: ignore[misc]
+    job.until(lambda: all(task.ended for task in job.tasks.values()), "end of data")
+    latest = job.checkpoint()
+    job.finish()
+    values, state = [value for (value,) in committed(world)], elements_of(latest)
+    assert sorted([*values, *state.get("buffer", [])]) == list(range(TOTAL))
+    assert state["passed"] == [TOTAL]
+    assert state["rules"] == [{"key": "group", "value": GROUP}]
+
+
+def elements_of(completed: Completed) -> dict[str, list[Any]]:
+    source = open_segment_source(completed.location)
+    handles = [h for ack in completed.acks.values() for part in ack.snapshot.operators.values() for h in part.operator]
+    tables = {h.state_name: pa.ipc.open_file(pa.py_buffer(source.read(h.handle))).read_all() for h in handles}
+    return {name: table.column("element").to_pylist() for name, table in tables.items()}
