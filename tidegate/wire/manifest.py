@@ -23,6 +23,7 @@ from tidegate.model.checkpoint import (
     READABLE_MANIFEST_VERSIONS,
     ChannelStateHandle,
     CheckpointManifest,
+    OperatorSnapshot,
     OperatorState,
     SegmentHandle,
     SnapshotType,
@@ -52,6 +53,31 @@ class _Checkpoint(msgspec.Struct, frozen=True):
     operators: int
 
 
+class _Operator(msgspec.Struct, frozen=True):
+    """An ``OperatorState`` whose order is fixed: fields as here, subtasks by number. Encoded as it is, since going through
+    plain values first takes five times as long, and there may be ten thousand subtasks."""
+
+    operator_id: str
+    uid: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    finished: list[int]
+    subtasks: dict[int, OperatorSnapshot]
+
+    @staticmethod
+    def of(state: OperatorState) -> _Operator:
+        return _Operator(
+            state.operator_id,
+            state.uid,
+            state.name,
+            state.parallelism,
+            state.max_parallelism,
+            sorted(state.finished),
+            dict(sorted(state.subtasks.items())),
+        )
+
+
 def manifest_to_bytes(manifest: CheckpointManifest) -> bytes:
     """The content of ``_metadata``. Equal manifests have equal bytes."""
     head = _Checkpoint(
@@ -61,10 +87,10 @@ def manifest_to_bytes(manifest: CheckpointManifest) -> bytes:
         manifest.timestamp_ms,
         manifest.snapshot_type,
         manifest.generation,
-        dict(manifest.properties),
+        dict(sorted(manifest.properties.items())),
         len(manifest.operators),
     )
-    lines = [_encoded(head), *(_encoded(operator) for operator in manifest.operators), b""]
+    lines = [msgspec.json.encode(head), *(msgspec.json.encode(_Operator.of(o)) for o in manifest.operators), b""]
     body = b"\n".join(lines)
     return _header(manifest.version, body) + body
 
@@ -130,11 +156,6 @@ def _verified(content: bytes, place: str) -> tuple[int, bytes]:
     if _checksum(version, body) != checksum:
         raise CorruptData(f"{place} is damaged: its checksum is {_checksum(version, body)}, the header says {checksum}")
     return version, body
-
-
-def _encoded(value: object) -> bytes:
-    plain = msgspec.to_builtins(value, str_keys=True)  # deterministic order needs text keys
-    return msgspec.json.encode(plain, order="deterministic")
 
 
 def _decoded(kind: type[_T], line: bytes, place: str) -> _T:

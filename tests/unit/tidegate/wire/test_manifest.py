@@ -50,6 +50,18 @@ def test_it_comes_back_as_it_was() -> None:
 
 def test_equal_manifests_have_equal_bytes() -> None:
     assert wire.manifest_to_bytes(make_manifest()) == CONTENT
+    twelve = {index: OperatorSnapshot() for index in range(12)}
+    backwards = dict(reversed(twelve.items()))
+
+    def with_parts(subtasks: dict[int, OperatorSnapshot], properties: dict[str, str]) -> bytes:
+        operator = OperatorState(OperatorId("d" * 32), "", "map", 14, 128, subtasks, frozenset({13, 12}))
+        return wire.manifest_to_bytes(replace(make_manifest(), operators=(operator,), properties=properties))
+
+    content = with_parts(twelve, {"a": "1", "b": "2"})
+    assert content == with_parts(backwards, {"b": "2", "a": "1"})
+    line = json.loads(content.splitlines()[2])
+    assert list(line["subtasks"]) == [str(index) for index in range(12)], "by number, not by text"
+    assert line["finished"] == [12, 13]
 
 
 def test_outsiders_read_it_as_json_lines() -> None:
