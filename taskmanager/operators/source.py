@@ -3,18 +3,15 @@
     reader.poll() ─▶ batch ─▶ slice ─▶ timestamps ─▶ emit ─▶ reader.advance(n)      freeze: all splits, done ones included
 
 Laws: the position in a snapshot is that of what was emitted. A split that was listed up front belongs to subtask
-``i mod parallelism``, i being its place among all splits sorted by id; one that a source finds later (its attribute
-``discovers_splits`` is true), to ``xxh3_64(split id) mod parallelism``. Restored splits are dealt by the same rule from the
-union of all subtasks' states, whatever a new listing says. At the end of its splits the runtime ends event time, and the
+``i mod parallelism``, i being its place among all splits sorted by id; a source that finds splits later says itself to whom
+each belongs, by the split alone (``Source.owner_of``). Restored splits are dealt by the same rule from the union of all
+subtasks' states, whatever a new listing says. At the end of its splits the runtime ends event time, and the
 source goes on taking part in checkpoints with all its splits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import xxhash
 
 from taskmanager.operators.base import Operator, OperatorContext
 from taskmanager.operators.user_code import user_error
@@ -62,8 +59,7 @@ class SourceOperator(Operator):
             ]
         else:
             states = [SplitState(split) for split in self._splits]
-        discovers = bool(getattr(self._source, "discovers_splits", False))
-        self._states = own_splits(states, context.subtask_index, context.parallelism, by_hash=discovers)
+        self._states = own_splits(self._source, states, context.subtask_index, context.parallelism)
 
     def open(self) -> None:
         context = self.context
@@ -120,7 +116,10 @@ class SourceOperator(Operator):
         raise InternalError(f"source '{self._name}' has no input, but was given {len(batch)} records")
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        states = self._states if self._reader is None else self._reader.snapshot_state()
+        states = self._states
+        if self._reader is not None:
+            states = self._reader.snapshot_state()
+            self._reader.note_snapshot(checkpoint_id, states)
         elements = [[s.split.split_id, s.split.payload, s.position, s.done] for s in states]
         return freeze_elements(self._name, STATE_NAME, elements, StateRedistribution.UNION, is_kept_empty=True)
 
@@ -147,15 +146,11 @@ class SourceOperator(Operator):
         return {state.split.split_id for state in self._reader.snapshot_state() if state.done}
 
 
-def own_splits(
-    states: Sequence[SplitState], subtask: int, parallelism: int, *, by_hash: bool = False
-) -> list[SplitState]:
+def own_splits(source: Source, states: Sequence[SplitState], subtask: int, parallelism: int) -> list[SplitState]:
     """Those of all splits that belong to one subtask, in the order of their ids."""
-    ordered = sorted(states, key=lambda state: state.split.split_id)
-    if by_hash:
-        return [s for s in ordered if _hash(s.split.split_id) % parallelism == subtask]
-    return [state for i, state in enumerate(ordered) if i % parallelism == subtask]
-
-
-def _hash(split_id: str) -> Any:
-    return xxhash.xxh3_64_intdigest(split_id.encode())
+    found = []
+    for place, state in enumerate(sorted(states, key=lambda state: state.split.split_id)):
+        owner = source.owner_of(state.split, parallelism)
+        if (place % parallelism if owner is None else owner) == subtask:
+            found.append(state)
+    return found

@@ -19,6 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from tidegate.common.batch import Batch
@@ -26,8 +27,8 @@ from tidegate.common.batch import Batch
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a source. ``split_id`` is unique within the source and stays the same across listings: a split
-    belongs to subtask ``xxh3_64(split_id) mod parallelism`` when found late, and is dealt evenly when listed up front.
+    """A part of a source. ``split_id`` is unique within the source and stays the same across listings: it is
+    read by the subtask that ``Source.owner_of`` names, or dealt evenly by its place in the listing.
     ``payload`` is msgpack-able (dicts, lists, strings, numbers, bytes)."""
 
     split_id: str
@@ -97,6 +98,9 @@ class SourceReader(ABC):
     def snapshot_state(self) -> list[SplitState]:
         """All splits of this subtask, done ones included."""
 
+    def note_snapshot(self, checkpoint_id: int, states: Sequence[SplitState]) -> None:  # noqa: B027  (optional hook)
+        """These states are in checkpoint ``checkpoint_id``, which may be confirmed later."""
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
         """The checkpoint was confirmed: offsets may be committed to the outside."""
 
@@ -117,9 +121,22 @@ class Source(ABC):
     def make_reader(self, context: ReaderContext) -> SourceReader:
         """Called in the subtask's process."""
 
+    def owner_of(self, split: Split, parallelism: int) -> int | None:
+        """The subtask that reads a split, by the split alone; ``None``: by the runtime's rule. A source that finds splits
+        later needs it to be the same whoever asks, and whenever."""
+        return None
+
     @abstractmethod
     def produced_type(self) -> Any:
         """TypeInformation of the records (``tidegate.common.typeinfo``)."""
+
+
+class DeliveryGuarantee(Enum):
+    """What a sink promises (PyFlink: ``pyflink.datastream.connectors.base.DeliveryGuarantee``)."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)

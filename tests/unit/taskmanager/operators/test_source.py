@@ -125,14 +125,19 @@ def test_a_restore_goes_on_where_the_emitted_records_ended(polls: int, before: i
     assert kept == len(SPLITS)
 
 
-def test_splits_are_dealt_by_id_and_late_ones_by_hash() -> None:
+class Late(Ranges):
+    """Says itself who reads a split: by the last digit of its id."""
+
+    def owner_of(self, split: Split, parallelism: int) -> int:
+        return int(split.split_id[-1]) % parallelism
+
+
+def test_splits_are_dealt_by_place_or_by_the_sources_own_rule() -> None:
     states = [SplitState(s) for s in reversed(SPLITS)]
-    dealt = [[s.split.split_id for s in own_splits(states, i, 3)] for i in range(3)]
+    dealt = [[s.split.split_id for s in own_splits(Ranges(False), states, i, 3)] for i in range(3)]
     assert dealt == [["s00", "s03", "s06"], ["s01", "s04"], ["s02", "s05"]]
-    hashed = [[s.split.split_id for s in own_splits(states[k:], i, 3, by_hash=True)] for k in (0, 2) for i in range(3)]
-    for i in range(3):
-        assert set(hashed[3 + i]) <= set(hashed[i])
-    assert sorted(hashed[0] + hashed[1] + hashed[2]) == [s.split_id for s in SPLITS]
+    by_rule = [[s.split.split_id for s in own_splits(Late(False), states[:2], i, 3)] for i in range(3)]
+    assert by_rule == [["s06"], [], ["s05"]], "whatever else was listed"
 
 
 def test_a_subtask_without_splits_is_at_its_end_and_says_so_after_a_restore() -> None:

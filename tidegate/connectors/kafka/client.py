@@ -1,0 +1,127 @@
+"""The Kafka client: how it is made, and what its errors mean to a job.
+
+The library is imported when the first client is made, so that a program without Kafka needs no ``confluent-kafka``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tidegate.model.errors import ConfigurationError, ExternalError, InvalidJob, Unreachable
+
+METADATA_TIMEOUT_S = 15.0
+
+_LOG = logging.getLogger(__name__)
+
+_FORBIDDEN = ("bootstrap.servers", "group.id", "transactional.id", "enable.auto.commit", "isolation.level")
+"""Set by the connector; the builders have methods for what users choose among them."""
+
+
+def library() -> Any:
+    """``confluent_kafka``. Raises ``InvalidJob`` when it is not installed."""
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise InvalidJob("Kafka needs the package confluent-kafka: install tidegate[kafka]") from error
+    return confluent_kafka
+
+
+def checked_properties(properties: Mapping[str, str], allowed: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Properties of the client as a user gave them. Raises ``InvalidJob`` for one that the connector sets itself."""
+    for name in properties:
+        if name in _FORBIDDEN and name not in allowed:
+            raise InvalidJob(f"the Kafka property {name!r} is set by the connector; use the builder's methods")
+    return dict(properties)
+
+
+def consumer(servers: str, properties: Mapping[str, str], **settings: Any) -> Any:
+    kafka = library()
+    return _made(kafka.Consumer, servers, {**properties, **_dotted(settings)})
+
+
+def producer(servers: str, properties: Mapping[str, str], **settings: Any) -> Any:
+    kafka = library()
+    return _made(kafka.Producer, servers, {**properties, **_dotted(settings)})
+
+
+def admin(servers: str, properties: Mapping[str, str]) -> Any:
+    library()
+    from confluent_kafka.admin import AdminClient
+
+    # what is only for producers or consumers would be warned about
+    own = {k: v for k, v in properties.items() if k.startswith(("security.", "sasl.", "ssl.", "client.", "socket."))}
+    return _made(AdminClient, servers, own)
+
+
+def _dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
+def _made(kind: Any, servers: str, settings: Mapping[str, Any]) -> Any:
+    kafka = library()
+    wanted = {"bootstrap.servers": servers, "error_cb": _on_error, "logger": _LOG, **settings}
+    try:
+        return kind(wanted)
+    except kafka.KafkaException as error:
+        raise ConfigurationError(f"Kafka client for {servers}: {error.args[0].str()}") from error
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"Kafka client for {servers}: {error}") from error
+
+
+def _on_error(error: Any) -> None:
+    """Transient: librdkafka goes on trying. What fails for good is raised where it was asked for."""
+    _LOG.info("Kafka: %s", error.str())
+
+
+@contextlib.contextmanager
+def kafka_errors(doing: str, servers: str) -> Iterator[None]:
+    """Turns what the client raises into one typed error that says what was being done, and to whom."""
+    kafka = library()
+    try:
+        yield
+    except kafka.KafkaException as error:
+        raise typed_error(error.args[0], doing, servers) from error
+
+
+def typed_error(error: Any, doing: str, servers: str) -> ExternalError | InvalidJob:
+    """``error`` is a ``KafkaError``."""
+    codes = library().KafkaError
+    text = f"cannot {doing} (Kafka at {servers}): {error.str()}"
+    if error.code() in (codes._TRANSPORT, codes._ALL_BROKERS_DOWN, codes._TIMED_OUT, codes._RESOLVE):
+        return Unreachable(f"{text}; is the broker up, and the address right?")
+    if error.code() in (
+        codes.TOPIC_AUTHORIZATION_FAILED,
+        codes.GROUP_AUTHORIZATION_FAILED,
+        codes.CLUSTER_AUTHORIZATION_FAILED,
+        codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        codes.SASL_AUTHENTICATION_FAILED,
+    ):
+        return ExternalError(f"{text}; the user of the client lacks this permission on the broker")
+    if error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes._UNKNOWN_PARTITION):
+        return ExternalError(f"{text}; create the topic, or correct its name")
+    return ExternalError(text)
+
+
+def partitions_of(client: Any, topic: str, servers: str) -> list[int]:
+    """The partitions of a topic, in order. Raises ``InvalidJob`` when there is no such topic."""
+    with kafka_errors(f"read the metadata of topic {topic!r}", servers):
+        told = client.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
+    if told.error is not None:
+        codes = library().KafkaError
+        if told.error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC):
+            raise InvalidJob(f"Kafka at {servers} has no topic {topic!r}: create it, or correct its name")
+        raise typed_error(told.error, f"read the metadata of topic {topic!r}", servers)
+    return sorted(told.partitions)
+
+
+def topics_matching(client: Any, pattern: str, servers: str) -> list[str]:
+    """Names of topics that the whole regular expression matches; Kafka's own are left out."""
+    import re
+
+    with kafka_errors("list the topics", servers):
+        told = client.list_topics(timeout=METADATA_TIMEOUT_S).topics
+    matches = re.compile(pattern).fullmatch
+    return sorted(name for name in told if matches(name) and not name.startswith("__"))

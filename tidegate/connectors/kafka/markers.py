@@ -1,0 +1,115 @@
+"""Markers: which epochs were published. One message an epoch, written in the epoch's own transaction.
+
+    topic ``tidegate-markers``   key <branch>/<subtask>/<checkpoint id>   value: number of records
+
+So whether an epoch is visible and whether its marker is, is one and the same. The topic is made when it is missing, deletes
+what is older than ``retention_ms``, and an epoch that was closed longer ago than that is refused at recovery: nobody could
+tell any more whether it was published.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tidegate.connectors.kafka.client import METADATA_TIMEOUT_S, admin, consumer, kafka_errors, library
+from tidegate.model.errors import ExternalError
+
+TOPIC = "tidegate-markers"
+PARTITIONS = 8
+RETENTION_MS = 7 * 24 * 3600 * 1000
+CLOCK_SKEW_MS = 3_600_000
+"""How much later a broker's clock may be than ours, or earlier."""
+_WAIT_S = 90.0
+"""For transactions of others in the same partition, which the broker ends by itself after their timeout."""
+
+
+def key_of(branch: str, subtask: int, checkpoint_id: int) -> str:
+    return f"{branch}/{subtask}/{checkpoint_id}"
+
+
+class Markers:
+    def __init__(self, servers: str, properties: dict[str, str], topic: str = TOPIC) -> None:
+        self._servers = servers
+        self._properties = properties
+        self.topic = topic
+
+    def ensure_topic(self) -> None:
+        """Make the topic when it is missing. Raises ``ExternalError``, ``Unreachable``."""
+        kafka = library()
+        from confluent_kafka.cimpl import NewTopic
+
+        client = admin(self._servers, self._properties)
+        with kafka_errors("read the metadata of the topic of markers", self._servers):
+            told = client.list_topics(self.topic, timeout=METADATA_TIMEOUT_S).topics[self.topic]
+        if told.error is None:
+            return
+        wanted = NewTopic(
+            self.topic, PARTITIONS, config={"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)}
+        )
+        try:
+            client.create_topics([wanted], operation_timeout=METADATA_TIMEOUT_S)[self.topic].result()
+        except kafka.KafkaException as error:
+            if error.args[0].code() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+                raise ExternalError(
+                    f"cannot make the topic {self.topic!r} in which Kafka at {self._servers} keeps what was published: "
+                    f"{error.args[0].str()}; make it yourself, with cleanup.policy=delete and retention.ms={RETENTION_MS}"
+                ) from error
+
+    def read(self, since_ms: int) -> set[str]:
+        """Keys of all committed markers written since then. What other transactions still hold back is waited for.
+
+        Raises ``ExternalError`` when that does not end in time."""
+        client = consumer(
+            self._servers,
+            self._properties,
+            group_id="tidegate-markers",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            enable_partition_eof=False,
+        )
+        try:
+            with kafka_errors("read what was published", self._servers):
+                ends = self._assign(client, since_ms - CLOCK_SKEW_MS)
+                return self._read_to(client, ends)
+        finally:
+            client.close()
+
+    def _assign(self, client: Any, since_ms: int) -> dict[int, int]:
+        """Where the partitions end now, transactions that are still open included: those that hold anything."""
+        kafka = library()
+        open_ends = consumer(
+            self._servers, self._properties, group_id="tidegate-markers", isolation_level="read_uncommitted"
+        )
+        try:
+            numbers = open_ends.list_topics(self.topic, timeout=METADATA_TIMEOUT_S).topics[self.topic].partitions
+            parts = [kafka.TopicPartition(self.topic, n, max(0, since_ms)) for n in numbers]
+            starts = {p.partition: p.offset for p in open_ends.offsets_for_times(parts, timeout=METADATA_TIMEOUT_S)}
+            ends = {}
+            for part in parts:
+                _, high = open_ends.get_watermark_offsets(part, timeout=METADATA_TIMEOUT_S)
+                if 0 <= starts[part.partition] < high:
+                    ends[part.partition] = high
+        finally:
+            open_ends.close()
+        client.assign([kafka.TopicPartition(self.topic, n, starts[n]) for n in ends])
+        return ends
+
+    def _read_to(self, client: Any, ends: dict[int, int]) -> set[str]:
+        kafka = library()
+        found: set[str] = set()
+        gives_up_at = time.monotonic() + _WAIT_S
+        while ends:
+            for message in client.consume(10_000, 0.05):
+                if message.error() is None and message.key() is not None:
+                    found.add(message.key().decode())
+            parts = client.position([kafka.TopicPartition(self.topic, n) for n in ends])
+            for part in parts:
+                if part.offset >= ends[part.partition]:
+                    del ends[part.partition]
+            if ends and time.monotonic() > gives_up_at:
+                raise ExternalError(
+                    f"partitions {sorted(ends)} of topic {self.topic!r} (Kafka at {self._servers}) could not be read to "
+                    f"their end in {_WAIT_S:g} s: another transaction is open there"
+                )
+        return found

@@ -1,0 +1,127 @@
+"""Where reading begins and ends: offsets initialisers, resolved to numbers once, in the client.
+
+Names follow PyFlink's ``KafkaOffsetsInitializer``. A number that is fixed when the job is submitted means the same after
+every restart, also before the first checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from tidegate.connectors.kafka.client import METADATA_TIMEOUT_S, kafka_errors, library
+from tidegate.model.errors import InvalidJob
+
+TopicPartition = tuple[str, int]
+
+
+class KafkaOffsetResetStrategy(Enum):
+    """What stands for an offset that a group never committed."""
+
+    NONE = "none"
+    LATEST = "latest"
+    EARLIEST = "earliest"
+
+
+class _Kind(Enum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    COMMITTED = "committed"
+    TIMESTAMP = "timestamp"
+    SPECIFIC = "specific"
+
+
+@dataclass(frozen=True)
+class KafkaTopicPartition:
+    """A partition of a topic, as key of specific offsets."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True)
+class KafkaOffsetsInitializer:
+    """Made by its static methods."""
+
+    kind: _Kind
+    timestamp_ms: int = 0
+    reset: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE
+    specific: tuple[tuple[TopicPartition, int], ...] = ()
+
+    @staticmethod
+    def earliest() -> KafkaOffsetsInitializer:
+        return KafkaOffsetsInitializer(_Kind.EARLIEST)
+
+    @staticmethod
+    def latest() -> KafkaOffsetsInitializer:
+        return KafkaOffsetsInitializer(_Kind.LATEST)
+
+    @staticmethod
+    def committed_offsets(
+        offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
+    ) -> KafkaOffsetsInitializer:
+        """What the group committed last; the strategy says what to do where it never did (NONE: refuse)."""
+        return KafkaOffsetsInitializer(_Kind.COMMITTED, reset=offset_reset_strategy)
+
+    @staticmethod
+    def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
+        """The first record that is not older, in ms since 1970; the end of the partition when there is none."""
+        return KafkaOffsetsInitializer(_Kind.TIMESTAMP, timestamp_ms=timestamp)
+
+    @staticmethod
+    def offsets(
+        offsets: Mapping[KafkaTopicPartition, int],
+        offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
+    ) -> KafkaOffsetsInitializer:
+        """By partition; the strategy says what to do with partitions that are not named."""
+        named = tuple(((p.topic, p.partition), offset) for p, offset in offsets.items())
+        return KafkaOffsetsInitializer(_Kind.SPECIFIC, reset=offset_reset_strategy, specific=named)
+
+    def resolve(self, client: Any, partitions: Sequence[TopicPartition], servers: str) -> dict[TopicPartition, int]:
+        """The offset for each partition. ``client`` is a consumer. Raises ``InvalidJob``, ``ExternalError``."""
+        match self.kind:
+            case _Kind.EARLIEST:
+                return {p: _watermarks(client, p, servers)[0] for p in partitions}
+            case _Kind.LATEST:
+                return {p: _watermarks(client, p, servers)[1] for p in partitions}
+            case _Kind.TIMESTAMP:
+                return self._by_time(client, partitions, servers)
+            case _Kind.COMMITTED:
+                return self._committed(client, partitions, servers)
+            case _Kind.SPECIFIC:
+                named = dict(self.specific)
+                return {p: named.get(p, self._reset(client, p, servers)) for p in partitions}
+
+    def _by_time(self, client: Any, partitions: Sequence[TopicPartition], servers: str) -> dict[TopicPartition, int]:
+        kafka = library()
+        asked = [kafka.TopicPartition(topic, number, self.timestamp_ms) for topic, number in partitions]
+        with kafka_errors("look up offsets by time", servers):
+            told = client.offsets_for_times(asked, timeout=METADATA_TIMEOUT_S)
+        found = {(t.topic, t.partition): t.offset for t in told}
+        return {p: found[p] if found[p] >= 0 else _watermarks(client, p, servers)[1] for p in partitions}
+
+    def _committed(self, client: Any, partitions: Sequence[TopicPartition], servers: str) -> dict[TopicPartition, int]:
+        kafka = library()
+        asked = [kafka.TopicPartition(topic, number) for topic, number in partitions]
+        with kafka_errors("read the offsets that the group committed", servers):
+            told = client.committed(asked, timeout=METADATA_TIMEOUT_S)
+        found = {(t.topic, t.partition): t.offset for t in told}
+        return {p: found[p] if found[p] >= 0 else self._reset(client, p, servers) for p in partitions}
+
+    def _reset(self, client: Any, partition: TopicPartition, servers: str) -> int:
+        if self.reset is KafkaOffsetResetStrategy.NONE:
+            what = "the group committed no offset for" if self.kind is _Kind.COMMITTED else "no offset is given for"
+            raise InvalidJob(
+                f"{what} partition {partition[1]} of topic {partition[0]!r}; give a KafkaOffsetResetStrategy"
+            )
+        low, high = _watermarks(client, partition, servers)
+        return low if self.reset is KafkaOffsetResetStrategy.EARLIEST else high
+
+
+def _watermarks(client: Any, partition: TopicPartition, servers: str) -> tuple[int, int]:
+    topic, number = partition
+    with kafka_errors(f"read the offsets of partition {number} of topic {topic!r}", servers):
+        low, high = client.get_watermark_offsets(library().TopicPartition(topic, number), timeout=METADATA_TIMEOUT_S)
+    return int(low), int(high)

@@ -1,0 +1,161 @@
+"""Second phase of the exactly-once sink: an epoch's records go out in one Kafka transaction, with their marker.
+
+    committable [branch, writer subtask, checkpoint id, closed at, records]
+        │ confirm(n), or recovery to n
+    producer with transactional id <prefix>-<branch>-<writer subtask>
+        │ first use: init_transactions (fences whoever used the id before, ends his transaction), then read the markers
+        │ marker there: it was published, done          marker missing: begin · records · marker · commit
+        ▼
+    visible to read_committed consumers, once
+
+Laws. Only the producer of the epoch's own (branch, writer subtask) publishes it; between its ``init_transactions`` and its
+commit nobody else can have published under that id. After any doubt (lost answer, fenced, aborted) the producer is thrown
+away, and the next one looks at the markers first. See docs/adr/0050 for the table of failures.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.connectors.base import Committer
+from tidegate.connectors.kafka.client import library, typed_error
+from tidegate.connectors.kafka.markers import RETENTION_MS, Markers, key_of
+from tidegate.connectors.kafka.records import from_bytes
+from tidegate.connectors.kafka.sending import make_producer, send
+from tidegate.model.errors import CorruptData, ExternalError, TidegateError
+
+INIT_TIMEOUT_S = 30.0
+COMMIT_TIMEOUT_S = 60.0
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What one writer wrote between two checkpoints. Travels as a list."""
+
+    branch: str
+    subtask: int
+    checkpoint_id: int
+    closed_at_ms: int
+    records: bytes
+
+    @staticmethod
+    def of(committable: Any) -> Epoch:
+        try:
+            branch, subtask, checkpoint_id, closed_at_ms, records = committable
+            return Epoch(str(branch), int(subtask), int(checkpoint_id), int(closed_at_ms), bytes(records))
+        except (TypeError, ValueError) as error:
+            raise CorruptData(f"not a committable of the Kafka sink: {str(committable)[:100]}") from error
+
+    def as_list(self) -> list[Any]:
+        return [self.branch, self.subtask, self.checkpoint_id, self.closed_at_ms, self.records]
+
+    @property
+    def key(self) -> str:
+        return key_of(self.branch, self.subtask, self.checkpoint_id)
+
+
+@dataclass(slots=True)
+class _Identity:
+    """A producer that holds a transactional id, and what had been published under it before."""
+
+    client: Any
+    published: set[str]
+    is_own: bool
+    """Nobody but this process can have published under it, and this process knows of no doubt."""
+
+
+class EpochPublisher(Committer):
+    def __init__(
+        self,
+        servers: str,
+        properties: dict[str, str],
+        prefix: str,
+        markers: Markers,
+        own_branch: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._servers = servers
+        self._properties = properties
+        self._prefix = prefix
+        self._markers = markers
+        self._own_branch = own_branch
+        self._clock = clock
+        self._identities: dict[tuple[str, int], _Identity] = {}
+        self._doubted: set[tuple[str, int]] = set()
+
+    def commit(self, committables: Sequence[Any]) -> None:
+        for epoch in [Epoch.of(committable) for committable in committables]:
+            self._publish(epoch)
+
+    def close(self) -> None:
+        self._identities.clear()
+
+    def prepare(self, subtask: int) -> None:
+        """Take the own identity before the first commit: the broker needs a moment for a new one."""
+        self._identity(self._own_branch, subtask, self._now_ms())
+
+    def _publish(self, epoch: Epoch) -> None:
+        kafka = library()
+        identity = self._identity(epoch.branch, epoch.subtask, epoch.closed_at_ms)
+        if epoch.key in identity.published:
+            _LOG.info("epoch %s was published before", epoch.key)
+            return
+        if not identity.is_own:
+            self._check_age(epoch)
+        try:
+            client = identity.client
+            client.begin_transaction()
+            send(client, from_bytes(epoch.records), self._servers)
+            client.produce(self._markers.topic, key=epoch.key, value=str(epoch.closed_at_ms))
+            client.commit_transaction(COMMIT_TIMEOUT_S)
+            identity.published.add(epoch.key)
+        except kafka.KafkaException as error:
+            self._give_up(epoch)
+            raise _told(typed_error(error.args[0], f"publish epoch {epoch.key}", self._servers)) from error
+        except TidegateError:
+            self._give_up(epoch)
+            raise
+
+    def _check_age(self, epoch: Epoch) -> None:
+        """An epoch of somebody else's, or after a doubt, without a marker."""
+        if self._now_ms() - epoch.closed_at_ms > RETENTION_MS // 2:
+            raise CorruptData(
+                f"epoch {epoch.key} was closed {(self._now_ms() - epoch.closed_at_ms) // 3_600_000} hours ago: markers are "
+                f"kept for {RETENTION_MS // 3_600_000} hours, so whether it was published cannot be told for sure; look into "
+                "the topic, then restore without this operator's state (another uid and --allow-non-restored-state)"
+            )
+
+    def _identity(self, branch: str, subtask: int, since_ms: int) -> _Identity:
+        found = self._identities.get((branch, subtask))
+        if found is not None:
+            return found
+        kafka = library()
+        client = make_producer(self._servers, self._properties, transactional_id=f"{self._prefix}-{branch}-{subtask}")
+        try:
+            client.init_transactions(INIT_TIMEOUT_S)
+        except kafka.KafkaException as error:
+            what = f"take the transactional id {self._prefix}-{branch}-{subtask}"
+            raise _told(typed_error(error.args[0], what, self._servers)) from error
+        is_own = branch == self._own_branch and (branch, subtask) not in self._doubted
+        published = set() if is_own else self._markers.read(since_ms)
+        self._identities[branch, subtask] = identity = _Identity(client, published, is_own)
+        return identity
+
+    def _give_up(self, epoch: Epoch) -> None:
+        """The transaction's fate is unknown: whoever takes the id next ends it, and looks at the markers."""
+        self._identities.pop((epoch.branch, epoch.subtask), None)
+        self._doubted.add((epoch.branch, epoch.subtask))
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
+
+
+def _told(error: TidegateError) -> ExternalError:
+    """To be tried again, whatever it was."""
+    return error if isinstance(error, ExternalError) else ExternalError(error.message)

@@ -1,0 +1,144 @@
+"""What goes to Kafka: records as columns of topic, key, value and timestamp, and in what form they wait for their commit.
+
+batch of the stream ─▶ KafkaRecordSerializationSchema ─▶ Outgoing ─▶ Arrow IPC, in a committable ─▶ messages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.common.batch import ArrowBatch
+from tidegate.common.record_codec import decode as decode_records
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.message_formats import SerializationSchema, serializer_of
+from tidegate.model.errors import InvalidJob, UserError
+
+SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.dictionary(pa.int32(), pa.string())),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("timestamp", pa.int64()),
+    ]
+)
+
+_OVERHEAD_BYTES = 200
+"""Of a record batch with one record; Kafka counts it into the size of a message."""
+
+
+@dataclass(frozen=True)
+class KafkaRecordSerializationSchema:
+    """Made by ``KafkaRecordSerializationSchema.builder()``."""
+
+    topic: str | None
+    topic_selector: Callable[[Any], str] | None
+    value: SerializationSchema
+    key: SerializationSchema | None
+    sends_timestamps: bool = True
+
+    @staticmethod
+    def builder() -> KafkaRecordSerializationSchemaBuilder:
+        return KafkaRecordSerializationSchemaBuilder()
+
+    def outgoing(self, batch: ArrowBatch, type_info: TypeInformation) -> pa.RecordBatch:
+        """With the columns of ``SCHEMA``."""
+        data = batch.data
+        rows = data.num_rows
+        values = pa.array(self.value.encode(data, type_info), pa.binary())
+        keys = (
+            pa.nulls(rows, pa.binary()) if self.key is None else pa.array(self.key.encode(data, type_info), pa.binary())
+        )
+        stamps = pa.nulls(rows, pa.int64())
+        if batch.timestamps is not None and self.sends_timestamps:
+            stamps = batch.timestamps
+        return pa.RecordBatch.from_arrays([self._topics(data, type_info), keys, values, stamps], schema=SCHEMA)
+
+    def _topics(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.Array:
+        if self.topic is not None:
+            return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), data.num_rows), [self.topic])
+        assert self.topic_selector is not None
+        names = [self.topic_selector(record) for record in decode_records(type_info, data)]
+        return pa.array(names, pa.string()).dictionary_encode()
+
+
+@dataclass
+class KafkaRecordSerializationSchemaBuilder:
+    _topic: str | None = None
+    _selector: Callable[[Any], str] | None = None
+    _value: SerializationSchema | None = None
+    _key: SerializationSchema | None = None
+    _timestamps: bool = field(default=True)
+
+    def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
+        self._topic = topic
+        return self
+
+    def set_topic_selector(self, topic_selector: Callable[[Any], str]) -> KafkaRecordSerializationSchemaBuilder:
+        """The topic of each record."""
+        self._selector = topic_selector
+        return self
+
+    def set_value_serialization_schema(self, value_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
+        self._value = serializer_of(value_serialization_schema)
+        return self
+
+    def set_key_serialization_schema(self, key_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
+        """Records with one key go to one partition, in order."""
+        self._key = serializer_of(key_serialization_schema)
+        return self
+
+    def build(self) -> KafkaRecordSerializationSchema:
+        if self._value is None:
+            raise InvalidJob("KafkaRecordSerializationSchema needs set_value_serialization_schema()")
+        if (self._topic is None) == (self._selector is None):
+            raise InvalidJob("KafkaRecordSerializationSchema needs set_topic() or set_topic_selector(), one of them")
+        return KafkaRecordSerializationSchema(self._topic, self._selector, self._value, self._key, self._timestamps)
+
+
+def check_sizes(records: pa.RecordBatch, limit_bytes: int) -> None:
+    """A record that the broker would refuse must fail here, before anybody voted for it. Raises ``UserError``."""
+    if records.nbytes + _OVERHEAD_BYTES <= limit_bytes:
+        return
+    for index, (key, value) in enumerate(
+        zip(records.column("key").to_pylist(), records.column("value").to_pylist(), strict=True)
+    ):
+        size = len(key or b"") + len(value or b"") + _OVERHEAD_BYTES
+        if size > limit_bytes:
+            topic = records.column("topic")[index].as_py()
+            raise UserError(
+                f"a record for topic {topic!r} takes {size} bytes; the limit is {limit_bytes}: make it smaller, or raise "
+                "message.max.bytes of the sink and max.message.bytes of the topic"
+            )
+
+
+def to_bytes(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """As an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_batches(batches, SCHEMA).unify_dictionaries()
+    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def from_bytes(content: bytes) -> pa.Table:
+    return pa.ipc.open_stream(content).read_all()
+
+
+def messages(records: pa.RecordBatch | pa.Table) -> dict[str, list[dict[str, Any]]]:
+    """By topic, in order, as ``Producer.produce_batch`` takes them."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    columns = [records.column(name).to_pylist() for name in ("topic", "key", "value", "timestamp")]
+    if records.column("timestamp").null_count == records.num_rows:
+        for topic, key, value in zip(*columns[:3], strict=True):
+            found.setdefault(topic, []).append({"key": key, "value": value})
+        return found
+    for topic, key, value, stamp in zip(*columns, strict=True):
+        message = {"key": key, "value": value}
+        if stamp is not None and stamp >= 0:
+            message["timestamp"] = stamp
+        found.setdefault(topic, []).append(message)
+    return found

@@ -1,0 +1,110 @@
+"""Kafka as a sink, under the names of PyFlink's ``KafkaSink``.
+
+    KafkaSink.builder().set_bootstrap_servers("broker:9092").set_record_serializer(
+        KafkaRecordSerializationSchema.builder().set_topic("totals")
+            .set_value_serialization_schema(SimpleStringSchema()).build()
+    ).set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("totals").build()
+
+Exactly once survives a restart that lasts longer than any transaction timeout: nothing is open in the broker between the
+vote and the commit (docs/adr/0050).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.connectors.base import Committer, DeliveryGuarantee, Sink, SinkContext, SinkWriter
+from tidegate.connectors.kafka.client import admin, checked_properties, library, partitions_of
+from tidegate.connectors.kafka.markers import TOPIC, Markers
+from tidegate.connectors.kafka.publisher import EpochPublisher
+from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
+from tidegate.connectors.kafka.sending import make_producer
+from tidegate.connectors.kafka.writers import DirectWriter, EpochWriter, branch_of
+from tidegate.model.errors import InvalidJob
+
+
+@dataclass(frozen=True)
+class KafkaSink(Sink):
+    """Made by ``KafkaSink.builder()``."""
+
+    servers: str
+    schema: KafkaRecordSerializationSchema
+    guarantee: DeliveryGuarantee
+    prefix: str
+    properties: dict[str, str]
+    marker_topic: str = TOPIC
+
+    @staticmethod
+    def builder() -> KafkaSinkBuilder:
+        return KafkaSinkBuilder()
+
+    def validate(self) -> None:
+        """Raises ``InvalidJob`` when the topic is not there, ``Unreachable`` when the broker is not."""
+        if self.schema.topic is not None:
+            partitions_of(admin(self.servers, self.properties), self.schema.topic, self.servers)
+
+    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+        if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            return EpochWriter(self.schema, input_type, context, self.properties)
+        client = make_producer(self.servers, self.properties)
+        waits = self.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
+        return DirectWriter(self.schema, input_type, client, self.servers, self.properties, waits=waits)
+
+    def make_committer(self, context: SinkContext) -> Committer | None:
+        if self.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+            return None
+        markers = Markers(self.servers, self.properties, self.marker_topic)
+        markers.ensure_topic()
+        publisher = EpochPublisher(self.servers, self.properties, self.prefix, markers, branch_of(context))
+        publisher.prepare(context.subtask_index)
+        return publisher
+
+
+@dataclass
+class KafkaSinkBuilder:
+    _servers: str = ""
+    _schema: KafkaRecordSerializationSchema | None = None
+    _guarantee: DeliveryGuarantee = DeliveryGuarantee.NONE
+    _prefix: str = ""
+    _properties: dict[str, str] = field(default_factory=dict)
+    _marker_topic: str = TOPIC
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
+        self._servers = bootstrap_servers
+        return self
+
+    def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
+        self._schema = record_serializer
+        return self
+
+    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
+        self._guarantee = delivery_guarantee
+        return self
+
+    def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
+        """First part of the transactional ids; required for exactly once. It need not differ between jobs."""
+        self._prefix = transactional_id_prefix
+        return self
+
+    def set_marker_topic(self, topic: str) -> KafkaSinkBuilder:
+        """Ours: where it is noted what was published (made when it is missing)."""
+        self._marker_topic = topic
+        return self
+
+    def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
+        """Of the Kafka client, by librdkafka's names."""
+        self._properties[key] = value
+        return self
+
+    def build(self) -> KafkaSink:
+        library()
+        if not self._servers:
+            raise InvalidJob("KafkaSink needs set_bootstrap_servers()")
+        if self._schema is None:
+            raise InvalidJob("KafkaSink needs set_record_serializer()")
+        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE and not self._prefix:
+            raise InvalidJob("KafkaSink needs set_transactional_id_prefix() to write exactly once")
+        properties = checked_properties(self._properties)
+        return KafkaSink(self._servers, self._schema, self._guarantee, self._prefix, properties, self._marker_topic)

@@ -1,0 +1,200 @@
+"""Kafka as a source, under the names of PyFlink's ``KafkaSource``.
+
+    KafkaSource.builder().set_bootstrap_servers("broker:9092").set_topics("orders").set_group_id("billing")
+        .set_starting_offsets(KafkaOffsetsInitializer.earliest()).set_value_only_deserializer(SimpleStringSchema()).build()
+
+Partitions are listed and offsets resolved in the client, when the job is submitted; the source looks for new partitions
+every ``partition.discovery.interval.ms`` (5 min; 0 or less: never) and reads those from their beginning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
+from tidegate.connectors.kafka.client import checked_properties, consumer, library
+from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
+from tidegate.connectors.kafka.reader import KafkaReader, ReaderSettings
+from tidegate.connectors.kafka.splits import KafkaSubscription, owner_of, split_of
+from tidegate.connectors.message_formats import ByteArraySchema, DeserializationSchema, deserializer_of
+from tidegate.model.errors import InvalidJob
+
+DISCOVERY_KEY = "partition.discovery.interval.ms"
+COMMIT_KEY = "commit.offsets.on.checkpoint"
+DEFAULT_DISCOVERY_MS = 300_000
+
+_OURS = frozenset({DISCOVERY_KEY, COMMIT_KEY, "isolation.level", "group.id", "client.id.prefix"})
+
+
+@dataclass(frozen=True)
+class KafkaSource(Source):
+    """Made by ``KafkaSource.builder()``. Records carry Kafka's timestamps until a watermark strategy gives them others."""
+
+    servers: str
+    subscription: KafkaSubscription
+    starting: KafkaOffsetsInitializer
+    stopping: KafkaOffsetsInitializer | None
+    bounded: bool
+    group_id: str
+    properties: dict[str, str]
+    decoder: DeserializationSchema
+    skip_poison: bool = False
+
+    @staticmethod
+    def builder() -> KafkaSourceBuilder:
+        return KafkaSourceBuilder()
+
+    def owner_of(self, split: Split, parallelism: int) -> int:
+        """Which subtask reads a partition."""
+        return owner_of(split, parallelism)
+
+    def list_splits(self, parallelism: int) -> list[Split]:
+        """The partitions that there are, with where reading begins and ends. Raises ``InvalidJob``, ``Unreachable``."""
+        client = consumer(
+            self.servers,
+            self._client_properties(),
+            group_id=self.group_id or "tidegate-offsets",
+            enable_auto_commit=False,
+            isolation_level=self.subscription.isolation,
+        )
+        try:
+            partitions = self.subscription.partitions(client, self.servers)
+            starts = self.starting.resolve(client, partitions, self.servers)
+            stops = self.stopping.resolve(client, partitions, self.servers) if self.stopping else {}
+        finally:
+            client.close()
+        return [split_of(topic, n, starts[topic, n], stops.get((topic, n))) for topic, n in partitions]
+
+    def make_reader(self, context: ReaderContext) -> SourceReader:
+        every_ms = int(self.properties.get(DISCOVERY_KEY, DEFAULT_DISCOVERY_MS))
+        looks = not self.bounded and every_ms > 0 and not self.subscription.named
+        settings = ReaderSettings(
+            servers=self.servers,
+            group_id=self.group_id,
+            properties=self._client_properties(),
+            subscription=self.subscription,
+            decoder=self.decoder,
+            skip_poison=self.skip_poison,
+            commits_offsets=bool(self.group_id) and self.properties.get(COMMIT_KEY, "true").lower() == "true",
+            discovery_s=every_ms / 1000 if looks else None,
+        )
+        return KafkaReader(settings, context)
+
+    def produced_type(self) -> TypeInformation:
+        return self.decoder.get_produced_type()
+
+    def _client_properties(self) -> dict[str, str]:
+        return {name: value for name, value in self.properties.items() if name not in _OURS}
+
+
+@dataclass
+class KafkaSourceBuilder:
+    """As PyFlink's. ``build`` raises ``InvalidJob`` for what is missing or contradicts itself."""
+
+    _servers: str = ""
+    _subscription: KafkaSubscription = field(default_factory=KafkaSubscription)
+    _starting: KafkaOffsetsInitializer = field(default_factory=KafkaOffsetsInitializer.earliest)
+    _stopping: KafkaOffsetsInitializer | None = None
+    _bounded: bool = False
+    _group_id: str = ""
+    _properties: dict[str, str] = field(default_factory=dict)
+    _decoder: DeserializationSchema | None = None
+    _skip_poison: bool = False
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
+        self._servers = bootstrap_servers
+        return self
+
+    def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
+        """Under which offsets are committed when a checkpoint is confirmed; without it none are."""
+        self._group_id = group_id
+        return self
+
+    def set_topics(self, *topics: str) -> KafkaSourceBuilder:
+        return self._subscribe(KafkaSubscription(topics=topics))
+
+    def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
+        """A regular expression that the whole name of a topic matches."""
+        try:
+            re.compile(topic_pattern)
+        except re.error as error:
+            raise InvalidJob(f"topic pattern {topic_pattern!r} is no regular expression: {error}") from None
+        return self._subscribe(KafkaSubscription(pattern=topic_pattern))
+
+    def set_partitions(self, partitions: Iterable[KafkaTopicPartition]) -> KafkaSourceBuilder:
+        return self._subscribe(KafkaSubscription(named=tuple((p.topic, p.partition) for p in partitions)))
+
+    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        self._starting = starting_offsets_initializer
+        return self
+
+    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        """The source ends at these offsets, which are resolved when the job is submitted."""
+        self._stopping, self._bounded = stopping_offsets_initializer, True
+        return self
+
+    def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        """Stops at these offsets, but counts as unbounded."""
+        self._stopping, self._bounded = stopping_offsets_initializer, False
+        return self
+
+    def set_value_only_deserializer(self, deserialization_schema: Any) -> KafkaSourceBuilder:
+        """``SimpleStringSchema``, a row schema of ``tidegate.datastream.formats``, or a function of bytes."""
+        self._decoder = deserializer_of(deserialization_schema)
+        return self
+
+    def set_deserializer(self, function: Any, type_info: TypeInformation) -> KafkaSourceBuilder:
+        """Ours: a function of one message's bytes, and the type of what it gives."""
+        self._decoder = deserializer_of(function, type_info)
+        return self
+
+    def set_poison_records(self, action: str) -> KafkaSourceBuilder:
+        """Ours: what becomes of a record that cannot be decoded: ``fail`` (the default) or ``skip`` (with a warning)."""
+        if action not in ("fail", "skip"):
+            raise InvalidJob(f"poison records can 'fail' the job or be left out ('skip'), not {action!r}")
+        self._skip_poison = action == "skip"
+        return self
+
+    def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
+        self._properties["client.id"] = prefix
+        return self
+
+    def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
+        """Of the Kafka client (librdkafka's names), or ``partition.discovery.interval.ms``,
+        ``commit.offsets.on.checkpoint``, ``isolation.level``."""
+        self._properties[key] = value
+        return self
+
+    def set_properties(self, props: dict[str, str]) -> KafkaSourceBuilder:
+        self._properties.update(props)
+        return self
+
+    def build(self) -> KafkaSource:
+        library()
+        if not self._servers:
+            raise InvalidJob("KafkaSource needs set_bootstrap_servers()")
+        if self._subscription == KafkaSubscription():
+            raise InvalidJob("KafkaSource needs set_topics(), set_topic_pattern() or set_partitions()")
+        properties = checked_properties(self._properties, _OURS)
+        isolation = properties.get("isolation.level", "read_committed")
+        return KafkaSource(
+            servers=self._servers,
+            subscription=replace(self._subscription, isolation=isolation),
+            starting=self._starting,
+            stopping=self._stopping,
+            bounded=self._bounded,
+            group_id=self._group_id or properties.get("group.id", ""),
+            properties=properties,
+            decoder=self._decoder or ByteArraySchema(),
+            skip_poison=self._skip_poison,
+        )
+
+    def _subscribe(self, subscription: KafkaSubscription) -> KafkaSourceBuilder:
+        if self._subscription != KafkaSubscription():
+            raise InvalidJob("KafkaSource reads topics, a pattern or partitions: set one of them, once")
+        self._subscription = subscription
+        return self

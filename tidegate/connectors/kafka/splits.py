@@ -1,0 +1,47 @@
+"""Partitions as splits, and to whom they belong.
+
+A split is ``<topic>-<partition>``; its payload is ``[topic, partition, start, stop]``, stop ``None`` when it has no end.
+Partition i of a topic belongs to subtask ``(hash(topic) + i) mod parallelism``: evenly for each topic, and the same
+whoever lists them, and whenever (Flink: ``KafkaSourceEnumerator.getSplitOwner``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import xxhash
+
+from tidegate.connectors.base import Split
+from tidegate.connectors.kafka.client import partitions_of, topics_matching
+from tidegate.model.errors import InvalidJob
+
+
+def split_of(topic: str, partition: int, start: int, stop: int | None) -> Split:
+    return Split(f"{topic}-{partition}", [topic, partition, start, stop])
+
+
+def owner_of(split: Split, parallelism: int) -> int:
+    topic, partition = split.payload[:2]
+    return int((xxhash.xxh3_64_intdigest(topic.encode()) + partition) % parallelism)
+
+
+@dataclass(frozen=True)
+class KafkaSubscription:
+    """Which partitions a source reads: of some topics, of topics by a pattern, or some named ones."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    named: tuple[tuple[str, int], ...] = ()
+    isolation: str = "read_committed"
+    """What of transactions is read: ``read_committed``, or ``read_uncommitted``."""
+
+    def partitions(self, client: Any, servers: str) -> list[tuple[str, int]]:
+        """All that there are now. Raises ``InvalidJob`` for a topic that is not there, ``ExternalError``."""
+        if self.named:
+            return sorted(self.named)
+        topics = self.topics if self.pattern is None else topics_matching(client, self.pattern, servers)
+        found = [(topic, number) for topic in topics for number in partitions_of(client, topic, servers)]
+        if not found:
+            raise InvalidJob(f"no topic of Kafka at {servers} matches the pattern {self.pattern!r}")
+        return sorted(found)

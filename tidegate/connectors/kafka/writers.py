@@ -1,0 +1,128 @@
+"""What a subtask does with records until the checkpoint.
+
+EXACTLY_ONCE     gathered as columns; the barrier cuts the epoch off, the snapshot thread packs it into a committable
+AT_LEAST_ONCE    sent at once; the snapshot waits until the broker acknowledged everything sent before
+NONE             sent at once; nobody waits, and what the broker refuses is only counted in the log
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.base import SinkContext, SinkWriter
+from tidegate.connectors.kafka.client import typed_error
+from tidegate.connectors.kafka.publisher import Epoch
+from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, check_sizes, to_bytes
+from tidegate.connectors.kafka.sending import message_limit, send
+from tidegate.model.errors import ExternalError, Unreachable
+
+FLUSH_TIMEOUT_S = 60.0
+
+_LOG = logging.getLogger(__name__)
+
+
+def branch_of(context: SinkContext) -> str:
+    """Of one attempt: no other process ever closes epochs under it."""
+    return hashlib.sha256(f"{context.attempt}/{context.operator_id}".encode()).hexdigest()[:16]
+
+
+class EpochWriter(SinkWriter):
+    works_on = "arrow"
+
+    def __init__(
+        self,
+        schema: KafkaRecordSerializationSchema,
+        input_type: TypeInformation,
+        context: SinkContext,
+        properties: dict[str, str],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._schema = schema
+        self._input_type = input_type
+        self._branch = branch_of(context)
+        self._subtask = context.subtask_index
+        self._limit_bytes = message_limit(properties)
+        self._clock = clock
+        self._epoch: list[pa.RecordBatch] = []
+
+    def write(self, batch: Batch) -> None:
+        assert isinstance(batch, ArrowBatch)
+        records = self._schema.outgoing(batch, self._input_type)
+        check_sizes(records, self._limit_bytes)
+        self._epoch.append(records)
+
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+        sealed = self.seal(checkpoint_id)
+        return sealed() if callable(sealed) else sealed
+
+    def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:
+        if not self._epoch:
+            return []
+        epoch, self._epoch = self._epoch, []
+        closed_at_ms = int(self._clock() * 1000)
+
+        def packed() -> list[Any]:
+            return [Epoch(self._branch, self._subtask, checkpoint_id, closed_at_ms, to_bytes(epoch)).as_list()]
+
+        return packed
+
+
+class DirectWriter(SinkWriter):
+    works_on = "arrow"
+
+    def __init__(
+        self,
+        schema: KafkaRecordSerializationSchema,
+        input_type: TypeInformation,
+        client: Any,
+        servers: str,
+        properties: dict[str, str],
+        *,
+        waits: bool,
+    ) -> None:
+        """``waits``: at least once."""
+        self._schema = schema
+        self._input_type = input_type
+        self._client = client
+        self._servers = servers
+        self._limit_bytes = message_limit(properties)
+        self._waits = waits
+        self._refused: Any = None
+
+    def write(self, batch: Batch) -> None:
+        assert isinstance(batch, ArrowBatch)
+        records = self._schema.outgoing(batch, self._input_type)
+        check_sizes(records, self._limit_bytes)
+        send(self._client, records, self._servers, self._delivered)
+        self._check()
+
+    def flush(self, end_of_input: bool) -> None:
+        if self._waits or end_of_input:
+            left = self._client.flush(FLUSH_TIMEOUT_S)
+            self._check()
+            if left:
+                raise Unreachable(
+                    f"{left} records were not acknowledged in {FLUSH_TIMEOUT_S:g} s by Kafka at {self._servers}"
+                )
+
+    def close(self) -> None:
+        self._client.purge()
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None and self._refused is None:
+            self._refused = error
+            if not self._waits:
+                _LOG.warning("Kafka at %s refused a record for %s: %s", self._servers, message.topic(), error.str())
+
+    def _check(self) -> None:
+        if self._refused is not None and self._waits:
+            error = typed_error(self._refused, "deliver a record", self._servers)
+            raise error if isinstance(error, ExternalError) else ExternalError(error.message)

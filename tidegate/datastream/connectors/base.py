@@ -1,0 +1,7 @@
+"""What connectors share under PyFlink's names (``pyflink.datastream.connectors.base``)."""
+
+from __future__ import annotations
+
+from tidegate.connectors.base import DeliveryGuarantee
+
+__all__ = ["DeliveryGuarantee"]

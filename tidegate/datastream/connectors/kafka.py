@@ -1,0 +1,20 @@
+"""Kafka under PyFlink's names (``pyflink.datastream.connectors.kafka``)."""
+
+from __future__ import annotations
+
+from tidegate.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
+from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, KafkaRecordSerializationSchemaBuilder
+from tidegate.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
+from tidegate.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
+
+__all__ = [
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
+    "KafkaSource",
+    "KafkaSourceBuilder",
+    "KafkaTopicPartition",
+]

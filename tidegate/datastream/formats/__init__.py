@@ -1,0 +1,1 @@
+"""Formats of messages under PyFlink's names (``pyflink.datastream.formats``)."""

@@ -1,0 +1,52 @@
+"""JSON under PyFlink's names (``pyflink.datastream.formats.json``), as builders over ours.
+
+JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["id"], [Types.LONG()])).build()
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.message_formats import JsonRowDeserializationSchema as OurDeserializationSchema
+from tidegate.connectors.message_formats import JsonRowSerializationSchema as OurSerializationSchema
+from tidegate.model.errors import InvalidJob
+
+__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+
+
+class JsonRowDeserializationSchema(OurDeserializationSchema):
+    @staticmethod
+    def builder() -> _DeserializationBuilder:
+        return _DeserializationBuilder()
+
+
+class JsonRowSerializationSchema(OurSerializationSchema):
+    @staticmethod
+    def builder() -> _SerializationBuilder:
+        return _SerializationBuilder()
+
+
+@dataclass
+class _DeserializationBuilder:
+    _type_info: TypeInformation | None = None
+
+    def type_info(self, type_info: TypeInformation) -> _DeserializationBuilder:
+        """Of rows with named fields."""
+        self._type_info = type_info
+        return self
+
+    def build(self) -> OurDeserializationSchema:
+        if self._type_info is None:
+            raise InvalidJob("JsonRowDeserializationSchema needs type_info()")
+        return OurDeserializationSchema(self._type_info)
+
+
+@dataclass
+class _SerializationBuilder:
+    def with_type_info(self, type_info: TypeInformation) -> _SerializationBuilder:
+        """The type of the stream says what is written; this is for programs that name it anyway."""
+        return self
+
+    def build(self) -> OurSerializationSchema:
+        return OurSerializationSchema()
