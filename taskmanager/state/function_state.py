@@ -4,7 +4,7 @@
                             └───────────────── nobody asks ────────────────▶ freeze ─▶ written again as it was
 
 Elements are encoded when the state is frozen: the function goes on changing its objects, and encoding is a copy (law 3). On
-disk an element has the descriptor's type; an entry of broadcast state is a struct of ``key`` and ``value``. Broadcast state
+disk an element has the descriptor's type (what was stored as another is read as ``schema_evolution`` allows); an entry of broadcast state is a struct of ``key`` and ``value``. Broadcast state
 is written also when it is empty, so that every subtask has a copy to restore from. Union state that nobody asks for is
 written by subtask 0 alone: all hold the same, and each copy would be one more at the next restore.
 """
@@ -21,7 +21,8 @@ import pyarrow as pa
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.segments import ELEMENT, StateDescription, metadata_of, read_element_table, write_elements
 from tidegate.common.record_codec import decode_column, encode_column
-from tidegate.common.typeinfo import PICKLED_METADATA, RowTypeInfo, TypeInformation
+from tidegate.common.schema_evolution import Refusal, evolve
+from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
 from tidegate.datastream.checkpointed_function import OperatorStateStore
 from tidegate.datastream.state import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
 from tidegate.model.checkpoint import OperatorSnapshot, OperatorStateHandle, RestoredOperator, StateRedistribution
@@ -185,8 +186,7 @@ class FunctionStateBackend(OperatorStateStore):
             )
         values: list[Any] = []
         for table in kept.parts:
-            column = checked_column(table, type_info, f"{self._where} state '{name}'")
-            values += decode_column(type_info, column)
+            values += decode_column(type_info, as_declared(table, type_info, f"{self._where} state '{name}'"))
         del self._unclaimed[name]
         return values
 
@@ -237,22 +237,17 @@ class FrozenColumns(FrozenState):
         )
 
 
-def checked_column(table: pa.Table, type_info: TypeInformation, where: str) -> pa.Array:
-    """The column of elements, which must be of this type. Raises ``SchemaMismatch``."""
-    found, wanted = table.schema.field(ELEMENT), type_info.arrow_field(ELEMENT)
-    if found.type != wanted.type or _is_pickled(found) != _is_pickled(wanted):
-        shown = "pickled objects" if _is_pickled(found) else found.type
+def as_declared(table: pa.Table, type_info: TypeInformation, where: str) -> pa.Array:
+    """The column of elements in the declared type, as far as stored fields may change. Raises ``SchemaMismatch``."""
+    plan = evolve(table.schema, pa.schema([type_info.arrow_field(ELEMENT)]))
+    if isinstance(plan, Refusal):
         raise SchemaMismatch(
-            f"{where}: the restored elements are of type {shown}, the job declares {type_info!r} ({wanted.type}): keep the "
-            "type, or give the state another name"
+            f"{where} cannot be restored: {'; '.join(plan.reasons)}. Keep the type, or give the state another name"
         )
-    return _one_array(table)
+    column = _one_array(table)
+    return plan.apply(pa.RecordBatch.from_arrays([column], schema=table.schema)).column(ELEMENT)
 
 
 def _one_array(table: pa.Table) -> pa.Array:
     column = table.column(ELEMENT).combine_chunks()
     return column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
-
-
-def _is_pickled(field: pa.Field) -> bool:
-    return next(iter(PICKLED_METADATA)) in (field.metadata or {})

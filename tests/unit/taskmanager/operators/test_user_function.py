@@ -197,10 +197,22 @@ def test_another_kind_or_type_at_a_restore_is_refused_by_name() -> None:
     (part,) = dealt([running.snapshot()], 1)
     with pytest.raises(SchemaMismatch, match="state 'listed' was written as list state, the job asks for union"):
         begin(Asking(("get_union_list_state", LISTED)), part)
-    with pytest.raises(SchemaMismatch, match="'listed': the restored elements are of type int64.*String"):
+    with pytest.raises(
+        SchemaMismatch, match="'listed' cannot be restored: element: stored as int64, the job declares string"
+    ):
         begin(Asking(("get_list_state", ListStateDescriptor("listed", Types.STRING()))), part)
-    with pytest.raises(SchemaMismatch, match="of type string.*PickledBytes"):
+    with pytest.raises(SchemaMismatch, match="stored as string, the job declares pickled"):
         begin(Asking(("get_union_list_state", ListStateDescriptor("united", Types.PICKLED_BYTE_ARRAY()))), part)
+
+
+def test_elements_evolve_by_field() -> None:
+    old = ListStateDescriptor("rows", Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()]))
+    new = ListStateDescriptor("rows", Types.ROW_NAMED(["a", "c"], [Types.LONG(), Types.DOUBLE()]))
+    running = begin(Asking(("get_list_state", old)))
+    running.feed([Row(a=1, b="x")])
+    function = Asking(("get_list_state", new))
+    begin(function, dealt([running.snapshot()], 1)[0])
+    assert list(function.states[0].get()) == [Row(a=1, c=None)]
 
 
 def test_one_name_is_one_state() -> None:
