@@ -16,9 +16,10 @@ from taskmanager.operators.keys import KeyFunction
 from taskmanager.operators.times import KeyContext, KeyedTimers
 from taskmanager.operators.user_code import Collector, method_of, user_error
 from taskmanager.operators.user_function import FunctionOperatorBase, UserFunction
+from taskmanager.state.backends import open_keyed_backend
 from taskmanager.state.base import FrozenState
 from taskmanager.state.handles import StateStore
-from taskmanager.state.keyed_backend import KeyedStateBackend, canonical_key
+from taskmanager.state.keyed_backend import canonical_key
 from taskmanager.state.layers import detached
 from taskmanager.state.timers import Timer
 from tidegate.common.batch import Batch, RecordsBatch
@@ -43,7 +44,7 @@ class KeyedOperator(Operator):
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
-        self._backend = KeyedStateBackend(self._name, owned, self._keys[0].key_type)
+        self._backend = open_keyed_backend(self._name, owned, self._keys[0].key_type, context.clock.now_ms)
         if context.restored is not None:
             assert context.segments is not None
             self._backend.restore(context.restored, context.segments)
@@ -108,6 +109,8 @@ class KeyedOperator(Operator):
         for value, stamp, key, group in zip(batch.values, stamps, keys, groups.tolist(), strict=True):
             backend.key = key
             backend.group = group
+            for call in backend.each_record:
+                call()
             yield value, stamp
 
     def _check(self, keys: list[Any], groups: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskmanager.operators.base import OperatorContext
-from taskmanager.state.keyed_backend import KeyedStateBackend
+from taskmanager.state.backend import KeyedBackend
 from taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerQueue
 from tidegate.common.batch import MIN_TIMESTAMP
 from tidegate.datastream.functions import KeyedTimerContext, TimedContext
@@ -48,7 +48,7 @@ class UnkeyedTimers(TimerService):
 class KeyedTimers(UnkeyedTimers):
     """Timers of the current key. ``namespace`` is the window that they are for, if any."""
 
-    def __init__(self, context: OperatorContext, backend: KeyedStateBackend) -> None:
+    def __init__(self, context: OperatorContext, backend: KeyedBackend) -> None:
         super().__init__(context)
         self.event = TimerQueue(backend, EVENT_TIMERS)
         self.processing = TimerQueue(backend, PROCESSING_TIMERS)
@@ -84,7 +84,7 @@ class RecordContext(TimedContext):
 class KeyContext(RecordContext, KeyedTimerContext):
     """The same with the current key; ``domain`` is set before ``on_timer`` is called."""
 
-    def __init__(self, timers: TimerService, backend: KeyedStateBackend) -> None:
+    def __init__(self, timers: TimerService, backend: KeyedBackend) -> None:
         super().__init__(timers)
         self.domain = TimeDomain.EVENT_TIME
         self._backend = backend

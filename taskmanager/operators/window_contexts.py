@@ -6,8 +6,8 @@ from typing import Any
 
 from taskmanager.operators.base import Clock
 from taskmanager.operators.times import KeyedTimers
+from taskmanager.state.backend import KeyedBackend
 from taskmanager.state.handles import StateStore
-from taskmanager.state.keyed_backend import KeyedStateBackend
 from tidegate.datastream.functions import KeyedStateStore, WindowContext
 from tidegate.datastream.state import StateDescriptor
 
@@ -46,7 +46,7 @@ class FiringContext(WindowContext[Any]):
     """Context of a ``ProcessWindowFunction``: ``current`` is set before each call."""
 
     def __init__(
-        self, timers: KeyedTimers, backend: KeyedStateBackend, window_store: StateStore, global_store: StateStore
+        self, timers: KeyedTimers, backend: KeyedBackend, window_store: StateStore, global_store: StateStore
     ) -> None:
         self.current: Any = None
         self._timers = timers

@@ -4,6 +4,9 @@ key        a column of the key's type, or pickled when there is none
 namespace  ``window_start`` and ``window_end`` for time windows; ``namespace`` (pickled) for others; nothing for ``None``
 timestamp  timers only: when they fire
 value      a column of the state's type, or pickled when there is none; nothing for timers
+ttl_ms     state that expires: when each value, element or map entry was written (``taskmanager.state.ttl``)
+
+Stored columns of other types than the job declares are read as ``tidegate.common.schema_evolution`` allows.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from taskmanager.state.layers import Entry
-from taskmanager.state.segments import PICKLED, Groups, StateDescription
+from taskmanager.state.backend import Entry
+from taskmanager.state.segments import PICKLED, Groups, StateDescription, metadata_of
+from taskmanager.state.ttl import Stored, Ttl, plain, stamped, stamps_of
 from tidegate.common.record_codec import decode_column, encode_column
+from tidegate.common.schema_evolution import TTL_COLUMN, Refusal, evolve
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.datastream.window import TimeWindow
 from tidegate.model.errors import CorruptData, SchemaMismatch
@@ -38,6 +43,7 @@ class EntryFormat:
     kind: str
     key_type: TypeInformation
     value_type: TypeInformation | None
+    ttl: Ttl | None = None
 
     @property
     def description(self) -> StateDescription:
@@ -45,6 +51,27 @@ class EntryFormat:
         if self.value_type is not None:
             types[VALUE] = repr(self.value_type)
         return StateDescription(self.operator, self.state_name, self.kind, types)
+
+    @property
+    def declared(self) -> pa.Schema:
+        """The columns that the job declares: without those of namespaces."""
+        fields = [self.key_type.arrow_field(KEY)]
+        if self.value_type is not None:
+            fields.append(self.value_type.arrow_field(VALUE))
+        if self.ttl is not None:
+            fields.append(self.ttl_field)
+        return pa.schema(fields)
+
+    @property
+    def ttl_field(self) -> pa.Field:
+        many = self.kind in ("list", "map")
+        return pa.field(TTL_COLUMN, pa.list_(pa.int64()) if many else pa.int64())
+
+    def living(self, rows: Iterator[Stored], now_ms: int) -> Iterator[Stored]:
+        """What a snapshot holds: without what has expired, if the state is configured so."""
+        if self.ttl is None or not self.ttl.in_full_snapshot:
+            return rows
+        return self.ttl.without_expired(self.kind, rows, now_ms)
 
 
 def canonical_key(key: Any) -> Any:
@@ -72,14 +99,22 @@ def to_columns(layout: EntryFormat, entries: Iterable[tuple[int, Entry, Any]]) -
         fields.append(field)
         arrays.append(array)
     if layout.value_type is not None:
+        values = [value for _, _, value in rows]
+        if layout.ttl is not None:
+            fields.append(layout.ttl_field)
+            arrays.append(pa.array([stamps_of(layout.kind, value) for value in values], layout.ttl_field.type))
+            values = [plain(layout.kind, value) for value in values]
         fields.append(layout.value_type.arrow_field(VALUE))
-        arrays.append(encode_column(layout.value_type, [value for _, _, value in rows], where))
+        arrays.append(encode_column(layout.value_type, values, where))
     return groups, pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def from_columns(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -> Iterator[tuple[int, Entry, Any]]:
-    """Raises ``SchemaMismatch`` when the state was written with other types."""
-    _check(layout, data.schema)
+def from_columns(
+    layout: EntryFormat, groups: Groups, data: pa.RecordBatch, now_ms: int = 0
+) -> Iterator[tuple[int, Entry, Any]]:
+    """``now_ms``: when state that gets a time-to-live only now was written. Raises ``SchemaMismatch`` when the state was
+    written with types that cannot be read as the job's."""
+    data = _as_declared(layout, data)
     keys = map(canonical_key, decode_column(layout.key_type, data.column(KEY)))
     spaces: Iterable[Any] = _namespaces(data)
     if layout.value_type is None:
@@ -87,6 +122,9 @@ def from_columns(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -> I
         values: list[Any] = [True] * data.num_rows
     else:
         values = decode_column(layout.value_type, data.column(VALUE))
+    if layout.ttl is not None:
+        stamps = data.column(TTL_COLUMN).to_pylist()
+        values = [stamped(layout.kind, value, ms, now_ms) for value, ms in zip(values, stamps, strict=True)]
     yield from zip(groups.tolist(), zip(keys, spaces, strict=True), values, strict=True)
 
 
@@ -112,24 +150,20 @@ def _namespaces(data: pa.RecordBatch) -> list[Any]:
     return [None] * data.num_rows
 
 
-def _check(layout: EntryFormat, stored: pa.Schema) -> None:
-    expected = {KEY: layout.key_type}
-    if layout.value_type is not None:
-        expected[VALUE] = layout.value_type
-    elif TIMESTAMP not in stored.names:
-        raise CorruptData(f"state '{layout.state_name}' of operator '{layout.operator}' has no column '{TIMESTAMP}'")
-    for name, type_info in expected.items():
-        wanted = type_info.arrow_field(name)
-        if name not in stored.names:
-            raise CorruptData(f"state '{layout.state_name}' of operator '{layout.operator}' has no column '{name}'")
-        found = stored.field(name)
-        if found.type != wanted.type or _is_pickled(found) != _is_pickled(wanted):
-            shown = "pickled objects" if _is_pickled(found) else found.type
-            raise SchemaMismatch(
-                f"operator '{layout.operator}', state '{layout.state_name}': the restored {name} is of type {shown}, the "
-                f"job declares {type_info!r} ({wanted.type}): keep the type, or give the state another name"
-            )
-
-
-def _is_pickled(field: pa.Field) -> bool:
-    return b"tidegate.pickled" in (field.metadata or {})
+def _as_declared(layout: EntryFormat, data: pa.RecordBatch) -> pa.RecordBatch:
+    of = f"operator '{layout.operator}', state '{layout.state_name}'"
+    stored, needed = data.schema.names, [KEY, TIMESTAMP if layout.value_type is None else VALUE]
+    missing = [name for name in needed if name not in stored]
+    if missing:
+        raise CorruptData(f"{of}: the restored state has no column '{missing[0]}' among {stored}")
+    kind = metadata_of(data.schema).get("kind", layout.kind)
+    if kind != layout.kind:
+        raise SchemaMismatch(
+            f"{of} was written as {kind} and is now declared as {layout.kind}: give the state another name"
+        )
+    plan = evolve(data.schema, layout.declared)
+    if isinstance(plan, Refusal):
+        raise SchemaMismatch(
+            f"{of} cannot be restored: {'; '.join(plan.reasons)}. Keep the type, or give the state another name"
+        )
+    return plan.apply(data)

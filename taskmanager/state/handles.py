@@ -1,8 +1,7 @@
 """State as functions use it: PyFlink's interfaces over the tables of a keyed backend.
 
-A handle belongs to no key: it reads the current key and group of its backend at each call. Containers (the list of a
-ListState, the dict of a MapState) are only changed in the form in which ``StateTable.read`` hands them out, so a frozen
-one is copied first (law 3).
+A handle belongs to no key: it reads the current key and group of its backend at each call. It is the same for all
+backends. State with a time-to-live has handles of its own (``ttl_handles``).
 """
 
 from __future__ import annotations
@@ -10,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from taskmanager.state.keyed_backend import KeyedStateBackend
-from taskmanager.state.layers import Entry, StateTable
+from taskmanager.state.backend import Entry, KeyedBackend, ListCells, MapCells, Table
+from taskmanager.state.ttl import Ttl
+from taskmanager.state.ttl_handles import (
+    TtlAggregatingState,
+    TtlListState,
+    TtlMapState,
+    TtlPlace,
+    TtlReducingState,
+    TtlValueState,
+)
 from tidegate.datastream.functions import KeyedStateStore
 from tidegate.datastream.state import (
     AggregatingState,
@@ -31,14 +38,19 @@ from tidegate.datastream.state import (
 class _Handle:
     """What all handles share. ``windowed``: the entry is that of the current key and window."""
 
-    def __init__(self, backend: KeyedStateBackend, table: StateTable, windowed: bool) -> None:
+    def __init__(self, backend: KeyedBackend, windowed: bool) -> None:
         self._backend = backend
-        self._table = table
         self._windowed = windowed
 
     def _entry(self) -> Entry:
         backend = self._backend
         return (backend.key, backend.namespace if self._windowed else None)
+
+
+class _TableHandle(_Handle):
+    def __init__(self, backend: KeyedBackend, table: Table, windowed: bool) -> None:
+        super().__init__(backend, windowed)
+        self._table = table
 
     def _read(self) -> Any:
         return self._table.read(self._backend.group, self._entry())
@@ -50,7 +62,7 @@ class _Handle:
         self._table.delete(self._backend.group, self._entry())
 
 
-class HeapValueState(_Handle, ValueState[Any]):
+class KeyedValueState(_TableHandle, ValueState[Any]):
     def value(self) -> Any:
         return self._read()
 
@@ -62,79 +74,70 @@ class HeapValueState(_Handle, ValueState[Any]):
             self._write(value)
 
 
-class HeapListState(_Handle, ListState[Any]):
+class KeyedListState(_Handle, ListState[Any]):
+    def __init__(self, backend: KeyedBackend, cells: ListCells, windowed: bool) -> None:
+        super().__init__(backend, windowed)
+        self._cells = cells
+
     def get(self) -> Iterable[Any]:
         """The elements, in the order in which they were added; nothing when there are none."""
-        return iter(self._read() or ())
+        return iter(self._cells.read(self._backend.group, self._entry()))
 
     def add(self, value: Any) -> None:
-        found = self._read()
-        if found is None:
-            self._write([value])
-        else:
-            found.append(value)
+        self._cells.extend(self._backend.group, self._entry(), (value,))
 
     def add_all(self, values: Sequence[Any]) -> None:
-        found = self._read()
-        if found is None:
-            self.update(values)
-        else:
-            found.extend(values)
+        self._cells.extend(self._backend.group, self._entry(), values)
 
     def update(self, values: Sequence[Any]) -> None:
-        elements = list(values)
-        if elements:
-            self._write(elements)
-        else:
-            self.clear()
+        self._cells.replace(self._backend.group, self._entry(), values)
+
+    def clear(self) -> None:
+        self._cells.replace(self._backend.group, self._entry(), ())
 
 
-class HeapMapState(_Handle, MapState[Any, Any]):
+class KeyedMapState(_Handle, MapState[Any, Any]):
+    def __init__(self, backend: KeyedBackend, cells: MapCells, windowed: bool) -> None:
+        super().__init__(backend, windowed)
+        self._cells = cells
+
     def get(self, key: Any) -> Any:
-        return (self._read() or {}).get(key)
+        return self._cells.get(self._backend.group, self._entry(), key)
 
     def put(self, key: Any, value: Any) -> None:
-        found = self._read()
-        if found is None:
-            self._write({key: value})
-        else:
-            found[key] = value
+        self._cells.put_all(self._backend.group, self._entry(), {key: value})
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        found = self._read()
-        if found is not None:
-            found.update(dict_value)
-        elif dict_value:
-            self._write(dict(dict_value))
+        self._cells.put_all(self._backend.group, self._entry(), dict_value)
 
     def remove(self, key: Any) -> None:
-        found = self._read()
-        if found is not None:
-            found.pop(key, None)
-            if not found:
-                self.clear()
+        self._cells.remove(self._backend.group, self._entry(), (key,))
 
     def contains(self, key: Any) -> bool:
-        return key in (self._read() or ())
+        return self._cells.contains(self._backend.group, self._entry(), key)
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         """As it is now: the map may be changed while the caller walks through."""
-        return list((self._read() or {}).items())
+        return list(self._all().items())
 
     def keys(self) -> Iterable[Any]:
-        return list(self._read() or ())
+        return list(self._all())
 
     def values(self) -> Iterable[Any]:
-        return list((self._read() or {}).values())
+        return list(self._all().values())
 
     def is_empty(self) -> bool:
-        return not self._read()
+        return self._cells.is_empty(self._backend.group, self._entry())
+
+    def clear(self) -> None:
+        self._cells.clear(self._backend.group, self._entry())
+
+    def _all(self) -> dict[Any, Any]:
+        return self._cells.read(self._backend.group, self._entry())
 
 
-class HeapReducingState(_Handle, ReducingState[Any]):
-    def __init__(
-        self, backend: KeyedStateBackend, table: StateTable, windowed: bool, reduce: Callable[[Any, Any], Any]
-    ) -> None:
+class KeyedReducingState(_TableHandle, ReducingState[Any]):
+    def __init__(self, backend: KeyedBackend, table: Table, windowed: bool, reduce: Callable[[Any, Any], Any]) -> None:
         super().__init__(backend, table, windowed)
         self._reduce = reduce
 
@@ -146,8 +149,8 @@ class HeapReducingState(_Handle, ReducingState[Any]):
         self._write(value if found is None else self._reduce(found, value))
 
 
-class HeapAggregatingState(_Handle, AggregatingState[Any, Any]):
-    def __init__(self, backend: KeyedStateBackend, table: StateTable, windowed: bool, function: Any) -> None:
+class KeyedAggregatingState(_TableHandle, AggregatingState[Any, Any]):
+    def __init__(self, backend: KeyedBackend, table: Table, windowed: bool, function: Any) -> None:
         super().__init__(backend, table, windowed)
         self._function = function
 
@@ -163,31 +166,45 @@ class HeapAggregatingState(_Handle, AggregatingState[Any, Any]):
 class StateStore(KeyedStateStore):
     """Handles by descriptor. ``prefix`` keeps names of one purpose (window state, trigger state) apart from others."""
 
-    def __init__(self, backend: KeyedStateBackend, *, windowed: bool = False, prefix: str = "") -> None:
+    def __init__(self, backend: KeyedBackend, *, windowed: bool = False, prefix: str = "") -> None:
         self._backend = backend
         self._windowed = windowed
         self._prefix = prefix
 
-    def _table(self, descriptor: StateDescriptor, kind: str) -> StateTable:
-        return self._backend.table(self._prefix + descriptor.name, kind, descriptor.type_info)
-
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        return HeapValueState(self._backend, self._table(state_descriptor, "value"), self._windowed)
+        table, ttl = self._table(state_descriptor, "value")
+        if ttl is not None:
+            return TtlValueState(self._place(state_descriptor, ttl), table)
+        return KeyedValueState(self._backend, table, self._windowed)
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        return HeapListState(self._backend, self._table(state_descriptor, "list"), self._windowed)
+        ttl = Ttl.of(state_descriptor.ttl_config)
+        cells = self._backend.list_cells(self._prefix + state_descriptor.name, state_descriptor.type_info, ttl)
+        if ttl is not None:
+            return TtlListState(self._place(state_descriptor, ttl), cells)
+        return KeyedListState(self._backend, cells, self._windowed)
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        return HeapMapState(self._backend, self._table(state_descriptor, "map"), self._windowed)
+        ttl = Ttl.of(state_descriptor.ttl_config)
+        cells = self._backend.map_cells(self._prefix + state_descriptor.name, state_descriptor.type_info, ttl)
+        if ttl is not None:
+            return TtlMapState(self._place(state_descriptor, ttl), cells)
+        return KeyedMapState(self._backend, cells, self._windowed)
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
         function: Any = state_descriptor.get_reduce_function()
         reduce = getattr(function, "reduce", function)
-        return HeapReducingState(self._backend, self._table(state_descriptor, "reducing"), self._windowed, reduce)
+        table, ttl = self._table(state_descriptor, "reducing")
+        if ttl is not None:
+            return TtlReducingState(self._place(state_descriptor, ttl), table, reduce)
+        return KeyedReducingState(self._backend, table, self._windowed, reduce)
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        table = self._table(state_descriptor, "aggregating")
-        return HeapAggregatingState(self._backend, table, self._windowed, state_descriptor.get_agg_function())
+        function = state_descriptor.get_agg_function()
+        table, ttl = self._table(state_descriptor, "aggregating")
+        if ttl is not None:
+            return TtlAggregatingState(self._place(state_descriptor, ttl), table, function)
+        return KeyedAggregatingState(self._backend, table, self._windowed, function)
 
     def of(self, descriptor: StateDescriptor) -> Any:
         """The handle for a descriptor of any kind."""
@@ -204,3 +221,11 @@ class StateStore(KeyedStateStore):
                 return self.get_aggregating_state(descriptor)
             case _:
                 raise TypeError(f"not a state descriptor: {descriptor!r}")
+
+    def _table(self, descriptor: StateDescriptor, kind: str) -> tuple[Table, Ttl | None]:
+        ttl = Ttl.of(descriptor.ttl_config)
+        return self._backend.table(self._prefix + descriptor.name, kind, descriptor.type_info, ttl), ttl
+
+    def _place(self, descriptor: StateDescriptor, ttl: Ttl) -> TtlPlace:
+        sweep = self._backend.sweep(self._prefix + descriptor.name)
+        return TtlPlace(self._backend, self._windowed, ttl, sweep)

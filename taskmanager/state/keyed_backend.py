@@ -9,17 +9,20 @@ registers it late (or in a later version of the job) is not lost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from taskmanager.state.backend import KeyedBackend
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.entries import EntryFormat, canonical_key, from_columns, to_columns
+from taskmanager.state.heap_cells import HeapListCells, HeapMapCells, HeapSweep
 from taskmanager.state.layers import FrozenTable, StateTable
 from taskmanager.state.segments import Groups, StateDescription, metadata_of, read_keyed, write_keyed
-from tidegate.common.typeinfo import TypeInformation, Types
+from taskmanager.state.ttl import Sweep, Ttl
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
 from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import KeyGroupRange
@@ -27,36 +30,30 @@ from tidegate.model.keygroups import KeyGroupRange
 Rows = tuple[Groups, pa.RecordBatch]
 
 
-class KeyedStateBackend:
-    """All keyed state of one operator of one subtask. ``key_type`` is ``None`` when keys are to be pickled."""
+class KeyedStateBackend(KeyedBackend):
+    """``state.backend.type: hashmap``."""
 
-    def __init__(self, operator: str, owned: KeyGroupRange, key_type: TypeInformation | None = None) -> None:
-        self.operator = operator
-        self.owned = owned
-        self.key: Any = None
-        self.group = owned.start
-        self.namespace: Any = None
-        """Of the window that is worked on; handles of plain state do not look at it."""
-        self._key_type = key_type or Types.PICKLED_BYTE_ARRAY()
+    def __init__(
+        self,
+        operator: str,
+        owned: KeyGroupRange,
+        key_type: TypeInformation | None = None,
+        now_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
+        super().__init__(operator, owned, key_type, now_ms)
         self._tables: dict[str, tuple[EntryFormat, StateTable]] = {}
         self._unclaimed: dict[str, list[Rows]] = {}
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
-        """Read what lies in the own key groups. Raises ``CorruptData``, ``StorageError``."""
         for segment in restored.keyed:
             if segment.key_groups.intersect(self.owned).size:
                 rows = read_keyed(source, segment, self.owned)
                 self._unclaimed.setdefault(segment.state_name, []).append(rows)
 
-    def set_current(self, key: Any, group: int) -> None:
-        """The key of the record that is worked on. ``key`` is canonical (``canonical_key``)."""
-        self.key = key
-        self.group = group
-
-    def table(self, state_name: str, kind: str, value_type: TypeInformation | None) -> StateTable:
-        """The table of a state, made (and filled with what was restored) when it is first asked for.
-        Raises ``InvalidJob`` when the name is in use for another kind or type, ``SchemaMismatch``."""
-        wanted = EntryFormat(self.operator, state_name, kind, self._key_type, value_type)
+    def table(
+        self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None
+    ) -> StateTable:
+        wanted = EntryFormat(self.operator, state_name, kind, self._key_type, value_type, ttl)
         known = self._tables.get(state_name)
         if known is not None:
             if known[0] != wanted:
@@ -67,15 +64,25 @@ class KeyedStateBackend:
             return known[1]
         table = StateTable()
         for groups, data in self._unclaimed.pop(state_name, []):
-            for group, entry, value in from_columns(wanted, groups, data):
+            for group, entry, value in from_columns(wanted, groups, data, self.now_ms()):
                 table.write(group, entry, value)
         self._tables[state_name] = (wanted, table)
         return table
 
+    def list_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> HeapListCells:
+        return HeapListCells(self.table(state_name, "list", value_type, ttl))
+
+    def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> HeapMapCells:
+        return HeapMapCells(self.table(state_name, "map", value_type, ttl))
+
+    def sweep(self, state_name: str) -> Sweep:
+        layout, table = self._tables[state_name]
+        assert layout.ttl is not None
+        return HeapSweep(table, layout.kind, layout.ttl, self.owned)
+
     def freeze(self) -> FrozenState:
-        """References only."""
         tables = [(layout, table.freeze()) for layout, table in self._tables.values()]
-        return _FrozenKeyedState(self.operator, self.owned, tables, dict(self._unclaimed))
+        return _FrozenKeyedState(self.operator, self.owned, tables, self.now_ms(), dict(self._unclaimed))
 
 
 @dataclass(slots=True)
@@ -83,12 +90,13 @@ class _FrozenKeyedState(FrozenState):
     operator: str
     owned: KeyGroupRange
     tables: list[tuple[EntryFormat, FrozenTable]]
+    frozen_ms: int
     unclaimed: dict[str, list[Rows]] = field(default_factory=dict)
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
         segments = []
         for layout, table in self.tables:
-            groups, data = to_columns(layout, table.entries())
+            groups, data = to_columns(layout, layout.living(table.entries(), self.frozen_ms))
             if data.num_rows:
                 segments.append(write_keyed(store, data, groups, self.owned, layout.description))
         for name, parts in self.unclaimed.items():

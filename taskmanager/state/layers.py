@@ -99,6 +99,14 @@ class StateTable:
         """All entries now, by key group: (group, entry, value)."""
         return _entries(tuple(self._layers))
 
+    def groups(self) -> list[int]:
+        """Key groups that may hold something."""
+        return sorted(set().union(*self._layers))
+
+    def keys(self, group: int) -> list[Entry]:
+        """What may be there in a key group, removed entries included."""
+        return list(set().union(*(layer.get(group, _EMPTY) for layer in self._layers)))
+
     def freeze(self) -> FrozenTable:
         """References to what is there now. O(1)."""
         held = tuple(self._layers)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from taskmanager.state.keyed_backend import KeyedStateBackend
+from taskmanager.state.backend import KeyedBackend
 
 EVENT_TIMERS = "_timers.event"
 PROCESSING_TIMERS = "_timers.processing"
@@ -29,7 +29,7 @@ class Timer:
 class TimerQueue:
     """Timers of one time domain, of all keys of a subtask."""
 
-    def __init__(self, backend: KeyedStateBackend, state_name: str) -> None:
+    def __init__(self, backend: KeyedBackend, state_name: str) -> None:
         self._backend = backend
         self._table = backend.table(state_name, "timers", None)
         self._sequence = 0

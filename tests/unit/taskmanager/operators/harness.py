@@ -153,8 +153,9 @@ def start(
     configuration: Mapping[str, str] | None = None,
     max_parallelism: int = 128,
     restored_id: int | None = None,
+    now_ms: int = 0,
 ) -> Running:
-    out, clock = Recorder(), HandClock()
+    out, clock = Recorder(), HandClock(now_ms)
     timers = HandTimers(clock)
     operator = make_operator(spec)
     operator.setup(

@@ -244,7 +244,7 @@ def test_a_changed_type_is_told() -> None:
         def process_element(self, value: Any, ctx: KeyedContext) -> None:
             return None
 
-    with pytest.raises(SchemaMismatch, match="state 'value'.*int64.*String"):
+    with pytest.raises(SchemaMismatch, match="state 'value'.*int64.*string"):
         start(keyed(func=Changed()), restored=restored_of([one.snapshot()]))
 
 

@@ -1,0 +1,127 @@
+"""What operators see of a keyed backend, and of the tables in it, whichever backend it is.
+
+    set_current(key, group) ─▶ handles read and write the entry (key, namespace) of their table
+    freeze() ─▶ FrozenState    restore(...) before anything else    close() at the end of the attempt
+
+A table holds one object for each entry. Lists and maps that a function adds to element by element are reached through
+``ListCells`` and ``MapCells``, so that a backend on disk needs not read the whole to change a part.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from taskmanager.state.base import FrozenState, SegmentSource
+from taskmanager.state.ttl import Sweep, Ttl
+from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.model.checkpoint import RestoredOperator
+from tidegate.model.keygroups import KeyGroupRange
+
+Entry = tuple[Any, Any]
+"""(key, namespace); the namespace is ``None`` where there is none."""
+
+
+class Table(Protocol):
+    """State of one name. An entry that is not there is ``None``."""
+
+    def read(self, group: int, entry: Entry) -> Any:
+        """For user code, which may change it in place; what it changes is only kept by ``write``."""
+
+    def peek(self, group: int, entry: Entry) -> Any:
+        """For callers that never change it."""
+
+    def write(self, group: int, entry: Entry, value: Any) -> None: ...
+
+    def delete(self, group: int, entry: Entry) -> None: ...
+
+    def entries(self) -> Iterator[tuple[int, Entry, Any]]:
+        """All of them now, by key group."""
+
+
+class ListCells(Protocol):
+    """Entries that are lists."""
+
+    def read(self, group: int, entry: Entry) -> list[Any]: ...
+
+    def extend(self, group: int, entry: Entry, elements: Sequence[Any]) -> None: ...
+
+    def replace(self, group: int, entry: Entry, elements: Sequence[Any]) -> None:
+        """No elements: no entry."""
+
+
+class MapCells(Protocol):
+    """Entries that are maps."""
+
+    def get(self, group: int, entry: Entry, key: Any) -> Any:
+        """``None``: not there."""
+
+    def contains(self, group: int, entry: Entry, key: Any) -> bool: ...
+
+    def put_all(self, group: int, entry: Entry, items: Mapping[Any, Any]) -> None: ...
+
+    def remove(self, group: int, entry: Entry, keys: Iterable[Any]) -> None: ...
+
+    def read(self, group: int, entry: Entry) -> dict[Any, Any]:
+        """A map that the caller may keep."""
+
+    def is_empty(self, group: int, entry: Entry) -> bool: ...
+
+    def clear(self, group: int, entry: Entry) -> None: ...
+
+
+class KeyedBackend(ABC):
+    """All keyed state of one operator of one subtask. ``key_type`` is ``None`` when keys are to be pickled."""
+
+    def __init__(
+        self,
+        operator: str,
+        owned: KeyGroupRange,
+        key_type: TypeInformation | None = None,
+        now_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.operator = operator
+        self.owned = owned
+        self.key: Any = None
+        self.group = owned.start
+        self.namespace: Any = None
+        """Of the window that is worked on; handles of plain state do not look at it."""
+        self.now_ms = now_ms
+        """Processing time, for state that expires."""
+        self.each_record: list[Callable[[], None]] = []
+        """Called for every record, after its key was made the current one."""
+        self._key_type = key_type or Types.PICKLED_BYTE_ARRAY()
+
+    def set_current(self, key: Any, group: int) -> None:
+        """The key of the record that is worked on. ``key`` is canonical (``canonical_key``)."""
+        self.key = key
+        self.group = group
+
+    @abstractmethod
+    def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
+        """Read what lies in the own key groups. Raises ``CorruptData``, ``StorageError``."""
+
+    @abstractmethod
+    def table(self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None) -> Table:
+        """The table of a state, made (and filled with what was restored) when it is first asked for.
+        Raises ``InvalidJob`` when the name is in use for another kind or type, ``SchemaMismatch``."""
+
+    @abstractmethod
+    def list_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> ListCells:
+        """The same for a ListState, whose ``value_type`` is that of the whole list."""
+
+    @abstractmethod
+    def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> MapCells:
+        """The same for a MapState, whose ``value_type`` is that of the whole map."""
+
+    @abstractmethod
+    def sweep(self, state_name: str) -> Sweep:
+        """The cleanup of a state that expires."""
+
+    @abstractmethod
+    def freeze(self) -> FrozenState:
+        """References only."""
+
+    def close(self) -> None:  # noqa: B027  (optional hook)
+        """Give everything back."""
