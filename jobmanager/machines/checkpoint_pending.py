@@ -13,6 +13,7 @@ would have to commit what it holds. Follows Flink's ``PendingCheckpoint.java``, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -21,6 +22,7 @@ from jobmanager.machines.checkpoint_trigger import CheckpointRequest
 from jobmanager.machines.events import ManifestWritten
 from tidegate.model.checkpoint import (
     CheckpointManifest,
+    InFlightEdge,
     OperatorSnapshot,
     OperatorState,
     SubtaskSnapshot,
@@ -129,6 +131,7 @@ class PendingCheckpoint:
             snapshot_type=self.request.snapshot_type,
             operators=_operator_states(graph, self._acknowledged, self.plan.finished),
             generation=generation,
+            edges=_edges_in_flight(graph, self._acknowledged.values()),
         )
         return self._manifest
 
@@ -156,6 +159,33 @@ class PendingCheckpoint:
             return False
         self.state = PendingState.ABORTED
         return True
+
+
+def _edges_in_flight(graph: JobGraph, snapshots: Iterable[SubtaskSnapshot]) -> tuple[InFlightEdge, ...]:
+    """The edges that any snapshot holds data of."""
+    found = {
+        channel.edge_id
+        for snapshot in snapshots
+        for operator in snapshot.operators.values()
+        for channel in (*operator.input_channels, *operator.output_channels)
+    }
+    if not found:
+        return ()
+    vertices = {vertex.vertex_id: vertex for vertex in graph.vertices}
+    return tuple(
+        InFlightEdge(
+            edge_id=edge.edge_id,
+            source=vertices[edge.source].operators[-1].operator_id,
+            target=vertices[edge.target].operators[0].operator_id,
+            input_index=edge.input_index,
+            partitioner=edge.partitioner,
+            producers=vertices[edge.source].parallelism,
+            consumers=vertices[edge.target].parallelism,
+            max_parallelism=vertices[edge.target].max_parallelism,
+        )
+        for edge in graph.edges
+        if edge.edge_id in found
+    )
 
 
 def _operator_states(

@@ -37,7 +37,7 @@ from jobmanager.machines.execution_graph import ExecutionGraph
 from jobmanager.machines.failover import Failover, FailTheJob, RestartLater
 from jobmanager.machines.job_life import JobLife
 from jobmanager.machines.restart import make_restart_strategy
-from jobmanager.machines.restoring import Restoring
+from jobmanager.machines.restoring import Restoring, kept_manifest
 from jobmanager.machines.scheduler import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER, Scheduler
 from jobmanager.machines.settings import JobSettings
 from jobmanager.machines.task_managers import ResourceManager
@@ -72,7 +72,8 @@ class JobMaster:
         invalid, graph = None, submitted.graph
         if (restore := self._restore) is not None:
             try:
-                graph = check_restore(graph, restore.manifest, allow_non_restored=restore.allow_non_restored_state)
+                manifest = kept_manifest(restore.manifest, settings.checkpoints)
+                graph = check_restore(graph, manifest, allow_non_restored=restore.allow_non_restored_state)
             except InvalidJob as error:
                 invalid = ErrorInfo.of(error)
         self._invalid = invalid
@@ -82,7 +83,7 @@ class JobMaster:
         self._deployments = Deployments(self.executions, self.configuration, effects)
         self.scheduler = Scheduler(self.executions, settings, self._deployments, resources, effects)
         self._attempts = Attempts(self.executions, self.scheduler, effects)
-        self._restoring = Restoring(self.executions, self.coordinator)
+        self._restoring = Restoring(self.executions, self.coordinator, settings.checkpoints)
         strategy = make_restart_strategy(settings.restart, effects.draws)
         self._failover = Failover(self.executions, strategy, regional=settings.regional_failover)
         self.life = JobLife(self.job_id, graph.name, effects)

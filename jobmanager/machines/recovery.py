@@ -9,8 +9,9 @@ Follows Flink's ``StateAssignmentOperation.java`` and ``RoundRobinOperatorStateR
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from jobmanager.machines.channel_assignment import ChannelAssignment
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     OperatorState,
@@ -45,6 +46,7 @@ class StateAssignment:
         self._states = {s.operator_id: s for s in manifest.operators}
         self._manifest = manifest
         self._location = location
+        self._channels = ChannelAssignment(graph, manifest)
         self._plans: dict[tuple[OperatorId, int], _OperatorPlan] = {}
 
     def restore_of(self, subtask: SubtaskId) -> Restore:
@@ -54,6 +56,9 @@ class StateAssignment:
             state = self._states.get(operator.operator_id)
             if state is not None and state.subtasks:
                 operators[operator.operator_id] = self._plan(state, vertex).of(subtask.index)
+        if channels := self._channels.of(vertex, subtask.index):
+            head = vertex.operators[0].operator_id
+            operators[head] = replace(operators.get(head, RestoredOperator()), channels=channels)
         states = [self._states.get(op.operator_id) for op in vertex.operators]
         return Restore(
             task=TaskRestore(self._manifest.checkpoint_id, self._location, operators),

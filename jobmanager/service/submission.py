@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import partial
 
 from jobmanager.machines.events import JobSubmitted, RestoreFrom
+from jobmanager.machines.restoring import kept_manifest
+from jobmanager.machines.settings import job_settings
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.checkpoint_files import JobDirectories
 from tidegate.aio.pool import Pool
@@ -52,7 +54,8 @@ class Submission:
             await self._pool.submit(partial(self._storage.check_writable, directories.checkpoints))
         restore = await self._read_restore(request, configuration.get(StateRecoveryOptions.CLAIM_MODE))
         if restore is not None:
-            check_restore(graph, restore.manifest, allow_non_restored=restore.allow_non_restored_state)
+            kept = kept_manifest(restore.manifest, job_settings(configuration.to_strings()).checkpoints)
+            check_restore(graph, kept, allow_non_restored=restore.allow_non_restored_state)
         if self._is_known(graph.job_id):  # again: the checks above took time
             raise _duplicate(graph)
         self._blobs.retain(graph)

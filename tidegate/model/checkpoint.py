@@ -15,9 +15,10 @@ that several incremental checkpoints may name (``path``, ``is_shared``), or trav
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AttemptId, CheckpointId, JobId, OperatorId
 from tidegate.model.keygroups import KeyGroupRange
 
@@ -215,6 +216,22 @@ class OperatorState:
 
 
 @dataclass(frozen=True, slots=True)
+class InFlightEdge:
+    """An edge of the job that wrote the checkpoint, of which data was in flight: what it takes to find it again in another
+    job (by ``source``, the tail of the producing chain, ``target``, the head of the consuming one, and ``input_index``) and
+    to deal its channels anew. ``max_parallelism`` is that of the consumers."""
+
+    edge_id: int
+    source: OperatorId
+    target: OperatorId
+    input_index: int
+    partitioner: Partitioner
+    producers: int
+    consumers: int
+    max_parallelism: int
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointManifest:
     """The content of ``_metadata``. Its existence makes a checkpoint complete."""
 
@@ -227,6 +244,22 @@ class CheckpointManifest:
     version: int = MANIFEST_VERSION
     generation: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
+    edges: tuple[InFlightEdge, ...] = ()
+    """Those that the operators' in-flight data is of."""
+
+    def without_channels(self) -> CheckpointManifest:
+        """The same without any in-flight data."""
+        operators = tuple(
+            replace(
+                operator,
+                subtasks={
+                    index: replace(snapshot, input_channels=(), output_channels=())
+                    for index, snapshot in operator.subtasks.items()
+                },
+            )
+            for operator in self.operators
+        )
+        return replace(self, operators=operators, edges=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tidegate.model.checkpoint import CheckpointManifest, OperatorState
+from tidegate.model.checkpoint import CheckpointManifest, InFlightEdge, OperatorState
 from tidegate.model.errors import InvalidJob
-from tidegate.model.graph import JobGraph, JobVertex, OperatorInfo
+from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
 from tidegate.model.ids import OperatorId, VertexId
 
 
@@ -41,7 +41,8 @@ class OperatorVerdict:
 
 
 def examine_restore(graph: JobGraph, manifest: CheckpointManifest) -> tuple[OperatorVerdict, ...]:
-    """One verdict for each operator with state, in the order of the manifest, then those of the job that start empty."""
+    """One verdict for each operator with state, in the order of the manifest, one for each edge whose data in flight has no
+    place any more, then those of the job that start empty."""
     owners = {op.operator_id: vertex for vertex in graph.vertices for op in vertex.operators}
     first_maximum: dict[VertexId, int] = {}
     verdicts = []
@@ -54,6 +55,7 @@ def examine_restore(graph: JobGraph, manifest: CheckpointManifest) -> tuple[Oper
         reason = _why_unreadable(owner, state, first_maximum)
         outcome = RestoreOutcome.CANNOT_BE_READ if reason else RestoreOutcome.RESTORES
         verdicts.append(_verdict(state, outcome, reason))
+    verdicts += _edges_without_a_place(graph, manifest)
     known = {state.operator_id for state in manifest.operators}
     fresh = [op for vertex in graph.vertices for op in vertex.operators if op.operator_id not in known]
     return (*verdicts, *(_starts_empty(operator) for operator in fresh))
@@ -83,6 +85,40 @@ def raise_refusal(verdicts: Sequence[OperatorVerdict], *, allow_non_restored: bo
         is_dropped = verdict.outcome is RestoreOutcome.DROPPED and not allow_non_restored
         if is_dropped or verdict.outcome is RestoreOutcome.CANNOT_BE_READ:
             raise InvalidJob(verdict.reason)
+
+
+def edges_by_ends(graph: JobGraph) -> dict[tuple[OperatorId, OperatorId, int], JobEdge]:
+    """Edges by the tail of the producing chain, the head of the consuming one, and the input that they feed."""
+    vertices = {vertex.vertex_id: vertex for vertex in graph.vertices}
+    return {
+        (
+            vertices[edge.source].operators[-1].operator_id,
+            vertices[edge.target].operators[0].operator_id,
+            edge.input_index,
+        ): edge
+        for edge in graph.edges
+    }
+
+
+def _edges_without_a_place(graph: JobGraph, manifest: CheckpointManifest) -> list[OperatorVerdict]:
+    places = edges_by_ends(graph)
+    states = {state.operator_id: state for state in manifest.operators}
+
+    def named(operator_id: OperatorId) -> str:
+        return repr(states[operator_id].name) if operator_id in states else f"(id {operator_id})"
+
+    def verdict(edge: InFlightEdge) -> OperatorVerdict:
+        way = f"from operator {named(edge.source)} to operator {named(edge.target)}"
+        reason = (
+            f"checkpoint {manifest.checkpoint_id} holds data in flight {way}, which the job does not connect that way; "
+            "keep both operators, their chains and that edge, start from an aligned checkpoint or a savepoint, or drop "
+            "that data with --allow-non-restored-state"
+        )
+        target = states.get(edge.target)
+        uid = target.uid if target else ""
+        return OperatorVerdict(edge.target, f"data in flight {way}", uid, RestoreOutcome.DROPPED, reason)
+
+    return [verdict(e) for e in manifest.edges if (e.source, e.target, e.input_index) not in places]
 
 
 def _verdict(state: OperatorState, outcome: RestoreOutcome, reason: str = "") -> OperatorVerdict:

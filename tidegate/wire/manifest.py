@@ -3,7 +3,7 @@
 JSON lines, so that ``head``, ``jq``, DuckDB and Spark read it without us (docs/state-format.md):
 
     line 1   {"format":"tidegate-checkpoint","version":1,"size_bytes":<of all further lines>,"xxh3_64":"<16 hex digits>"}
-    line 2   the checkpoint: job, id, time, type, generation, properties, and the number of operators
+    line 2   the checkpoint: job, id, time, type, generation, properties, the number of operators, and the edges with data in flight
     line 3.. one operator each: its subtasks with their handles; inline state is base64
 
 Laws: line 1 has this form in every version, byte for byte; its checksum covers format, version, size and all further
@@ -23,6 +23,7 @@ from tidegate.model.checkpoint import (
     READABLE_MANIFEST_VERSIONS,
     ChannelStateHandle,
     CheckpointManifest,
+    InFlightEdge,
     OperatorSnapshot,
     OperatorState,
     SegmentHandle,
@@ -42,7 +43,7 @@ _HEADER_MAX_BYTES = 160
 _T = TypeVar("_T")
 
 
-class _Checkpoint(msgspec.Struct, frozen=True):
+class _Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     job_id: str
     job_name: str
     checkpoint_id: int
@@ -51,6 +52,7 @@ class _Checkpoint(msgspec.Struct, frozen=True):
     generation: str
     properties: dict[str, str]
     operators: int
+    edges: tuple[InFlightEdge, ...] = ()
 
 
 class _Operator(msgspec.Struct, frozen=True):
@@ -89,6 +91,7 @@ def manifest_to_bytes(manifest: CheckpointManifest) -> bytes:
         manifest.generation,
         dict(sorted(manifest.properties.items())),
         len(manifest.operators),
+        manifest.edges,
     )
     lines = [msgspec.json.encode(head), *(msgspec.json.encode(_Operator.of(o)) for o in manifest.operators), b""]
     body = b"\n".join(lines)
@@ -125,6 +128,7 @@ def manifest_from_bytes(content: bytes, place: str) -> CheckpointManifest:
         version,
         head.generation,
         head.properties,
+        head.edges,
     )
 
 
