@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from jobmanager.machines.checkpoint_pending import CommitPermit
 from tidegate.model.checkpoint import CheckpointManifest
 from tidegate.model.ids import CheckpointId
+from tidegate.model.inline_state import drop_inline_state
 from tidegate.model.options import CheckpointRetention
 from tidegate.model.states import JobState
 
@@ -39,9 +40,9 @@ class CompletedCheckpoint:
 
 
 def complete(permit: CommitPermit) -> CompletedCheckpoint:
-    return CompletedCheckpoint(
-        permit.manifest.checkpoint_id, permit.location, permit.manifest, permit.written.size_bytes
-    )
+    written = permit.written
+    manifest = drop_inline_state(permit.manifest) if written.holds_inline_state else permit.manifest
+    return CompletedCheckpoint(manifest.checkpoint_id, permit.location, manifest, written.size_bytes)
 
 
 class CompletedCheckpointStore:

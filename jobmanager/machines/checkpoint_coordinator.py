@@ -32,6 +32,7 @@ from jobmanager.machines.events import (
     SubtaskDeclined,
 )
 from jobmanager.machines.execution_graph import ExecutionGraph
+from jobmanager.machines.job_recovery import Inventory
 from jobmanager.machines.settings import CheckpointSettings
 from jobmanager.machines.stop_with_savepoint import NEEDS_CHECKPOINTS, StopWithSavepoint
 from tidegate.model.checkpoint import SnapshotType
@@ -70,6 +71,11 @@ class CheckpointCoordinator:
         return self._custody.latest
 
     @property
+    def completed(self) -> tuple[CompletedCheckpoint, ...]:
+        """Kept ones, oldest first."""
+        return self._custody.completed
+
+    @property
     def stats(self) -> CheckpointStats:
         return self._stats
 
@@ -85,13 +91,19 @@ class CheckpointCoordinator:
 
     # ---- life of the job ---------------------------------------------------------------------------------------------
 
-    def start_from(self, restore: RestoreFrom) -> None:
-        """``run -s``: the first entry of the store; deleted by this job only if it was claimed."""
-        manifest = restore.manifest
-        is_ours = restore.claim_mode is ClaimMode.CLAIM
-        self._must_be_full = restore.claim_mode is ClaimMode.NO_CLAIM
-        self._custody.adopt(CompletedCheckpoint(manifest.checkpoint_id, restore.location, manifest, 0, is_ours=is_ours))
-        self._next_id = CheckpointId(manifest.checkpoint_id + 1)
+    def start_from(self, restore: RestoreFrom | None, inventory: Inventory) -> None:
+        """``restore`` (``run -s``) is deleted by this job only if it was claimed; ``inventory``: of an earlier life."""
+        self._next_id = inventory.next_id
+        if restore is not None:
+            origin_id, mode = restore.manifest.checkpoint_id, restore.claim_mode
+            is_ours = mode is ClaimMode.CLAIM
+            self._must_be_full = mode is ClaimMode.NO_CLAIM and not any(c.is_ours for c in inventory.completed)
+            self._custody.adopt(CompletedCheckpoint(origin_id, restore.location, restore.manifest, 0, is_ours=is_ours))
+            self._next_id = CheckpointId(max(self._next_id, origin_id + 1))
+        for checkpoint in inventory.completed:
+            self._custody.adopt(checkpoint)
+        for place in inventory.incomplete:
+            self._custody.on_aborted(place.checkpoint_id, place.location)
 
     def on_restored(self, checkpoint: CompletedCheckpoint) -> None:
         manifest = checkpoint.manifest
@@ -117,6 +129,10 @@ class CheckpointCoordinator:
 
     def on_restart(self) -> None:
         self._failures.reset()
+
+    def keep_everything(self) -> None:
+        """The latest checkpoint cannot be read: whatever else there is stays for the user when the job ends."""
+        self._custody.keeps_everything = True
 
     def close(self, state: JobState) -> None:
         """The job has ended. What it leaves behind is decided when the storage has answered everything."""

@@ -24,6 +24,8 @@ class CheckpointCustody:
         self._cleaner = CheckpointCleaner(job_id, effects)
         self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)
         self._registry = SharedStateRegistry()
+        self.keeps_everything = False
+        """At the end of the job, whatever the retention."""
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
@@ -92,7 +94,8 @@ class CheckpointCustody:
 
     def close(self, state: JobState) -> None:
         """The job has ended in ``state``, and nothing is pending."""
-        self._remove(self._store.close(state))
+        if not self.keeps_everything:
+            self._remove(self._store.close(state))
 
     def _remove(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
         for checkpoint in checkpoints:

@@ -110,7 +110,10 @@ class Deployments:
             if edge.edge_id not in self._all_producers:
                 self._all_producers[edge.edge_id] = tuple(e.attempt for e in self._graph.executions_of(edge.source))
             producers = self._all_producers[edge.edge_id]
-        return InputDeployment(edge.edge_id, edge.input_index, edge.partitioner, producers)
+        source = self._graph.vertices[edge.source]
+        return InputDeployment(
+            edge.edge_id, edge.input_index, edge.partitioner, producers, source.name, source.parallelism
+        )
 
     def _output(self, edge: JobEdge, producer: int) -> OutputDeployment:
         target = self._graph.vertices[edge.target]
@@ -118,4 +121,11 @@ class Deployments:
             consumers = tuple(self._graph.consumers(edge, producer))
         else:
             consumers = self._all_consumers[edge.edge_id]
-        return OutputDeployment(edge.edge_id, edge.partitioner, consumers, target.parallelism, target.max_parallelism)
+        return OutputDeployment(
+            edge.edge_id,
+            edge.partitioner,
+            consumers,
+            target.parallelism,
+            target.max_parallelism,
+            self._graph.graph.supports_unaligned(edge.target),
+        )

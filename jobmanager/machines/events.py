@@ -47,6 +47,29 @@ class JobSubmitted:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundCheckpoint:
+    """A directory ``chk-<n>`` of a job, or the savepoint that it was being stopped with. ``manifest`` is ``None`` without a
+    whole ``_metadata``: then ``damage`` says why it cannot be read, or is ``None`` when there is none or only its beginning
+    (the write was torn: it was never completed)."""
+
+    checkpoint_id: CheckpointId
+    location: str
+    manifest: CheckpointManifest | None = None
+    damage: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecovered:
+    """The JobManager that ran the job is gone; this one goes on with it from what the storage holds. ``submitted``: as in the
+    first life, ``restore`` as long as that can be read. ``first_attempt`` is above every attempt that ever ran: names of
+    files and transactions hold the attempt."""
+
+    submitted: JobSubmitted
+    checkpoints: tuple[FoundCheckpoint, ...] = ()
+    first_attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class JobCancelRequested:
     job_id: JobId
 
@@ -165,11 +188,13 @@ class LocationCreated:
 
 @dataclass(frozen=True, slots=True)
 class ManifestWritten:
-    """``_metadata`` is durable: the point of no return."""
+    """``_metadata`` is durable: the point of no return. ``holds_inline_state``: the service gets state that travelled inline
+    from there when a task is restored, so that it need not stay in memory."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
     size_bytes: int
+    holds_inline_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +243,7 @@ class GenerationStarted:
 Event = (
     GenerationStarted
     | JobSubmitted
+    | JobRecovered
     | JobCancelRequested
     | SnapshotRequested
     | TaskManagerRegistered

@@ -7,7 +7,7 @@ attempt, since only a mistake of ours can lead there.
 from __future__ import annotations
 
 from tidegate.model.checkpoint import TaskRestore
-from tidegate.model.errors import ErrorInfo, IllegalTransition
+from tidegate.model.errors import CorruptData, ErrorInfo, IllegalTransition
 from tidegate.model.ids import AllocationId, AttemptId, SubtaskId, TaskManagerId
 from tidegate.model.states import EXECUTION_TRANSITIONS, ExecutionState
 
@@ -60,6 +60,11 @@ class Execution:
     @property
     def is_deployed(self) -> bool:
         return self.state in DEPLOYED
+
+    def is_restore_of_damage(self, failure: ErrorInfo) -> bool:
+        """It has failed before it ran, over bytes of the checkpoint that it was given."""
+        is_restoring = self.restore is not None and ExecutionState.RUNNING not in self.timestamps_ms
+        return is_restoring and failure.code == CorruptData.code
 
     def enter(self, state: ExecutionState, now_ms: int) -> None:
         """Raises ``IllegalTransition`` when the table has no such step."""

@@ -17,7 +17,7 @@ from tidegate.model.states import ExecutionState
 class ExecutionGraph:
     """All subtasks of one job. ``move`` is the only way to change a state, ``reset`` the only way to a new attempt."""
 
-    def __init__(self, graph: JobGraph, attempts_history: int, now_ms: int) -> None:
+    def __init__(self, graph: JobGraph, attempts_history: int, now_ms: int, first_attempt: int = 0) -> None:
         self.graph = graph
         self.vertices: dict[VertexId, JobVertex] = {v.vertex_id: v for v in graph.vertices}
         self.regions = Regions(graph)
@@ -34,7 +34,7 @@ class ExecutionGraph:
             for index in range(vertex.parallelism):
                 subtask = SubtaskId(vertex.vertex_id, index)
                 self._earlier[subtask] = deque(maxlen=attempts_history)
-                self._put(Execution(AttemptId(graph.job_id, vertex.vertex_id, index, 0), now_ms))
+                self._put(Execution(AttemptId(graph.job_id, vertex.vertex_id, index, first_attempt), now_ms))
 
     def __iter__(self) -> Iterator[Execution]:
         """Current executions, in the order of the graph."""

@@ -22,6 +22,7 @@ from jobmanager.machines.effects import Call, CallKind, Effects
 from jobmanager.machines.events import (
     CheckpointDiscarded,
     EndOfDataReached,
+    JobRecovered,
     JobSubmitted,
     LocationCreated,
     ManifestWriteFailed,
@@ -36,14 +37,14 @@ from jobmanager.machines.execution import Execution
 from jobmanager.machines.execution_graph import ExecutionGraph
 from jobmanager.machines.failover import Failover, FailTheJob, RestartLater
 from jobmanager.machines.job_life import JobLife
+from jobmanager.machines.job_recovery import decide_origin
 from jobmanager.machines.restart import make_restart_strategy
-from jobmanager.machines.restoring import Restoring, kept_manifest
+from jobmanager.machines.restoring import Restoring
 from jobmanager.machines.scheduler import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER, Scheduler
 from jobmanager.machines.settings import JobSettings
 from jobmanager.machines.task_managers import ResourceManager
-from tidegate.model.errors import ErrorInfo, InvalidJob, SubtaskLost
+from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, TaskManagerId
-from tidegate.model.restore_check import check_restore
 from tidegate.model.states import ExecutionState, JobState
 
 RESTART_TIMER = "restart"
@@ -64,21 +65,14 @@ _PROGRESS = {_E.INITIALIZING: 1, _E.RUNNING: 2}
 
 class JobMaster:
     def __init__(
-        self, submitted: JobSubmitted, settings: JobSettings, resources: ResourceManager, effects: Effects
+        self, event: JobSubmitted | JobRecovered, settings: JobSettings, resources: ResourceManager, effects: Effects
     ) -> None:
         self._fx = effects
-        self.configuration = dict(submitted.configuration)
-        self._restore = submitted.restore
-        invalid, graph = None, submitted.graph
-        if (restore := self._restore) is not None:
-            try:
-                manifest = kept_manifest(restore.manifest, settings.checkpoints)
-                graph = check_restore(graph, manifest, allow_non_restored=restore.allow_non_restored_state)
-            except InvalidJob as error:
-                invalid = ErrorInfo.of(error)
-        self._invalid = invalid
+        origin = decide_origin(event, settings.checkpoints)
+        self._origin, graph = origin, origin.graph
+        self.configuration = dict(origin.submitted.configuration)
         self.job_id = graph.job_id
-        self.executions = ExecutionGraph(graph, settings.attempts_history, effects.now_ms)
+        self.executions = ExecutionGraph(graph, settings.attempts_history, effects.now_ms, origin.first_attempt)
         self.coordinator = CheckpointCoordinator(self.executions, settings.checkpoints, effects)
         self._deployments = Deployments(self.executions, self.configuration, effects)
         self.scheduler = Scheduler(self.executions, settings, self._deployments, resources, effects)
@@ -92,15 +86,14 @@ class JobMaster:
     # ---- clients -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        if self._invalid is not None:
-            self.life.remember(self._invalid, None)
+        if self._origin.refusal is not None:
+            self.life.remember(self._origin.refusal, None)
             for execution in self.executions:
                 self._attempts.cancel(execution)
             self.life.move(_J.FAILED)
             self._end()
             return
-        if self._restore is not None:
-            self.coordinator.start_from(self._restore)
+        self.coordinator.start_from(self._origin.submitted.restore, self._origin.inventory)
         self.life.move(_J.CREATED)
         self.life.move(_J.RUNNING)
         self._restoring.assign(e.subtask_id for e in self.executions)
@@ -277,6 +270,8 @@ class JobMaster:
             return
         self.life.remember(failure, execution.attempt if execution else None)
         failed = execution.subtask_id if execution is not None and not everything else None
+        if execution is not None and execution.is_restore_of_damage(failure):
+            failure = self._restoring.on_damaged(failure)
         decision = self._failover.decide(failure, failed, self._fx.now_ms)
         if isinstance(decision, FailTheJob):
             self.life.amend(decision.failure)

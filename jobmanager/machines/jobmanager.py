@@ -23,6 +23,7 @@ from jobmanager.machines.events import (
     Event,
     GenerationStarted,
     JobCancelRequested,
+    JobRecovered,
     JobSubmitted,
     LocationCreated,
     ManifestWriteFailed,
@@ -97,7 +98,7 @@ class JobManagerMachine:
             case GenerationStarted():
                 self._fx.generation, self._fx.draws = event.generation, Draws(event.seed)
                 self._start_ms = self._fx.now_ms
-            case JobSubmitted():
+            case JobSubmitted() | JobRecovered():
                 self._on_submitted(event)
             case TaskManagerRegistered() | TaskManagerHeartbeat() | TaskManagerConnectionLost() | SlotFreed():
                 self._on_task_manager(event)
@@ -108,12 +109,13 @@ class JobManagerMachine:
             case _:
                 self._on_job_event(event)
 
-    def _on_submitted(self, event: JobSubmitted) -> None:
-        job_id = event.graph.job_id
+    def _on_submitted(self, event: JobSubmitted | JobRecovered) -> None:
+        submitted = event.submitted if isinstance(event, JobRecovered) else event
+        job_id = submitted.graph.job_id
         if job_id in self._jobs:
             self._fx.log("ERROR", "a job with this id is there already", job=job_id)
             return
-        job = JobMaster(event, job_settings(event.configuration), self._resources, self._fx)
+        job = JobMaster(event, job_settings(submitted.configuration), self._resources, self._fx)
         self._jobs[job_id] = job
         job.start()
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from jobmanager.machines.checkpoint_coordinator import CheckpointCoordinator
 from jobmanager.machines.execution_graph import ExecutionGraph
+from jobmanager.machines.job_recovery import kept_manifest
 from jobmanager.machines.recovery import StateAssignment
 from jobmanager.machines.settings import CheckpointSettings
-from tidegate.model.checkpoint import CheckpointManifest
+from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import SubtaskId
-
-
-def kept_manifest(manifest: CheckpointManifest, settings: CheckpointSettings) -> CheckpointManifest:
-    """What is restored of it: without its data in flight, if the configuration says so for this checkpoint."""
-    return manifest.without_channels() if manifest.checkpoint_id == settings.drop_channels_of else manifest
 
 
 class Restoring:
@@ -22,6 +19,15 @@ class Restoring:
         self._graph = graph
         self._coordinator = coordinator
         self._settings = settings
+
+    def on_damaged(self, failure: ErrorInfo) -> ErrorInfo:
+        """Nothing older is restored by itself: sinks may have published what the damaged checkpoint holds (docs/adr/0015).
+        The job fails, and leaves everything to the user."""
+        self._coordinator.keep_everything()
+        kept = ", ".join(checkpoint.location for checkpoint in self._coordinator.completed)
+        return replace(
+            failure, message=f"{failure.message}. Nothing is removed; completed checkpoints of the job: {kept}"
+        )
 
     def assign(self, subtasks: Iterable[SubtaskId]) -> None:
         """State of the latest completed checkpoint; without one they start empty."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from jobmanager.machines.events import JobSubmitted, RestoreFrom
-from jobmanager.machines.restoring import kept_manifest
+from jobmanager.machines.job_recovery import kept_manifest
 from jobmanager.machines.settings import job_settings
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.checkpoint_files import JobDirectories
@@ -18,6 +18,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob, VersionMismatch
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import JobId, parse_job_id
+from tidegate.model.inline_state import drop_inline_state
 from tidegate.model.options import CheckpointingOptions, ClaimMode, StateRecoveryOptions
 from tidegate.model.restore_check import check_restore
 from tidegate.pb import jobmanager_pb2 as pb
@@ -85,6 +86,7 @@ class Submission:
         if not request.restore_path:
             return None
         location, manifest = await self._pool.submit(partial(self._storage.read_checkpoint, request.restore_path))
+        manifest = drop_inline_state(manifest)
         return RestoreFrom(location, manifest, request.allow_non_restored_state, claim_mode)
 
 

@@ -18,6 +18,7 @@ from enum import Enum
 
 from tidegate.model.checkpoint import CheckpointManifest, InFlightEdge, OperatorState
 from tidegate.model.errors import InvalidJob
+from tidegate.model.finished_check import finished_conflicts
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
 from tidegate.model.ids import OperatorId, VertexId
 
@@ -44,6 +45,7 @@ def examine_restore(graph: JobGraph, manifest: CheckpointManifest) -> tuple[Oper
     """One verdict for each operator with state, in the order of the manifest, one for each edge whose data in flight has no
     place any more, then those of the job that start empty."""
     owners = {op.operator_id: vertex for vertex in graph.vertices for op in vertex.operators}
+    conflicts = finished_conflicts(graph, manifest)
     first_maximum: dict[VertexId, int] = {}
     verdicts = []
     for state in manifest.operators:
@@ -52,7 +54,7 @@ def examine_restore(graph: JobGraph, manifest: CheckpointManifest) -> tuple[Oper
             if state.subtasks:
                 verdicts.append(_verdict(state, RestoreOutcome.DROPPED, _why_dropped(manifest, state)))
             continue
-        reason = _why_unreadable(owner, state, first_maximum)
+        reason = _why_unreadable(owner, state, first_maximum) or conflicts.get(state.operator_id, "")
         outcome = RestoreOutcome.CANNOT_BE_READ if reason else RestoreOutcome.RESTORES
         verdicts.append(_verdict(state, outcome, reason))
     verdicts += _edges_without_a_place(graph, manifest)

@@ -148,6 +148,10 @@ class CheckpointStorage:
             raise storage_error("read", location, error) from error
         return location, manifest
 
+    def read_manifest(self, location: str) -> CheckpointManifest:
+        """What stands in ``_metadata``, and nothing else. Raises as ``read_checkpoint`` does."""
+        return self._manifest_at(location)[1]
+
     def location_of(self, path: str) -> str:
         """The directory behind a path that a user gave, which must hold a checkpoint or savepoint, whole or damaged.
         Raises as ``read_checkpoint`` does."""
@@ -212,14 +216,25 @@ class CheckpointStorage:
         _, directory = self._open(location)
         sizes = files.sizes(directory)
         for operator, handle in _handles(manifest):
+            if handle.is_shared:
+                self._check_shared(handle, operator)
+                continue
             if handle.data is not None or "/" in handle.path:
-                continue  # inline, or shared: verified by its reader
+                continue  # inline, or elsewhere: verified by its reader
             if sizes.get(handle.path) != handle.size_bytes:
                 found = f"{sizes[handle.path]} bytes" if handle.path in sizes else "missing"
                 raise CorruptData(
                     f"state file {location}/{handle.path} of operator {operator.name!r} is {found}, "
                     f"expected {handle.size_bytes} bytes; restore from another checkpoint"
                 )
+
+    def _check_shared(self, handle: StateHandle, operator: OperatorState) -> None:
+        files, path = self._open(handle.path)
+        if files.kind_of(path) != "file":
+            raise CorruptData(
+                f"shared state file {handle.path} of operator {operator.name!r} is missing, expected {handle.size_bytes} "
+                "bytes; restore from another checkpoint"
+            )
 
     def _why_missing(self, location: str) -> str:
         files, path = self._open(location)
@@ -233,5 +248,5 @@ class CheckpointStorage:
 def _handles(manifest: CheckpointManifest) -> Iterator[tuple[OperatorState, StateHandle]]:
     for operator in manifest.operators:
         for snapshot in operator.subtasks.values():
-            for handle in (*(s.handle for s in snapshot.keyed), *(s.handle for s in snapshot.operator)):
+            for handle in snapshot.handles:
                 yield operator, handle
