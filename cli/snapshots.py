@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.errors import reporting
 from cli.options import address_definitions, address_of, configuration_options, job_manager_option, load_configuration
+from cli.savepoint_check import check
 from tidegate.model.errors import Misuse
 
 if TYPE_CHECKING:
@@ -25,7 +26,18 @@ TIMEOUT = click.option(
 )
 
 
-@click.command()
+class _Savepoint(click.Command):
+    """`tidegate savepoint check ...` is a command of its own: no job has the id "check"."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args[:1] == [check.name]:
+            return check.make_context(f"{info_name} {check.name}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(cls=_Savepoint)
 @click.argument("job", metavar="[JOB]", required=False)
 @click.argument("directory", metavar="[DIR]", required=False)
 @click.option("--dispose", metavar="PATH", help="Remove this savepoint with its files, instead of taking one.")
@@ -42,7 +54,10 @@ def savepoint(
     config: Path | None,
     definitions: tuple[str, ...],
 ) -> None:
-    """Take a savepoint of a running job, below DIR or the configured directory; or remove one."""
+    """Take a savepoint of a running job, below DIR or the configured directory; or remove one.
+
+    `tidegate savepoint check job.py PATH` tells what a job file would restore from PATH: see its --help.
+    """
     from cli.executor import absolute
 
     if (job is None) == (dispose is None):

@@ -61,23 +61,23 @@ def _source(spec: OperatorSpec) -> Operator:
 
 
 def _keyed_process(spec: OperatorSpec) -> Operator:
-    return KeyedProcessOperator(spec.name, [_key(spec, spec.key)], spec.options["func"], ("process_element",))
+    return KeyedProcessOperator(spec.name, [key_of(spec, spec.key)], spec.options["func"], ("process_element",))
 
 
 def _keyed_co_process(spec: OperatorSpec) -> Operator:
-    keys = [_key(spec, spec.key), _key(spec, spec.second_key, 1)]
+    keys = [key_of(spec, spec.key), key_of(spec, spec.second_key, 1)]
     return KeyedProcessOperator(spec.name, keys, spec.options["func"], _TWO)
 
 
 def _keyed_reduce(spec: OperatorSpec) -> Operator:
-    return KeyedReduceOperator(spec.name, [_key(spec, spec.key)], spec.options["func"], spec.input_types[0])
+    return KeyedReduceOperator(spec.name, [key_of(spec, spec.key)], spec.options["func"], spec.input_types[0])
 
 
 def _window(spec: OperatorSpec) -> Operator:
     options = spec.options
     return WindowOperator(
         spec.name,
-        _key(spec, spec.key),
+        key_of(spec, spec.key),
         spec.input_types[0],
         assigner=options["assigner"],
         trigger=options.get("trigger"),
@@ -107,8 +107,8 @@ def _columnar_window(spec: OperatorSpec) -> Operator:
     return ColumnarWindow(spec.name, o["size_ms"], o["offset_ms"], o["keys"], o["aggregates"], takes_partials)
 
 
-def _key(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> KeySpec:
-    """A key with a selector."""
+def key_of(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> KeySpec:
+    """A key with a selector. Raises ``InvalidJob`` when the spec has none."""
     if key is None:
         raise InvalidJob(f"operator '{spec.name}' of kind '{spec.kind}' has no key for input {input_index}")
     if key.selector is not None:
@@ -142,4 +142,4 @@ _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
 }
 
 
-__all__ = ["make_operator"]
+__all__ = ["key_of", "make_operator"]

@@ -18,6 +18,7 @@ from taskmanager.state.base import FrozenState
 from taskmanager.state.function_state import FunctionStateBackend
 from taskmanager.state.handles import StateStore
 from taskmanager.state.operator_state import FrozenParts
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream.checkpointed_function import (
     CheckpointedFunction,
     CheckpointListener,
@@ -27,6 +28,7 @@ from tidegate.datastream.checkpointed_function import (
 )
 from tidegate.datastream.functions import KeyedStateStore
 from tidegate.datastream.record_functions import user_function_of
+from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.errors import InvalidJob
 
 
@@ -51,7 +53,7 @@ class UserFunction:
                 self._backend.restore(restored, context.segments)
         if isinstance(self._given, CheckpointedFunction):
             assert self._backend is not None
-            given = _InitializationContext(context, self._backend, store)
+            given = InitializationContext(context, self._backend, store)
             self._call(lambda: self._given.initialize_state(given))
         open_function(self._func, context, FunctionContext(context, store))
 
@@ -72,6 +74,10 @@ class UserFunction:
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         if isinstance(self._given, CheckpointListener):
             self._call(lambda: self._given.notify_checkpoint_aborted(checkpoint_id))
+
+    def asked_for(self) -> dict[str, tuple[StateRedistribution, TypeInformation]]:
+        """Operator state that it has asked for, with the type of an element."""
+        return {} if self._backend is None else self._backend.registered()
 
     def close(self) -> None:
         close_function(self._func, self._operator)
@@ -105,7 +111,7 @@ def joined(*parts: FrozenState | None) -> FrozenState | None:
     return there[0] if there else None
 
 
-class _InitializationContext(FunctionInitializationContext):
+class InitializationContext(FunctionInitializationContext):
     def __init__(self, context: OperatorContext, backend: FunctionStateBackend, store: StateStore | None) -> None:
         self._context = context
         self._backend = backend

@@ -133,7 +133,7 @@ class FunctionStateBackend(OperatorStateStore):
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         if not isinstance(state_descriptor, MapStateDescriptor):
             raise InvalidJob(f"{self._where} broadcast state needs a MapStateDescriptor, not {state_descriptor!r}")
-        entry = RowTypeInfo([state_descriptor.key_type_info, state_descriptor.value_type_info], ["key", "value"])
+        entry = entry_type(state_descriptor)
         name, mode = state_descriptor.name, StateRedistribution.BROADCAST
         found = self._known(name, mode, entry)
         if found is None:
@@ -147,6 +147,10 @@ class FunctionStateBackend(OperatorStateStore):
 
     def get_registered_broadcast_state_names(self) -> AbstractSet[str]:
         return self._names(lambda mode: mode is StateRedistribution.BROADCAST)
+
+    def registered(self) -> dict[str, tuple[StateRedistribution, TypeInformation]]:
+        """What the function has asked for, with the type of an element (of broadcast state: of an entry)."""
+        return {name: (found.mode, found.type_info) for name, found in self._states.items()}
 
     def freeze(self) -> FrozenState | None:
         """Raises ``SchemaMismatch`` naming state and value when an element does not fit, ``NotSerializable``."""
@@ -235,6 +239,11 @@ class FrozenColumns(FrozenState):
         return OperatorSnapshot(
             operator=tuple(write_elements(store, c.elements, c.field, c.mode, c.about) for c in self.columns)
         )
+
+
+def entry_type(descriptor: MapStateDescriptor) -> TypeInformation:
+    """Of an entry of broadcast state, as an element."""
+    return RowTypeInfo([descriptor.key_type_info, descriptor.value_type_info], ["key", "value"])
 
 
 def as_declared(table: pa.Table, type_info: TypeInformation, where: str) -> pa.Array:

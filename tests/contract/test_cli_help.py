@@ -13,6 +13,7 @@ from pathlib import Path
 from click import Command, Context, Group
 
 from cli.main import main
+from cli.savepoint_check import check
 
 GOLDEN = Path(__file__).with_name("cli_help.txt")
 
@@ -26,8 +27,12 @@ def help_texts(command: Command, name: str, parent: Context | None = None) -> st
     return text
 
 
+def all_help_texts() -> str:
+    return help_texts(main, "tidegate") + "\n" + help_texts(check, "tidegate savepoint check")
+
+
 def test_help_is_what_was_promised() -> None:
-    assert help_texts(main, "tidegate") == GOLDEN.read_text(encoding="utf-8")
+    assert all_help_texts() == GOLDEN.read_text(encoding="utf-8")
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
@@ -42,4 +47,4 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
 
 
 if __name__ == "__main__":
-    GOLDEN.write_text(help_texts(main, "tidegate"), encoding="utf-8")
+    GOLDEN.write_text(all_help_texts(), encoding="utf-8")

@@ -135,11 +135,16 @@ class Checkpoint:
     def kind_of(self, state: State) -> str:
         """``value``, ``list``, ``map``, ``reducing``, ``aggregating``, ``timers``, ``columnar_windows`` ...: what the
         metadata of its smallest file says."""
+        return _kind_in(self.schema_of(state))
+
+    def schema_of(self, state: State) -> pa.Schema:
+        """The columns of its smallest file, with their metadata. (One where all rows would have a null may lack a column of
+        the namespace.)"""
         if state.is_keyed:
             smallest = min(state.segments, key=lambda segment: segment.handle.size_bytes)
-            return _kind_in(read_segment(self._source, smallest, self.location).schema)
+            return read_segment(self._source, smallest, self.location).schema
         _, handle = min(state.elements, key=lambda element: element[1].handle.size_bytes)
-        return _kind_in(read_elements(self._source, handle, self.location).schema)
+        return read_elements(self._source, handle, self.location).schema
 
 
 def open_checkpoint(path: str) -> Checkpoint:

@@ -1,0 +1,224 @@
+"""What state an operator of a program declares, as far as that can be known without running the job.
+
+spec ─┬─ states of the operator itself (splits, committables, windows, reduced values)
+      ├─ descriptors that its function shows: attributes of it or of its class, globals and closures of its methods
+      └─ opened=True: what ``initialize_state`` and ``open`` ask for, called with a context that keeps nothing
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskmanager.operators.base import OperatorContext
+from taskmanager.operators.factory import key_of
+from taskmanager.operators.sink import COMMITTABLES, WRITER_STATE
+from taskmanager.operators.source import STATE_NAME as SPLITS
+from taskmanager.operators.user_function import UserFunction
+from taskmanager.state.entries import EntryFormat
+from taskmanager.state.function_state import entry_type
+from taskmanager.state.handles import StateStore
+from taskmanager.state.keyed_backend import KeyedStateBackend
+from taskmanager.state.layers import StateTable
+from taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS
+from taskmanager.state.ttl import Ttl
+from tidegate.common.batch import Batch
+from tidegate.common.typeinfo import ListTypeInfo, TypeInformation, Types
+from tidegate.datastream.checkpointed_function import CheckpointedFunction
+from tidegate.datastream.functions import Function
+from tidegate.datastream.record_functions import user_function_of
+from tidegate.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from tidegate.model.checkpoint import StateRedistribution
+from tidegate.model.ids import AttemptId, JobId, VertexId
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.model.program import OperatorSpec
+
+KEYED_KINDS = frozenset({"keyed_process", "keyed_co_process", "keyed_reduce", "window"})
+_NO_GROUPS = KeyGroupRange(0, 0)
+_ELEMENTS = {"source": frozenset({SPLITS}), "sink": frozenset({WRITER_STATE, COMMITTABLES})}
+_KINDS: dict[type[StateDescriptor], str] = {
+    ValueStateDescriptor: "value",
+    ListStateDescriptor: "list",
+    MapStateDescriptor: "map",
+    ReducingStateDescriptor: "reducing",
+    AggregatingStateDescriptor: "aggregating",
+}
+
+
+@dataclass(slots=True)
+class DeclaredStates:
+    keyed: dict[str, EntryFormat] = field(default_factory=dict)
+    """Keyed state of this name."""
+    elements: dict[str, tuple[StateRedistribution, TypeInformation]] = field(default_factory=dict)
+    """Operator state that the function asked for, with the type of an element."""
+    own_elements: frozenset[str] = frozenset()
+    """Operator state of the operator itself."""
+    shown: dict[str, StateDescriptor] = field(default_factory=dict)
+    """Descriptors that can be seen. Whether they are for keyed or for operator state, they do not tell."""
+    key_type: TypeInformation | None = None
+    is_opened: bool = False
+    keeps_operator_state: bool = False
+    """The function inherits CheckpointedFunction."""
+
+
+def declared_states(spec: OperatorSpec, *, opened: bool = False) -> DeclaredStates:
+    """Raises what the user's ``initialize_state`` and ``open`` raise, as ``UserFunctionError``."""
+    found = DeclaredStates(own_elements=_ELEMENTS.get(spec.kind, frozenset()))
+    function = _function_of(spec)
+    if spec.kind in KEYED_KINDS:
+        found.key_type = key_of(spec, spec.key).key_type or Types.PICKLED_BYTE_ARRAY()
+        for name, (kind, value_type) in _own_states(spec).items():
+            found.keyed[name] = EntryFormat(spec.name, name, kind, found.key_type, value_type)
+    found.keeps_operator_state = isinstance(user_function_of(function), CheckpointedFunction)
+    for descriptor in shown_descriptors(user_function_of(function)):
+        found.shown.setdefault(descriptor.name, descriptor)
+    if opened:
+        _open(spec, function, found)
+    return found
+
+
+def entry_format(operator: str, descriptor: StateDescriptor, key_type: TypeInformation) -> EntryFormat:
+    """How keyed state of a descriptor is written."""
+    ttl = Ttl.of(descriptor.ttl_config)
+    return EntryFormat(operator, descriptor.name, _KINDS[type(descriptor)], key_type, descriptor.type_info, ttl)
+
+
+def element_types(descriptor: StateDescriptor) -> tuple[StateRedistribution, TypeInformation] | None:
+    """Sort and element type of operator state of a descriptor; list state may be union state as well."""
+    match descriptor:
+        case ListStateDescriptor():
+            return StateRedistribution.SPLIT, descriptor.elem_type_info
+        case MapStateDescriptor():
+            return StateRedistribution.BROADCAST, entry_type(descriptor)
+    return None
+
+
+def shown_descriptors(function: Any) -> Iterator[StateDescriptor]:
+    """Those that can be seen from outside."""
+    if function is None:
+        return
+    kinds = type(function).__mro__ if isinstance(function, Function) else ()
+    places = [vars(function) if hasattr(function, "__dict__") else {}, *(vars(kind) for kind in kinds)]
+    for place in places:
+        for value in place.values():
+            if isinstance(value, StateDescriptor):
+                yield value
+            elif isinstance(value, types.FunctionType):
+                yield from _used_by(value)
+
+
+def _used_by(method: types.FunctionType) -> Iterator[StateDescriptor]:
+    seen = [method.__globals__.get(name) for name in method.__code__.co_names]
+    for cell in method.__closure__ or ():
+        try:
+            seen.append(cell.cell_contents)
+        except ValueError:  # not filled yet
+            continue
+    yield from (value for value in seen if isinstance(value, StateDescriptor))
+
+
+def _function_of(spec: OperatorSpec) -> Any:
+    if spec.kind == "window":
+        return spec.options["function"][-1]
+    return spec.options.get("func")
+
+
+def _own_states(spec: OperatorSpec) -> dict[str, tuple[str, TypeInformation | None]]:
+    """Kind and type of keyed state that the operator itself keeps."""
+    found: dict[str, tuple[str, TypeInformation | None]] = dict.fromkeys(
+        (EVENT_TIMERS, PROCESSING_TIMERS), ("timers", None)
+    )
+    if spec.kind == "keyed_reduce":
+        found["_reduced"] = ("reducing", spec.input_types[0])
+    if spec.kind == "window":
+        kind = spec.options["function"][0]
+        contents: dict[str, TypeInformation] = {
+            "reduce": spec.input_types[0],
+            "aggregate": spec.options.get("accumulator_type") or Types.PICKLED_BYTE_ARRAY(),
+            "process": ListTypeInfo(spec.input_types[0]),
+        }
+        found["_window_contents"] = (kind, contents[kind])
+    return found
+
+
+def _open(spec: OperatorSpec, function: Any, found: DeclaredStates) -> None:
+    found.is_opened = True
+    if not isinstance(function, Function):
+        return
+    keyed = None if found.key_type is None else _AskedBackend(spec.name, _NO_GROUPS, found.key_type)
+    store = None if keyed is None else StateStore(keyed)
+    user, context = UserFunction(function, spec.name), _context_of(spec)
+    try:
+        user.open(context, store)
+    finally:
+        user.close()
+    found.elements.update(user.asked_for())
+    found.keyed.update({} if keyed is None else keyed.asked)
+
+
+class _AskedBackend(KeyedStateBackend):
+    """Keeps in mind what was asked for."""
+
+    def __init__(self, operator: str, owned: KeyGroupRange, key_type: TypeInformation) -> None:
+        super().__init__(operator, owned, key_type)
+        self.asked: dict[str, EntryFormat] = {}
+
+    def table(
+        self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None
+    ) -> StateTable:
+        self.asked[state_name] = EntryFormat(self.operator, state_name, kind, self._key_type, value_type, ttl)
+        return super().table(state_name, kind, value_type, ttl)
+
+
+class _Nowhere:
+    """Output, timers and metrics that go nowhere."""
+
+    def emit(self, batch: Batch) -> None: ...
+
+    def emit_side(self, tag: str, batch: Batch) -> None: ...
+
+    def emit_watermark(self, timestamp_ms: int) -> None: ...
+
+    def emit_idle(self, idle: bool) -> None: ...
+
+    def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
+        return None
+
+    def cancel(self, token: object) -> None: ...
+
+    def add(self, name: str, amount: int = 1) -> None: ...
+
+    def gauge(self, name: str, value: float) -> None: ...
+
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic_ms(self) -> float:
+        return 0.0
+
+
+def _context_of(spec: OperatorSpec) -> OperatorContext:
+    nowhere = _Nowhere()
+    vertex = VertexId(spec.operator_id)
+    return OperatorContext(
+        attempt=AttemptId(JobId("0" * 32), vertex, 0, 0),
+        operator_id=spec.operator_id,
+        operator_name=spec.name,
+        job_name="",
+        task_name=spec.name,
+        parallelism=1,
+        max_parallelism=1,
+        output=nowhere,
+        clock=nowhere,
+        timers=nowhere,
+        metrics=nowhere,
+    )
