@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.common.batch import Batch
-from tidegate.model.checkpoint import RestoredOperator
+from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.ids import AttemptId, OperatorId
 
 
@@ -78,6 +78,8 @@ class OperatorContext:
     """Set whenever ``restored`` is."""
     checkpoint_timestamp_ms: int = 0
     """When the checkpoint that is being frozen was triggered (set before each ``freeze``)."""
+    checkpoint_options: CheckpointOptions | None = None
+    """What kind of checkpoint is being frozen, and what it may refer to (set before each ``freeze``)."""
     run_async: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None] | None = None
     """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
 

@@ -15,6 +15,7 @@ from taskmanager.operators.keys import KeyFunction
 from taskmanager.runtime.conversion import BothShapes
 from taskmanager.state.base import FrozenState
 from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.errors import InternalError
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, OperatorSpec
@@ -124,12 +125,15 @@ class OperatorChain:
         for operator in self._operators:
             operator.prepare_snapshot(checkpoint_id)
 
-    def freeze(self, checkpoint_id: int, timestamp_ms: int) -> list[tuple[OperatorId, FrozenState]]:
+    def freeze(
+        self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions | None = None
+    ) -> list[tuple[OperatorId, FrozenState]]:
         """What is frozen must be released, also if this raises: then it already was."""
         frozen: list[tuple[OperatorId, FrozenState]] = []
         try:
             for operator, spec in zip(self._operators, self._specs, strict=True):
                 operator.context.checkpoint_timestamp_ms = timestamp_ms
+                operator.context.checkpoint_options = options
                 state = operator.freeze(checkpoint_id)
                 if state is not None:
                     frozen.append((spec.operator_id, state))

@@ -8,7 +8,6 @@ nothing more, commits nothing and acknowledges nothing. Whatever was opened is c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -36,11 +35,11 @@ from taskmanager.runtime.ports import (
     TriggerCheckpoint,
 )
 from taskmanager.runtime.slicing import SliceSizer
-from taskmanager.runtime.snapshots import SnapshotDriver
+from taskmanager.runtime.snapshots import OpenStore, SnapshotDriver
 from taskmanager.runtime.source_input import SourceInput
 from taskmanager.runtime.subtask import SubtaskLoop
 from taskmanager.runtime.timers import TimerQueue
-from taskmanager.state.base import SegmentSource, SegmentStore
+from taskmanager.state.base import SegmentSource
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, InvalidJob, SubtaskLost
@@ -324,7 +323,11 @@ class _SubtaskRun:
         return f"{deployment.task_name} ({attempt.subtask + 1}/{deployment.parallelism})#{attempt.attempt}"
 
 
-def _store_opener(inline_threshold_bytes: int) -> Callable[[str, AttemptId, int], SegmentStore]:
-    return lambda location, attempt, checkpoint_id: open_segment_store(
-        location, str(attempt), checkpoint_id, inline_threshold_bytes
+def _store_opener(inline_threshold_bytes: int) -> OpenStore:
+    return lambda options, attempt, checkpoint_id: open_segment_store(
+        options.location,
+        str(attempt),
+        checkpoint_id,
+        inline_threshold_bytes,
+        shared_location=options.shared_location,
     )

@@ -21,15 +21,21 @@ from taskmanager.runtime.chain import OperatorChain
 from taskmanager.runtime.ports import ControlPort
 from taskmanager.state.base import FrozenState, SegmentStore
 from tidegate.model.channel_events import Barrier, CancelBarrier
-from tidegate.model.checkpoint import Acknowledgement, CheckpointMetrics, OperatorSnapshot, SubtaskSnapshot
+from tidegate.model.checkpoint import (
+    Acknowledgement,
+    CheckpointMetrics,
+    CheckpointOptions,
+    OperatorSnapshot,
+    SubtaskSnapshot,
+)
 from tidegate.model.errors import ErrorInfo, TidegateError
 from tidegate.model.ids import AttemptId, CheckpointId, OperatorId
 
 CLOSE_TIMEOUT_MS = 2_000.0
 """How long ``close`` waits for a write that is under way before it leaves it to the end of the process."""
 
-OpenStore = Callable[[str, AttemptId, int], SegmentStore]
-"""``(location, attempt, checkpoint id)``; called in the background thread."""
+OpenStore = Callable[[CheckpointOptions, AttemptId, int], SegmentStore]
+"""``(options, attempt, checkpoint id)``; called in the background thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,13 @@ class _Write:
     """One asynchronous part. ``canceled`` is read by the background thread before it begins."""
 
     checkpoint_id: int
-    location: str
+    options: CheckpointOptions
     frozen: list[tuple[OperatorId, FrozenState]]
     metrics: CheckpointMetrics
     began_ms: float
     canceled: bool = False
     snapshot: SubtaskSnapshot | None = None
+    written_bytes: int = 0
 
 
 class SnapshotDriver:
@@ -153,7 +160,7 @@ class SnapshotDriver:
 
     def _freeze(self, barrier: Barrier) -> None:
         checkpoint_id, figures = barrier.checkpoint_id, self._figures
-        frozen = self._chain.freeze(checkpoint_id, barrier.timestamp_ms)
+        frozen = self._chain.freeze(checkpoint_id, barrier.timestamp_ms, barrier.options)
         now_ms = self._clock.monotonic_ms()
         metrics = CheckpointMetrics(
             start_delay_ms=figures.start_delay_ms,
@@ -162,7 +169,7 @@ class SnapshotDriver:
             bytes_processed_during_alignment=figures.bytes_processed,
             barrier_timestamp_ms=self._clock.now_ms(),
         )
-        write = _Write(checkpoint_id, barrier.options.location, frozen, metrics, now_ms)
+        write = _Write(checkpoint_id, barrier.options, frozen, metrics, now_ms)
         self._writes[checkpoint_id] = write
         self._probe("frozen", {"checkpoint_id": checkpoint_id})
         if frozen:
@@ -175,19 +182,20 @@ class SnapshotDriver:
         """Background thread. What takes long is waiting for disks, so the operators are written at the same time."""
         if write.canceled:
             return
-        store = self._open_store(write.location, self._attempt, write.checkpoint_id)
+        store = self._open_store(write.options, self._attempt, write.checkpoint_id)
         snapshots = write_all([frozen for _, frozen in write.frozen], store)
         written = zip((operator_id for operator_id, _ in write.frozen), snapshots, strict=True)
         write.snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
+        write.written_bytes = store.written_bytes
 
     def _on_written(self, write: _Write, error: BaseException | None) -> None:
         self._release(write)
         if error is not None:
             self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
         elif write.snapshot is not None:
-            self.on(m.SnapshotWritten(write.checkpoint_id, write.snapshot, self._final_metrics(write, write.snapshot)))
+            self.on(m.SnapshotWritten(write.checkpoint_id, write.snapshot, self._final_metrics(write)))
 
-    def _final_metrics(self, write: _Write, snapshot: SubtaskSnapshot) -> CheckpointMetrics:
+    def _final_metrics(self, write: _Write) -> CheckpointMetrics:
         begun = write.metrics
         return CheckpointMetrics(
             start_delay_ms=begun.start_delay_ms,
@@ -195,7 +203,7 @@ class SnapshotDriver:
             sync_ms=begun.sync_ms,
             async_ms=self._clock.monotonic_ms() - write.began_ms,
             bytes_processed_during_alignment=begun.bytes_processed_during_alignment,
-            bytes_persisted=snapshot.size_bytes,
+            bytes_persisted=write.written_bytes,
             barrier_timestamp_ms=begun.barrier_timestamp_ms,
         )
 

@@ -8,7 +8,7 @@ thread; ``release`` is called in the subtask's thread afterwards, whatever happe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from tidegate.model.checkpoint import OperatorSnapshot, StateHandle
@@ -18,9 +18,15 @@ class SegmentStore(Protocol):
     """Where one attempt writes the files of one checkpoint. Small contents come back inline
     (``execution.checkpointing.data-inline-threshold``); files are durable when ``write`` returns."""
 
-    def write(self, name_hint: str, parts: Sequence[bytes | memoryview]) -> StateHandle:
-        """Raises ``StorageError``. File names hold the attempt id; ``name_hint`` is only for people. Thread-safe: the
-        states of a subtask's operators are written at the same time."""
+    @property
+    def written_bytes(self) -> int:
+        """Of all that was written, so far."""
+
+    def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
+        """``parts`` may be a generator: what it yields is on its way to the disk before the next part is made, and may not
+        be changed. ``is_shared``: later checkpoints may name the file too, if this one has a place for such files.
+        Raises ``StorageError``. File names hold the attempt id; ``name_hint`` is only for people. Thread-safe: the states
+        of a subtask's operators are written at the same time."""
 
 
 class SegmentSource(Protocol):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Literal, Protocol
 
 Part = bytes | memoryview
@@ -29,8 +29,9 @@ class Files(Protocol):
     def make_directory(self, path: str) -> None:
         """With its parents; it may be there already."""
 
-    def write(self, path: str, parts: Sequence[Part]) -> None:
-        """One whole file, durable when this returns. Replaces a file of that name. Raises ``OutcomeUnknown`` too."""
+    def write(self, path: str, parts: Iterable[Part]) -> None:
+        """One whole file, durable when this returns. Replaces a file of that name. Raises ``OutcomeUnknown`` too.
+        ``parts`` are taken one by one: what is larger than memory can be written so on a local disk."""
 
     def read(self, path: str) -> bytes: ...
 
@@ -89,12 +90,12 @@ class LocalFiles:
                     raise
             self._sync_directory(os.path.dirname(made))
 
-    def write(self, path: str, parts: Sequence[Part]) -> None:
+    def write(self, path: str, parts: Iterable[Part]) -> None:
         directory, name = os.path.split(path)
         temporary = os.path.join(directory, f".{name}.inprogress")
         try:
             self._write_synced(temporary, parts)
-        except OSError:
+        except BaseException:  # also what the parts raise
             self._forget(temporary)
             raise
         try:
@@ -145,7 +146,7 @@ class LocalFiles:
             else:
                 return
 
-    def _write_synced(self, path: str, parts: Sequence[Part]) -> None:
+    def _write_synced(self, path: str, parts: Iterable[Part]) -> None:
         descriptor = self._calls.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
         try:
             for part in parts:
@@ -179,7 +180,7 @@ class MemoryFiles:
     def make_directory(self, path: str) -> None:
         del path  # directories exist as prefixes
 
-    def write(self, path: str, parts: Sequence[Part]) -> None:
+    def write(self, path: str, parts: Iterable[Part]) -> None:
         self._files[path] = b"".join(parts)
 
     def read(self, path: str) -> bytes:

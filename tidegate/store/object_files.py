@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 from pyarrow import fs
@@ -25,9 +25,10 @@ class ObjectFiles:
     def make_directory(self, path: str) -> None:
         self._fs.create_dir(path, recursive=True)
 
-    def write(self, path: str, parts: Sequence[Part]) -> None:
+    def write(self, path: str, parts: Iterable[Part]) -> None:
         # Joined first: a stream that is closed after half of its writes would publish that half.
-        whole = pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))
+        held = list(parts)
+        whole = pa.py_buffer(held[0] if len(held) == 1 else b"".join(held))
         try:
             with self._fs.open_output_stream(path) as stream:
                 stream.write(whole)

@@ -2,14 +2,18 @@
 
 A segment of at most ``inline_threshold_bytes`` comes back inline and travels in the acknowledgement. Others become
 files of the checkpoint's own directory, named ``<hint>-<attempt>-<n>``; nobody but this attempt writes that name. The
-directory is made by the JobManager, never here: when it is gone, the checkpoint was aborted.
+directory is made by the JobManager, never here: when it is gone, the checkpoint was aborted. Files that later checkpoints
+may name too go to the job's ``shared/``, under a name that nobody will ever use again.
+
+Parts are taken one by one, and measured on their way: state is never in memory a second time.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
 
 import xxhash
 
@@ -26,44 +30,62 @@ _HINT_MAX = 48
 
 
 class FileSegmentStore:
-    """Files of one attempt in one checkpoint's directory. Thread-safe."""
+    """Files of one attempt in one checkpoint's directory, and in ``shared``, its URI or path, if there is one.
+    Thread-safe."""
 
-    def __init__(self, files: Files, directory: str, attempt: str, inline_threshold_bytes: int) -> None:
+    def __init__(
+        self, files: Files, directory: str, attempt: str, inline_threshold_bytes: int, shared: str = ""
+    ) -> None:
+        self.written_bytes = 0
+        """Of files and inline, so far."""
         self._files = files
         self._directory = directory
+        self._shared = shared
         self._attempt = attempt
         self._inline_threshold_bytes = inline_threshold_bytes
         self._numbers = itertools.count()
 
-    def write(self, name_hint: str, parts: Sequence[Part]) -> StateHandle:
-        """The bytes of ``parts``, one behind the other; durable when this returns. Raises ``StorageError``."""
-        size_bytes, checksum = _measure(parts)
-        if size_bytes <= self._inline_threshold_bytes:
-            return StateHandle(size_bytes, checksum, data=b"".join(parts))
+    def write(self, name_hint: str, parts: Iterable[Part], *, is_shared: bool = False) -> StateHandle:
+        """The bytes of ``parts``, one behind the other; durable when this returns. ``is_shared``: later checkpoints may
+        name the file too. Raises ``StorageError``."""
+        measured = _Measured(parts)
+        head = measured.take(self._inline_threshold_bytes)
+        if measured.is_over:
+            self.written_bytes += measured.size_bytes
+            return StateHandle(measured.size_bytes, measured.checksum, data=b"".join(head))
+        is_shared = is_shared and bool(self._shared)
         hint = _UNSAFE.sub("_", name_hint)[:_HINT_MAX] or "state"
-        name = f"{hint}-{self._attempt}-{next(self._numbers)}"
-        path = f"{self._directory}/{name}"
+        name = f"{hint}-{self._attempt}-{secrets.token_hex(8) if is_shared else next(self._numbers)}"
+        path = f"{open_files(self._shared)[1] if is_shared else self._directory}/{name}"
         try:
-            self._files.write(path, parts)
+            self._files.write(path, itertools.chain(head, measured))
         except FileNotFoundError:
             raise StorageError(f"cannot write {path}: its directory is gone; the checkpoint was aborted") from None
         except OSError as error:
             raise storage_error("write", path, error) from error
-        return StateHandle(size_bytes, checksum, path=name)
+        self.written_bytes += measured.size_bytes
+        told = f"{self._shared}/{name}" if is_shared else name
+        return StateHandle(measured.size_bytes, measured.checksum, path=told, is_shared=is_shared)
 
 
 class InlineSegmentStore:
     """Everything travels in the acknowledgement: there is no checkpoint directory."""
 
-    def write(self, name_hint: str, parts: Sequence[Part]) -> StateHandle:
+    def __init__(self) -> None:
+        self.written_bytes = 0
+
+    def write(self, name_hint: str, parts: Iterable[Part], *, is_shared: bool = False) -> StateHandle:
         """Raises ``StorageError`` for more than 5 MiB."""
-        size_bytes, checksum = _measure(parts)
-        if size_bytes > MEMORY_STATE_MAX_BYTES:
+        del is_shared  # there are no files
+        measured = _Measured(parts)
+        held = measured.take(MEMORY_STATE_MAX_BYTES)
+        if not measured.is_over:
             raise StorageError(
-                f"state {name_hint!r} has {size_bytes} bytes, more than the {MEMORY_STATE_MAX_BYTES} that the "
-                "JobManager's memory takes; set execution.checkpointing.dir"
+                f"state {name_hint!r} has more than the {MEMORY_STATE_MAX_BYTES} bytes that the JobManager's memory "
+                "takes; set execution.checkpointing.dir"
             )
-        return StateHandle(size_bytes, checksum, data=b"".join(parts))
+        self.written_bytes += measured.size_bytes
+        return StateHandle(measured.size_bytes, measured.checksum, data=b"".join(held))
 
 
 class FileSegmentSource:
@@ -90,9 +112,15 @@ class FileSegmentSource:
 
 
 def open_segment_store(
-    location: str, attempt: str, checkpoint_id: int, inline_threshold_bytes: int, local: LocalFiles | None = None
+    location: str,
+    attempt: str,
+    checkpoint_id: int,
+    inline_threshold_bytes: int,
+    local: LocalFiles | None = None,
+    shared_location: str = "",
 ) -> FileSegmentStore | InlineSegmentStore:
-    """Where ``attempt`` writes its part of checkpoint ``checkpoint_id``. ``location``: ``CheckpointOptions.location``.
+    """Where ``attempt`` writes its part of checkpoint ``checkpoint_id``. ``location``, ``shared_location``: those of
+    ``CheckpointOptions``.
 
     Raises ``StorageError`` for a location that nothing here serves.
     """
@@ -100,7 +128,7 @@ def open_segment_store(
     if is_memory(location):
         return InlineSegmentStore()
     files, directory = open_files(location, local)
-    return FileSegmentStore(files, directory, attempt, inline_threshold_bytes)
+    return FileSegmentStore(files, directory, attempt, inline_threshold_bytes, shared_location)
 
 
 def open_segment_source(location: str, local: LocalFiles | None = None) -> FileSegmentSource:
@@ -110,15 +138,41 @@ def open_segment_source(location: str, local: LocalFiles | None = None) -> FileS
 
 def checksum_of(parts: Sequence[Part]) -> str:
     """xxh3-64 of the parts, one behind the other: 16 hex digits."""
-    return _measure(parts)[1]
+    return _Measured(parts, all_at_once=True).checksum
 
 
-def _measure(parts: Sequence[Part]) -> tuple[int, str]:
-    state, size_bytes = xxhash.xxh3_64(), 0
-    for part in parts:
-        state.update(part)
-        size_bytes += memoryview(part).nbytes
-    return size_bytes, state.hexdigest()
+class _Measured:
+    """Parts on their way through: counted, and hashed."""
+
+    def __init__(self, parts: Iterable[Part], *, all_at_once: bool = False) -> None:
+        self.size_bytes = 0
+        self.is_over = False
+        """All parts were taken."""
+        self._parts = iter(parts)
+        self._hash = xxhash.xxh3_64()
+        if all_at_once:
+            for _ in self:
+                pass
+
+    @property
+    def checksum(self) -> str:
+        return self._hash.hexdigest()
+
+    def take(self, limit_bytes: int) -> list[Part]:
+        """Parts until there are more than so many bytes, or no more parts."""
+        taken = []
+        for part in self:
+            taken.append(part)
+            if self.size_bytes > limit_bytes:
+                break
+        return taken
+
+    def __iter__(self) -> Iterator[Part]:
+        for part in self._parts:
+            self.size_bytes += memoryview(part).nbytes
+            self._hash.update(part)
+            yield part
+        self.is_over = True
 
 
 def _verified(content: bytes, handle: StateHandle, what: str) -> memoryview:

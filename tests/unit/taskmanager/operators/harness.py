@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +23,12 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.contents: list[bytes] = []
+        self.written_bytes = 0
 
-    def write(self, name_hint: str, parts: Sequence[bytes | memoryview]) -> StateHandle:
+    def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
         content = b"".join(bytes(part) for part in parts)
         self.contents.append(content)
+        self.written_bytes += len(content)
         return StateHandle(len(content), xxhash.xxh3_64_hexdigest(content), data=content)
 
     def read(self, handle: StateHandle) -> memoryview:
@@ -154,13 +156,14 @@ def start(
     max_parallelism: int = 128,
     restored_id: int | None = None,
     now_ms: int = 0,
+    attempt: int = 0,
 ) -> Running:
     out, clock = Recorder(), HandClock(now_ms)
     timers = HandTimers(clock)
     operator = make_operator(spec)
     operator.setup(
         OperatorContext(
-            attempt=AttemptId(JobId("0" * 32), VertexId("1" * 32), subtask, 0),
+            attempt=AttemptId(JobId("0" * 32), VertexId("1" * 32), subtask, attempt),
             operator_id=OperatorId("2" * 32),
             operator_name=spec.name,
             job_name="job",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal
 
 from taskmanager.operators.base import Operator, OperatorContext, Output
@@ -121,7 +121,9 @@ class FakePort:
 
 
 class FakeStore:
-    def write(self, name_hint: str, parts: Sequence[bytes | memoryview]) -> StateHandle:
+    written_bytes = 0
+
+    def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
         return StateHandle(0, "", data=b"")
 
 

@@ -1,0 +1,185 @@
+"""Which key groups of a state a snapshot writes whole, which as a delta, and which segments it names again. Pure.
+
+    begin(options) ─▶ Chain or None ─▶ decide(chain, rows, changed) ─▶ Plan ─▶ segments are written ─▶ written(id, plan.chain(...))
+                                                                                confirmed(id) · aborted(id)
+
+An *epoch* is a number of the backend that grows with every freeze: an entry that was changed after freeze ``e`` has a
+later one, so "what changed since epoch e" is a comparison. The laws:
+
+- Only a confirmed checkpoint is built upon, and only while the JobManager keeps its files (``oldest_base_id``).
+- Level 0 is whole; a delta holds what changed since the level below was frozen. A state that did not change writes nothing.
+- When a third of the entries changed, everything is written whole: a delta would save little.
+- With each delta of n rows, the next ``REWRITE`` x n rows of key groups are written whole, group by group, round and round.
+  So files hold at most about twice the live rows, and a snapshot writes at most three times what changed.
+- At ``MAX_LEVELS`` the newest levels of like size become one delta, so that a restore reads few files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tidegate.model.checkpoint import CheckpointOptions, SegmentHandle
+from tidegate.model.keygroups import KeyGroupRange
+
+REWRITE: Final = 2
+MAX_LEVELS: Final = 64
+"""Deltas above level 0."""
+WHOLE_SHARE: Final = 3
+"""A delta of a third of all rows or more is not worth it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One level: what changed after epoch ``since``."""
+
+    level: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What a checkpoint's segments of one state are. ``deltas``, lowest first. ``cursor``: the key group that is rewritten
+    next; ``credit``: how many rows of it are due."""
+
+    epoch: int
+    segments: tuple[SegmentHandle, ...]
+    deltas: tuple[Delta, ...] = ()
+    cursor: int = 0
+    credit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``kept``: segments of earlier checkpoints to name again. ``whole``: key groups to write whole, as level 0, or
+    ``None``. All others of the state, if ``delta`` is set, as what changed since ``delta.since``."""
+
+    kept: tuple[SegmentHandle, ...]
+    whole: KeyGroupRange | None
+    delta: Delta | None
+    deltas: tuple[Delta, ...]
+    cursor: int
+    credit: int
+
+    def chain(self, epoch: int, written: Iterable[SegmentHandle]) -> Chain:
+        """With what was written, levels as planned."""
+        return Chain(epoch, (*self.kept, *written), self.deltas, self.cursor, self.credit)
+
+
+class Increments:
+    """What one state of one subtask may build upon. ``begin``, ``confirmed`` and ``aborted`` in the subtask's thread;
+    ``written`` from the snapshot thread, before the acknowledgement."""
+
+    def __init__(self) -> None:
+        self._written: dict[int, Chain] = {}
+        self._confirmed: tuple[int, Chain] | None = None
+
+    def begin(self, options: CheckpointOptions) -> Chain | None:
+        """The chain that a snapshot with these options may build upon; ``None``: it writes everything."""
+        if self._confirmed is None or options.is_full or not options.shared_location:
+            return None
+        checkpoint_id, chain = self._confirmed
+        return chain if checkpoint_id >= options.oldest_base_id else None
+
+    def written(self, checkpoint_id: int, chain: Chain) -> None:
+        """Not to be called for a savepoint: nobody may build upon its files."""
+        self._written[checkpoint_id] = chain
+
+    def confirmed(self, checkpoint_id: int) -> None:
+        chain = self._written.get(checkpoint_id)
+        if chain is not None and (self._confirmed is None or self._confirmed[0] < checkpoint_id):
+            self._confirmed = (checkpoint_id, chain)
+        for older in [written for written in self._written if written <= checkpoint_id]:
+            del self._written[older]
+
+    def aborted(self, checkpoint_id: int) -> None:
+        self._written.pop(checkpoint_id, None)
+
+    @property
+    def oldest_epoch(self) -> int | None:
+        """Of removed entries, those that were removed up to this epoch need not be remembered: no delta will ever be
+        since an older one. ``None``: none at all needs to be."""
+        chains = [*self._written.values(), *([self._confirmed[1]] if self._confirmed else [])]
+        return min((_oldest(chain) for chain in chains), default=None)
+
+
+def decide(base: Chain | None, owned: KeyGroupRange, rows: Sequence[int], changed: Sequence[int]) -> Plan:
+    """``rows[i]`` entries are in group ``owned.start + i``; ``changed[i]`` of them were written or removed since
+    ``base.epoch`` (ignored without a base)."""
+    total = sum(changed)
+    if base is not None and not total:
+        return Plan(base.segments, None, None, base.deltas, base.cursor, base.credit)
+    if base is None or total * WHOLE_SHARE >= sum(rows):
+        return Plan((), owned, None, (), owned.start, 0)
+    whole, cursor, credit = _next_whole(base, owned, rows, total)
+    segments = tuple(_without(base.segments, whole)) if whole else base.segments
+    deltas = _left(segments, base.deltas)
+    written = total - (sum(changed[g - owned.start] for g in range(whole.start, whole.end + 1)) if whole else 0)
+    if not written:
+        return Plan(segments, whole, None, deltas, cursor, credit)
+    since = base.epoch
+    if len(deltas) >= MAX_LEVELS:
+        segments, deltas, since = _merged(segments, deltas, written)
+    delta = Delta(deltas[-1].level + 1 if deltas else 1, since)
+    return Plan(segments, whole, delta, (*deltas, delta), cursor, credit)
+
+
+def restricted(segment: SegmentHandle, groups: KeyGroupRange) -> SegmentHandle:
+    """The part of a segment that is of some of its key groups: the same file."""
+    both = segment.key_groups.intersect(groups)
+    first = both.start - segment.key_groups.start
+    return replace(segment, key_groups=both, offsets=segment.offsets[first : first + both.size + 1])
+
+
+def _oldest(chain: Chain) -> int:
+    return min((delta.since for delta in chain.deltas), default=chain.epoch)
+
+
+def _next_whole(
+    base: Chain, owned: KeyGroupRange, rows: Sequence[int], total: int
+) -> tuple[KeyGroupRange | None, int, int]:
+    """Groups from the cursor on that the credit pays for, without going round."""
+    first = base.cursor if owned.start <= base.cursor <= owned.end else owned.start
+    credit, at = base.credit + REWRITE * total, first
+    while at <= owned.end and credit >= rows[at - owned.start]:
+        credit -= rows[at - owned.start]
+        at += 1
+    if at == first:
+        return None, first, credit
+    if at > owned.end:
+        return KeyGroupRange(first, owned.end), owned.start, 0
+    return KeyGroupRange(first, at - 1), at, credit
+
+
+def _without(segments: Iterable[SegmentHandle], groups: KeyGroupRange) -> Iterable[SegmentHandle]:
+    for segment in segments:
+        start, end = segment.key_groups
+        for part in (KeyGroupRange(start, min(end, groups.start - 1)), KeyGroupRange(max(start, groups.end + 1), end)):
+            if part.size:
+                kept = restricted(segment, part)
+                if kept.offsets[-1] > kept.offsets[0]:
+                    yield kept
+
+
+def _left(segments: Iterable[SegmentHandle], deltas: tuple[Delta, ...]) -> tuple[Delta, ...]:
+    """Without levels of which nothing is left."""
+    there = {segment.level for segment in segments}
+    return tuple(delta for delta in deltas if delta.level in there)
+
+
+def _merged(
+    segments: tuple[SegmentHandle, ...], deltas: tuple[Delta, ...], written: int
+) -> tuple[tuple[SegmentHandle, ...], tuple[Delta, ...], int]:
+    """Take the newest levels away that the next delta is to hold too: at least one, and all that are not larger than twice
+    what is above them."""
+    rows = {delta.level: 0 for delta in deltas}
+    for segment in segments:
+        if segment.level in rows:
+            rows[segment.level] += segment.offsets[-1] - segment.offsets[0]
+    keep = len(deltas)
+    while keep and (keep == len(deltas) or rows[deltas[keep - 1].level] <= 2 * written):
+        keep -= 1
+        written += rows[deltas[keep].level]
+    since, left = deltas[keep].since, {0, *(delta.level for delta in deltas[:keep])}
+    return tuple(segment for segment in segments if segment.level in left), deltas[:keep], since
