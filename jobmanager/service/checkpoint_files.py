@@ -38,6 +38,7 @@ from tidegate.model.errors import ErrorInfo, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.model.options import CheckpointingOptions
 from tidegate.store.checkpoints import CheckpointStorage, ManifestWrite
+from tidegate.store.locations import is_memory
 
 StorageCommand = CreateLocation | WriteManifest | ReadBackManifest | DiscardCheckpoint | DiscardSharedFiles
 
@@ -157,7 +158,7 @@ class CheckpointFiles:
             outcome = ManifestWrite(0, late, outcome_unknown=True)
         if not outcome.outcome_unknown:
             del self._writes[key]
-        return _event_of(key, outcome)
+        return _event_of(command, outcome)
 
     async def _read_back(self, command: ReadBackManifest) -> ManifestWritten | ManifestWriteFailed:
         key = (command.job_id, command.checkpoint_id)
@@ -167,7 +168,7 @@ class CheckpointFiles:
         while True:
             outcome = await self._pool.submit(partial(self._storage.read_back, command.location))
             if not outcome.outcome_unknown:
-                return _event_of(key, outcome)
+                return _event_of(command, outcome)
             _log.warning("still unknown whether a checkpoint was written: %s", outcome.error)
             await asyncio.sleep(READ_BACK_RETRY_MS / 1000)
 
@@ -189,7 +190,10 @@ class CheckpointFiles:
         return SharedFilesDiscarded(command.job_id, command.checkpoint_id)
 
 
-def _event_of(key: tuple[JobId, CheckpointId], outcome: ManifestWrite) -> ManifestWritten | ManifestWriteFailed:
+def _event_of(
+    command: WriteManifest | ReadBackManifest, outcome: ManifestWrite
+) -> ManifestWritten | ManifestWriteFailed:
+    key = (command.job_id, command.checkpoint_id)
     if outcome.error is None:
-        return ManifestWritten(*key, outcome.size_bytes)
+        return ManifestWritten(*key, outcome.size_bytes, holds_inline_state=not is_memory(command.location))
     return ManifestWriteFailed(*key, ErrorInfo.of(outcome.error), outcome.outcome_unknown)

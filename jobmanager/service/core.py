@@ -20,6 +20,7 @@ from jobmanager.service.attempts import CurrentAttempts
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.checkpoint_files import CheckpointFiles, JobDirectories
 from jobmanager.service.heartbeats import HeartbeatStreams
+from jobmanager.service.inline_state import InlineState, Reading
 from jobmanager.service.outbox import Link, Outbox, TaskManagerCall, dial
 from jobmanager.service.snapshot_requests import SnapshotRequests
 from jobmanager.service.watchers import Watchers
@@ -63,6 +64,7 @@ class JobManagerCore:
         self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal)
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
         self._files = CheckpointFiles(storage, pool, self.post, timeout_ms)
+        self._inline_state = InlineState(storage, pool)
         self._known: set[JobId] = set()
         self._sessions: dict[TaskManagerId, str] = {}
         self._outboxes: dict[tuple[TaskManagerId, str], Outbox] = {}
@@ -116,7 +118,7 @@ class JobManagerCore:
         match command:
             case cmd.SubmitTask():
                 self.attempts.submitted(command.deployment.attempt)
-                self._send(command)
+                self._send(command, self._inline_state.reading_of(command))
             case (
                 cmd.AllocateSlot()
                 | cmd.FreeSlot()
@@ -155,13 +157,13 @@ class JobManagerCore:
             case _:
                 assert_never(command)
 
-    def _send(self, call: TaskManagerCall) -> None:
+    def _send(self, call: TaskManagerCall, reading: Reading | None = None) -> None:
         session = self._sessions.get(call.task_manager_id)
         outbox = self._outboxes.get((call.task_manager_id, session)) if session is not None else None
         if outbox is None:
             _log.debug("dropped for a TaskManager that is gone: %s", call)
             return
-        outbox.put(call)
+        outbox.put(call, reading)
 
     def _close_session(self, command: cmd.CloseTaskManager) -> None:
         if self._sessions.get(command.task_manager_id) == command.session:

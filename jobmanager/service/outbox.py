@@ -29,6 +29,7 @@ from jobmanager.machines.commands import (
     TriggerCheckpoint,
 )
 from jobmanager.machines.events import CallAnswered
+from jobmanager.service.inline_state import Reading
 from jobmanager.service.task_manager_calls import send
 from tidegate.aio.rpc import error_of_rpc, open_channel
 from tidegate.model.errors import ErrorInfo, TidegateError, Unreachable
@@ -100,14 +101,14 @@ class Outbox:
         self._call_timeout_ms = call_timeout_ms
         self._confirm_retry_ms = confirm_retry_ms
         self._link = link
-        self._waiting: deque[TaskManagerCall] = deque()
+        self._waiting: deque[tuple[TaskManagerCall, Reading | None]] = deque()
         self._wakeup = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"outbox-{name}")
         self._repeats: set[asyncio.Task[None]] = set()
 
-    def put(self, call: TaskManagerCall) -> None:
-        """Send it after everything that was put before."""
-        self._waiting.append(call)
+    def put(self, call: TaskManagerCall, reading: Reading | None = None) -> None:
+        """Send it after everything that was put before. ``reading``: what a SubmitTask lacks is in there."""
+        self._waiting.append((call, reading))
         self._wakeup.set()
 
     async def close(self) -> None:
@@ -122,7 +123,20 @@ class Outbox:
             await self._wakeup.wait()
             self._wakeup.clear()
             while self._waiting:
-                await self._deliver(self._waiting.popleft())
+                call, reading = self._waiting.popleft()
+                if reading is not None and isinstance(call, SubmitTask):
+                    await self._submit(call, reading)
+                else:
+                    await self._deliver(call)
+                del reading  # it may hold all inline state of a checkpoint
+
+    async def _submit(self, call: SubmitTask, reading: Reading) -> None:
+        try:
+            filled = await reading.fill(call)
+        except TidegateError as error:
+            self._answered(call, Answer(ErrorInfo.of(error)))
+            return
+        await self._deliver(filled)
 
     async def _deliver(self, call: TaskManagerCall) -> None:
         is_confirm = isinstance(call, ConfirmCheckpoint)

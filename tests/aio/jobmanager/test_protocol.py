@@ -128,6 +128,49 @@ async def test_a_lost_task_manager_is_seen_at_once_and_the_job_runs_on_a_spare(t
         await spare.stop()
 
 
+def inline_snapshot(content: bytes) -> common_pb2.SubtaskSnapshot:
+    handle = common_pb2.StateHandle(size_bytes=len(content), checksum="0123456789abcdef", data=content)
+    segment = common_pb2.SegmentHandle(
+        state_name="count", first_key_group=0, last_key_group=0, offsets=[0, 1], handle=handle
+    )
+    return common_pb2.SubtaskSnapshot(operators={OperatorId("2" * 32): common_pb2.OperatorSnapshot(keyed=[segment])})
+
+
+async def test_inline_state_comes_back_from_metadata_when_tasks_are_restored(tmp_path: Path) -> None:
+    settings = {
+        "execution_checkpointing_interval": "10 min",
+        "execution_checkpointing_dir": str(tmp_path),
+        "restart__strategy_type": "fixed-delay",
+        "restart__strategy_fixed__delay_attempts": "2",
+        "restart__strategy_fixed__delay_delay": "10 ms",
+    }
+    async with cluster("tm-1") as (client, [task_manager], _):
+        task_manager.snapshot = inline_snapshot(b"all of it")
+        await put_blob(client)
+        assert not (await submit(client, make_graph(**settings))).HasField("error")
+        await watch_until(client, JOB, is_running)
+        await client.TriggerCheckpoint(jobmanager_pb2.TriggerJobCheckpointRequest(job_id=JOB))
+        completed = await watch_until(client, JOB, lambda status: status.checkpoints_completed == 1)
+
+        task_manager.acknowledges = False  # no second checkpoint may take its place
+        first = next(attempt for attempt in task_manager.deployments if "2" * 32 in attempt)
+        del task_manager.deployments[first]
+        await task_manager.report(first, "FAILED")
+        await watch_until(client, JOB, lambda status: status.restarts == 1 and is_running(status))
+        restored = [d.restore for d in task_manager.deployments.values() if not d.is_source]
+        assert restored
+        contents = [s.handle.data for restore in restored for o in restore.operators.values() for s in o.keyed]
+        assert contents
+        assert set(contents) == {b"all of it"}
+
+        metadata = Path(completed.last_completed.path) / METADATA_FILE
+        metadata.write_bytes(metadata.read_bytes().replace(b"count", b"counT"))
+        second = next(attempt for attempt in task_manager.deployments if "2" * 32 in attempt)
+        await task_manager.report(second, "FAILED")
+        failed = await watch_until(client, JOB, lambda status: status.state == "FAILED")
+        assert f"{metadata} is damaged" in failed.failure.message
+
+
 async def test_a_confirm_is_repeated_until_it_is_answered(tmp_path: Path) -> None:
     options = {"tidegate_checkpoint_confirm__retry__interval": "20 ms"}
     async with cluster("tm-1", **options) as (client, [task_manager], _):
