@@ -122,7 +122,7 @@ class _Builder:
         return VertexProgram(
             operators=tuple(self._spec(node) for node in chain.nodes),
             links=tuple(links),
-            inputs=tuple(InputSpec(self._edge_id(e), e.input_index, e.type_info) for e in chain.head.inputs),
+            inputs=tuple(InputSpec(self._edge_id(e), e.input_index, e.type_info, e.key) for e in chain.head.inputs),
             outputs=tuple(
                 OutputSpec(self._edge_id(e), chain.position_of(e.source), e.partitioner, e.type_info, e.key, e.tag)
                 for e in outputs

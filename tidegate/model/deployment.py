@@ -19,6 +19,9 @@ class InputDeployment:
     input_index: int
     partitioner: Partitioner
     producers: tuple[AttemptId, ...]
+    source_name: str = ""
+    """Of the vertex of the producers, and ``source_parallelism`` of it."""
+    source_parallelism: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class OutputDeployment:
     consumers: tuple[int, ...]
     consumer_parallelism: int
     consumer_max_parallelism: int
+    supports_unaligned: bool = False
+    """Barriers may overtake data here (``JobGraph.supports_unaligned``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,10 @@ class Partitioner(Enum):
     def is_pointwise(self) -> bool:
         return self in (Partitioner.FORWARD, Partitioner.RESCALE)
 
+    @property
+    def forces_alignment(self) -> bool:
+        return self.is_pointwise or self is Partitioner.BROADCAST
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorInfo:
@@ -103,6 +107,11 @@ class JobGraph:
 
     def outputs_of(self, vertex_id: VertexId) -> tuple[JobEdge, ...]:
         return tuple(e for e in self.edges if e.source == vertex_id)
+
+    def supports_unaligned(self, vertex_id: VertexId) -> bool:
+        """Whether barriers may overtake data on the inputs of a vertex: one input whose data in flight cannot be dealt
+        anew (pointwise, broadcast) makes all of them aligned (Flink: ``StreamPartitioner.isSupportsUnalignedCheckpoint``)."""
+        return not any(e.partitioner.forces_alignment for e in self.inputs_of(vertex_id))
 
 
 def producers_of(partitioner: Partitioner, producers: int, consumers: int, consumer: int) -> range:

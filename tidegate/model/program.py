@@ -94,6 +94,8 @@ class InputSpec:
     edge_id: int
     input_index: int
     type_info: Any
+    key: KeySpec | None = None
+    """That of the producers' ``OutputSpec``: by it, rows in flight are dealt anew after a rescale."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,20 @@ class Error(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "details", b"details", "domain", b"domain", "message", b"message", "origin", b"origin", "retriable", b"retriable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "code",
+        b"code",
+        "details",
+        b"details",
+        "domain",
+        b"domain",
+        "message",
+        b"message",
+        "origin",
+        b"origin",
+        "retriable",
+        b"retriable",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -112,7 +125,20 @@ class StateHandle(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_data", b"_data", "data", b"data"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data", b"_data", "checksum", b"checksum", "data", b"data", "is_shared", b"is_shared", "path", b"path", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "_data",
+        b"_data",
+        "checksum",
+        b"checksum",
+        "data",
+        b"data",
+        "is_shared",
+        b"is_shared",
+        "path",
+        b"path",
+        "size_bytes",
+        b"size_bytes",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data: _TypeAlias = _typing.Literal["data"]  # noqa: Y015
     _WhichOneofArgType__data: _TypeAlias = _typing.Literal["_data", b"_data"]  # noqa: Y015
@@ -154,7 +180,20 @@ class SegmentHandle(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_key_group", b"first_key_group", "handle", b"handle", "last_key_group", b"last_key_group", "level", b"level", "offsets", b"offsets", "state_name", b"state_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "first_key_group",
+        b"first_key_group",
+        "handle",
+        b"handle",
+        "last_key_group",
+        b"last_key_group",
+        "level",
+        b"level",
+        "offsets",
+        b"offsets",
+        "state_name",
+        b"state_name",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -184,7 +223,9 @@ class OperatorStateHandle(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "handle", b"handle", "redistribution", b"redistribution", "state_name", b"state_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "elements", b"elements", "handle", b"handle", "redistribution", b"redistribution", "state_name", b"state_name"
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -221,7 +262,20 @@ class ChannelStateHandle(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "consumer", b"consumer", "edge_id", b"edge_id", "handle", b"handle", "input_index", b"input_index", "producer", b"producer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "batches",
+        b"batches",
+        "consumer",
+        b"consumer",
+        "edge_id",
+        b"edge_id",
+        "handle",
+        b"handle",
+        "input_index",
+        b"input_index",
+        "producer",
+        b"producer",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -253,7 +307,16 @@ class OperatorSnapshot(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_channels", b"input_channels", "keyed", b"keyed", "operator", b"operator", "output_channels", b"output_channels"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "input_channels",
+        b"input_channels",
+        "keyed",
+        b"keyed",
+        "operator",
+        b"operator",
+        "output_channels",
+        b"output_channels",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -337,13 +400,34 @@ class CheckpointOptions(_message.Message):
         shared_location: _builtins.str = ...,
         oldest_base_id: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_aligned_timeout_ms", b"_aligned_timeout_ms", "aligned_timeout_ms", b"aligned_timeout_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal[
+        "_aligned_timeout_ms", b"_aligned_timeout_ms", "aligned_timeout_ms", b"aligned_timeout_ms"
+    ]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_aligned_timeout_ms", b"_aligned_timeout_ms", "aligned_timeout_ms", b"aligned_timeout_ms", "alignment", b"alignment", "is_full", b"is_full", "location", b"location", "oldest_base_id", b"oldest_base_id", "shared_location", b"shared_location", "snapshot_type", b"snapshot_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "_aligned_timeout_ms",
+        b"_aligned_timeout_ms",
+        "aligned_timeout_ms",
+        b"aligned_timeout_ms",
+        "alignment",
+        b"alignment",
+        "is_full",
+        b"is_full",
+        "location",
+        b"location",
+        "oldest_base_id",
+        b"oldest_base_id",
+        "shared_location",
+        b"shared_location",
+        "snapshot_type",
+        b"snapshot_type",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__aligned_timeout_ms: _TypeAlias = _typing.Literal["aligned_timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__aligned_timeout_ms: _TypeAlias = _typing.Literal["_aligned_timeout_ms", b"_aligned_timeout_ms"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__aligned_timeout_ms) -> _WhichOneofReturnType__aligned_timeout_ms | None: ...
+    def WhichOneof(
+        self, oneof_group: _WhichOneofArgType__aligned_timeout_ms
+    ) -> _WhichOneofReturnType__aligned_timeout_ms | None: ...
 
 Global___CheckpointOptions: _TypeAlias = CheckpointOptions  # noqa: Y015
 
@@ -388,7 +472,28 @@ class CheckpointMetrics(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment_ms", b"alignment_ms", "async_ms", b"async_ms", "barrier_timestamp_ms", b"barrier_timestamp_ms", "bytes_persisted", b"bytes_persisted", "bytes_processed_during_alignment", b"bytes_processed_during_alignment", "in_flight_bytes", b"in_flight_bytes", "start_delay_ms", b"start_delay_ms", "sync_ms", b"sync_ms", "unaligned", b"unaligned", "waited_for", b"waited_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "alignment_ms",
+        b"alignment_ms",
+        "async_ms",
+        b"async_ms",
+        "barrier_timestamp_ms",
+        b"barrier_timestamp_ms",
+        "bytes_persisted",
+        b"bytes_persisted",
+        "bytes_processed_during_alignment",
+        b"bytes_processed_during_alignment",
+        "in_flight_bytes",
+        b"in_flight_bytes",
+        "start_delay_ms",
+        b"start_delay_ms",
+        "sync_ms",
+        b"sync_ms",
+        "unaligned",
+        b"unaligned",
+        "waited_for",
+        b"waited_for",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -443,7 +548,9 @@ class RestoredOperator(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "keyed", b"keyed", "operator", b"operator", "slices", b"slices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "channels", b"channels", "keyed", b"keyed", "operator", b"operator", "slices", b"slices"
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -490,7 +597,9 @@ class TaskRestore(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_id", b"checkpoint_id", "location", b"location", "operators", b"operators"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "checkpoint_id", b"checkpoint_id", "location", b"location", "operators", b"operators"
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -504,9 +613,14 @@ class InputDeployment(_message.Message):
     INPUT_INDEX_FIELD_NUMBER: _builtins.int
     PARTITIONER_FIELD_NUMBER: _builtins.int
     PRODUCERS_FIELD_NUMBER: _builtins.int
+    SOURCE_NAME_FIELD_NUMBER: _builtins.int
+    SOURCE_PARALLELISM_FIELD_NUMBER: _builtins.int
     edge_id: _builtins.int
     input_index: _builtins.int
     partitioner: _builtins.str
+    source_name: _builtins.str
+    """of the producers' vertex"""
+    source_parallelism: _builtins.int
     @_builtins.property
     def producers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """attempt ids, channel by channel"""
@@ -518,10 +632,25 @@ class InputDeployment(_message.Message):
         input_index: _builtins.int = ...,
         partitioner: _builtins.str = ...,
         producers: _abc.Iterable[_builtins.str] | None = ...,
+        source_name: _builtins.str = ...,
+        source_parallelism: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["edge_id", b"edge_id", "input_index", b"input_index", "partitioner", b"partitioner", "producers", b"producers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "edge_id",
+        b"edge_id",
+        "input_index",
+        b"input_index",
+        "partitioner",
+        b"partitioner",
+        "producers",
+        b"producers",
+        "source_name",
+        b"source_name",
+        "source_parallelism",
+        b"source_parallelism",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -536,10 +665,13 @@ class OutputDeployment(_message.Message):
     CONSUMERS_FIELD_NUMBER: _builtins.int
     CONSUMER_PARALLELISM_FIELD_NUMBER: _builtins.int
     CONSUMER_MAX_PARALLELISM_FIELD_NUMBER: _builtins.int
+    SUPPORTS_UNALIGNED_FIELD_NUMBER: _builtins.int
     edge_id: _builtins.int
     partitioner: _builtins.str
     consumer_parallelism: _builtins.int
     consumer_max_parallelism: _builtins.int
+    supports_unaligned: _builtins.bool
+    """barriers may overtake data"""
     @_builtins.property
     def consumers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """subtask indices, subpartition by subpartition"""
@@ -552,10 +684,24 @@ class OutputDeployment(_message.Message):
         consumers: _abc.Iterable[_builtins.int] | None = ...,
         consumer_parallelism: _builtins.int = ...,
         consumer_max_parallelism: _builtins.int = ...,
+        supports_unaligned: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_max_parallelism", b"consumer_max_parallelism", "consumer_parallelism", b"consumer_parallelism", "consumers", b"consumers", "edge_id", b"edge_id", "partitioner", b"partitioner"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "consumer_max_parallelism",
+        b"consumer_max_parallelism",
+        "consumer_parallelism",
+        b"consumer_parallelism",
+        "consumers",
+        b"consumers",
+        "edge_id",
+        b"edge_id",
+        "partitioner",
+        b"partitioner",
+        "supports_unaligned",
+        b"supports_unaligned",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -671,9 +817,48 @@ class TaskDeployment(_message.Message):
         finished_on_restore: _builtins.bool = ...,
         spark_query: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "restore", b"restore", "spark_query", b"spark_query"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal[
+        "_spark_query", b"_spark_query", "restore", b"restore", "spark_query", b"spark_query"
+    ]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "allocation_id", b"allocation_id", "attempt", b"attempt", "blobs", b"blobs", "configuration", b"configuration", "data_token", b"data_token", "finished_on_restore", b"finished_on_restore", "generation", b"generation", "inputs", b"inputs", "is_source", b"is_source", "job_name", b"job_name", "max_parallelism", b"max_parallelism", "outputs", b"outputs", "parallelism", b"parallelism", "program", b"program", "restore", b"restore", "spark_query", b"spark_query", "task_name", b"task_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "_spark_query",
+        b"_spark_query",
+        "allocation_id",
+        b"allocation_id",
+        "attempt",
+        b"attempt",
+        "blobs",
+        b"blobs",
+        "configuration",
+        b"configuration",
+        "data_token",
+        b"data_token",
+        "finished_on_restore",
+        b"finished_on_restore",
+        "generation",
+        b"generation",
+        "inputs",
+        b"inputs",
+        "is_source",
+        b"is_source",
+        "job_name",
+        b"job_name",
+        "max_parallelism",
+        b"max_parallelism",
+        "outputs",
+        b"outputs",
+        "parallelism",
+        b"parallelism",
+        "program",
+        b"program",
+        "restore",
+        b"restore",
+        "spark_query",
+        b"spark_query",
+        "task_name",
+        b"task_name",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__spark_query: _TypeAlias = _typing.Literal["spark_query"]  # noqa: Y015
     _WhichOneofArgType__spark_query: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query"]  # noqa: Y015
@@ -766,11 +951,36 @@ class TaskMetrics(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "backpressured_ms", b"backpressured_ms", "busy_ms", b"busy_ms", "bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "idle_ms", b"idle_ms", "late_records_dropped", b"late_records_dropped", "records_in", b"records_in", "records_out", b"records_out", "user", b"user", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal[
+        "_watermark_ms",
+        b"_watermark_ms",
+        "backpressured_ms",
+        b"backpressured_ms",
+        "busy_ms",
+        b"busy_ms",
+        "bytes_in",
+        b"bytes_in",
+        "bytes_out",
+        b"bytes_out",
+        "idle_ms",
+        b"idle_ms",
+        "late_records_dropped",
+        b"late_records_dropped",
+        "records_in",
+        b"records_in",
+        "records_out",
+        b"records_out",
+        "user",
+        b"user",
+        "watermark_ms",
+        b"watermark_ms",
+    ]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__watermark_ms: _TypeAlias = _typing.Literal["watermark_ms"]  # noqa: Y015
     _WhichOneofArgType__watermark_ms: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_ms) -> _WhichOneofReturnType__watermark_ms | None: ...
+    def WhichOneof(
+        self, oneof_group: _WhichOneofArgType__watermark_ms
+    ) -> _WhichOneofReturnType__watermark_ms | None: ...
 
 Global___TaskMetrics: _TypeAlias = TaskMetrics  # noqa: Y015
 

@@ -165,13 +165,20 @@ def _input_to_pb(edge: InputDeployment) -> pb.InputDeployment:
         input_index=edge.input_index,
         partitioner=edge.partitioner.value,
         producers=[str(attempt) for attempt in edge.producers],
+        source_name=edge.source_name,
+        source_parallelism=edge.source_parallelism,
     )
 
 
 def _input_from_pb(message: pb.InputDeployment) -> InputDeployment:
     producers = tuple(attempt_from_text(text) for text in message.producers)
     return InputDeployment(
-        message.edge_id, message.input_index, enum_from_text(Partitioner, message.partitioner), producers
+        message.edge_id,
+        message.input_index,
+        enum_from_text(Partitioner, message.partitioner),
+        producers,
+        message.source_name,
+        message.source_parallelism,
     )
 
 
@@ -182,6 +189,7 @@ def _output_to_pb(edge: OutputDeployment) -> pb.OutputDeployment:
         consumers=edge.consumers,
         consumer_parallelism=edge.consumer_parallelism,
         consumer_max_parallelism=edge.consumer_max_parallelism,
+        supports_unaligned=edge.supports_unaligned,
     )
 
 
@@ -192,4 +200,5 @@ def _output_from_pb(message: pb.OutputDeployment) -> OutputDeployment:
         tuple(message.consumers),
         message.consumer_parallelism,
         message.consumer_max_parallelism,
+        message.supports_unaligned,
     )

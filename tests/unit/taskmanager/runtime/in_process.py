@@ -362,12 +362,22 @@ class InProcessJob:
         source, target = self.built.graph.vertex(edge.source), self.built.graph.vertex(edge.target)
         indices = producers_of(edge.partitioner, source.parallelism, target.parallelism, attempt.subtask)
         producers = tuple(self._attempt_id(edge.source, i) for i in indices)
-        return InputDeployment(edge.edge_id, edge.input_index, edge.partitioner, producers)
+        return InputDeployment(
+            edge.edge_id, edge.input_index, edge.partitioner, producers, source.name, source.parallelism
+        )
 
     def _output(self, edge: JobEdge, attempt: AttemptId) -> OutputDeployment:
         source, target = self.built.graph.vertex(edge.source), self.built.graph.vertex(edge.target)
         consumers = tuple(consumers_of(edge.partitioner, source.parallelism, target.parallelism, attempt.subtask))
-        return OutputDeployment(edge.edge_id, edge.partitioner, consumers, target.parallelism, target.max_parallelism)
+        supports_unaligned = self.built.graph.supports_unaligned(edge.target)
+        return OutputDeployment(
+            edge.edge_id,
+            edge.partitioner,
+            consumers,
+            target.parallelism,
+            target.max_parallelism,
+            supports_unaligned,
+        )
 
     def _restore(self, vertex: JobVertex, subtask: int) -> TaskRestore | None:
         if self.restore is None:
