@@ -4,88 +4,91 @@
 # source: tidegate/pb/common.proto
 # Protobuf Python Version: 7.35.1
 """Generated protocol buffer code."""
-
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import runtime_version as _runtime_version
 from google.protobuf import symbol_database as _symbol_database
 from google.protobuf.internal import builder as _builder
-
 _runtime_version.ValidateProtobufRuntimeVersion(
-    _runtime_version.Domain.PUBLIC, 7, 35, 1, "", "tidegate/pb/common.proto"
+    _runtime_version.Domain.PUBLIC,
+    7,
+    35,
+    1,
+    '',
+    'tidegate/pb/common.proto'
 )
 # @@protoc_insertion_point(imports)
 
 _sym_db = _symbol_database.Default()
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
-    b'\n\x18tidegate/pb/common.proto\x12\x0btidegate.pb"j\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x11\n\tretriable\x18\x04 \x01(\x08\x12\x0f\n\x07\x64\x65tails\x18\x05 \x01(\t\x12\x0e\n\x06origin\x18\x06 \x01(\t"(\n\x03\x41\x63k\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error"p\n\x0bStateHandle\x12\x12\n\nsize_bytes\x18\x01 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x11\n\x04\x64\x61ta\x18\x04 \x01(\x0cH\x00\x88\x01\x01\x12\x11\n\tis_shared\x18\x05 \x01(\x08\x42\x07\n\x05_data"\x9e\x01\n\rSegmentHandle\x12\x12\n\nstate_name\x18\x01 \x01(\t\x12\x17\n\x0f\x66irst_key_group\x18\x02 \x01(\x05\x12\x16\n\x0elast_key_group\x18\x03 \x01(\x05\x12\x0f\n\x07offsets\x18\x04 \x03(\x04\x12(\n\x06handle\x18\x05 \x01(\x0b\x32\x18.tidegate.pb.StateHandle\x12\r\n\x05level\x18\x06 \x01(\x05"}\n\x13OperatorStateHandle\x12\x12\n\nstate_name\x18\x01 \x01(\t\x12\x16\n\x0eredistribution\x18\x02 \x01(\t\x12\x10\n\x08\x65lements\x18\x03 \x01(\x04\x12(\n\x06handle\x18\x04 \x01(\x0b\x32\x18.tidegate.pb.StateHandle"\x99\x01\n\x12\x43hannelStateHandle\x12\x0f\n\x07\x65\x64ge_id\x18\x01 \x01(\x05\x12\x10\n\x08producer\x18\x02 \x01(\x05\x12\x10\n\x08\x63onsumer\x18\x03 \x01(\x05\x12\x0f\n\x07\x62\x61tches\x18\x04 \x01(\x04\x12(\n\x06handle\x18\x05 \x01(\x0b\x32\x18.tidegate.pb.StateHandle\x12\x13\n\x0binput_index\x18\x06 \x01(\x05"\xe4\x01\n\x10OperatorSnapshot\x12)\n\x05keyed\x18\x01 \x03(\x0b\x32\x1a.tidegate.pb.SegmentHandle\x12\x32\n\x08operator\x18\x02 \x03(\x0b\x32 .tidegate.pb.OperatorStateHandle\x12\x37\n\x0einput_channels\x18\x03 \x03(\x0b\x32\x1f.tidegate.pb.ChannelStateHandle\x12\x38\n\x0foutput_channels\x18\x04 \x03(\x0b\x32\x1f.tidegate.pb.ChannelStateHandle"\xa2\x01\n\x0fSubtaskSnapshot\x12>\n\toperators\x18\x01 \x03(\x0b\x32+.tidegate.pb.SubtaskSnapshot.OperatorsEntry\x1aO\n\x0eOperatorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.tidegate.pb.OperatorSnapshot:\x02\x38\x01"\xc9\x01\n\x11\x43heckpointOptions\x12\x10\n\x08location\x18\x01 \x01(\t\x12\x15\n\rsnapshot_type\x18\x02 \x01(\t\x12\x11\n\talignment\x18\x03 \x01(\t\x12\x1f\n\x12\x61ligned_timeout_ms\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x0f\n\x07is_full\x18\x05 \x01(\x08\x12\x17\n\x0fshared_location\x18\x06 \x01(\t\x12\x16\n\x0eoldest_base_id\x18\x07 \x01(\x03\x42\x15\n\x13_aligned_timeout_ms"\x85\x02\n\x11\x43heckpointMetrics\x12\x16\n\x0estart_delay_ms\x18\x01 \x01(\x01\x12\x14\n\x0c\x61lignment_ms\x18\x02 \x01(\x01\x12\x0f\n\x07sync_ms\x18\x03 \x01(\x01\x12\x10\n\x08\x61sync_ms\x18\x04 \x01(\x01\x12(\n bytes_processed_during_alignment\x18\x05 \x01(\x04\x12\x17\n\x0f\x62ytes_persisted\x18\x06 \x01(\x04\x12\x1c\n\x14\x62\x61rrier_timestamp_ms\x18\x07 \x01(\x03\x12\x11\n\tunaligned\x18\x08 \x01(\x08\x12\x12\n\nwaited_for\x18\t \x01(\t\x12\x17\n\x0fin_flight_bytes\x18\n \x01(\x04"\xfe\x01\n\x10RestoredOperator\x12)\n\x05keyed\x18\x01 \x03(\x0b\x32\x1a.tidegate.pb.SegmentHandle\x12\x32\n\x08operator\x18\x02 \x03(\x0b\x32 .tidegate.pb.OperatorStateHandle\x12\x33\n\x06slices\x18\x03 \x03(\x0b\x32#.tidegate.pb.RestoredOperator.Slice\x12\x31\n\x08\x63hannels\x18\x04 \x03(\x0b\x32\x1f.tidegate.pb.ChannelStateHandle\x1a#\n\x05Slice\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04"\xc3\x01\n\x0bTaskRestore\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12\x10\n\x08location\x18\x02 \x01(\t\x12:\n\toperators\x18\x03 \x03(\x0b\x32\'.tidegate.pb.TaskRestore.OperatorsEntry\x1aO\n\x0eOperatorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.tidegate.pb.RestoredOperator:\x02\x38\x01"\x90\x01\n\x0fInputDeployment\x12\x0f\n\x07\x65\x64ge_id\x18\x01 \x01(\x05\x12\x13\n\x0binput_index\x18\x02 \x01(\x05\x12\x13\n\x0bpartitioner\x18\x03 \x01(\t\x12\x11\n\tproducers\x18\x04 \x03(\t\x12\x13\n\x0bsource_name\x18\x05 \x01(\t\x12\x1a\n\x12source_parallelism\x18\x06 \x01(\x05"\xa7\x01\n\x10OutputDeployment\x12\x0f\n\x07\x65\x64ge_id\x18\x01 \x01(\x05\x12\x13\n\x0bpartitioner\x18\x02 \x01(\t\x12\x11\n\tconsumers\x18\x03 \x03(\x05\x12\x1c\n\x14\x63onsumer_parallelism\x18\x04 \x01(\x05\x12 \n\x18\x63onsumer_max_parallelism\x18\x05 \x01(\x05\x12\x1a\n\x12supports_unaligned\x18\x06 \x01(\x08"\x89\x05\n\x0eTaskDeployment\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\x12\x10\n\x08job_name\x18\x04 \x01(\t\x12\x11\n\ttask_name\x18\x05 \x01(\t\x12\x13\n\x0bparallelism\x18\x06 \x01(\x05\x12\x17\n\x0fmax_parallelism\x18\x07 \x01(\x05\x12\x0f\n\x07program\x18\x08 \x01(\t\x12,\n\x06inputs\x18\t \x03(\x0b\x32\x1c.tidegate.pb.InputDeployment\x12.\n\x07outputs\x18\n \x03(\x0b\x32\x1d.tidegate.pb.OutputDeployment\x12)\n\x07restore\x18\x0b \x01(\x0b\x32\x18.tidegate.pb.TaskRestore\x12\x45\n\rconfiguration\x18\x0c \x03(\x0b\x32..tidegate.pb.TaskDeployment.ConfigurationEntry\x12\x35\n\x05\x62lobs\x18\r \x03(\x0b\x32&.tidegate.pb.TaskDeployment.BlobsEntry\x12\x11\n\tis_source\x18\x0e \x01(\x08\x12\x12\n\ndata_token\x18\x0f \x01(\t\x12\x1b\n\x13\x66inished_on_restore\x18\x10 \x01(\x08\x12\x18\n\x0bspark_query\x18\x11 \x01(\tH\x00\x88\x01\x01\x1a\x34\n\x12\x43onfigurationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nBlobsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0e\n\x0c_spark_query"3\n\x0fProducerAddress\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t"\xc0\x02\n\x0bTaskMetrics\x12\x12\n\nrecords_in\x18\x01 \x01(\x04\x12\x13\n\x0brecords_out\x18\x02 \x01(\x04\x12\x10\n\x08\x62ytes_in\x18\x03 \x01(\x04\x12\x11\n\tbytes_out\x18\x04 \x01(\x04\x12\x0f\n\x07\x62usy_ms\x18\x05 \x01(\x04\x12\x0f\n\x07idle_ms\x18\x06 \x01(\x04\x12\x18\n\x10\x62\x61\x63kpressured_ms\x18\x07 \x01(\x04\x12\x19\n\x0cwatermark_ms\x18\x08 \x01(\x03H\x00\x88\x01\x01\x12\x1c\n\x14late_records_dropped\x18\t \x01(\x04\x12\x30\n\x04user\x18\n \x03(\x0b\x32".tidegate.pb.TaskMetrics.UserEntry\x1a+\n\tUserEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x0f\n\r_watermark_ms"\x19\n\tBlobChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c"*\n\x07\x42lobRef\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x62\x06proto3'
-)
+
+
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18tidegate/pb/common.proto\x12\x0btidegate.pb\"j\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x11\n\tretriable\x18\x04 \x01(\x08\x12\x0f\n\x07\x64\x65tails\x18\x05 \x01(\t\x12\x0e\n\x06origin\x18\x06 \x01(\t\"(\n\x03\x41\x63k\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\"p\n\x0bStateHandle\x12\x12\n\nsize_bytes\x18\x01 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x11\n\x04\x64\x61ta\x18\x04 \x01(\x0cH\x00\x88\x01\x01\x12\x11\n\tis_shared\x18\x05 \x01(\x08\x42\x07\n\x05_data\"\x9e\x01\n\rSegmentHandle\x12\x12\n\nstate_name\x18\x01 \x01(\t\x12\x17\n\x0f\x66irst_key_group\x18\x02 \x01(\x05\x12\x16\n\x0elast_key_group\x18\x03 \x01(\x05\x12\x0f\n\x07offsets\x18\x04 \x03(\x04\x12(\n\x06handle\x18\x05 \x01(\x0b\x32\x18.tidegate.pb.StateHandle\x12\r\n\x05level\x18\x06 \x01(\x05\"}\n\x13OperatorStateHandle\x12\x12\n\nstate_name\x18\x01 \x01(\t\x12\x16\n\x0eredistribution\x18\x02 \x01(\t\x12\x10\n\x08\x65lements\x18\x03 \x01(\x04\x12(\n\x06handle\x18\x04 \x01(\x0b\x32\x18.tidegate.pb.StateHandle\"\x99\x01\n\x12\x43hannelStateHandle\x12\x0f\n\x07\x65\x64ge_id\x18\x01 \x01(\x05\x12\x10\n\x08producer\x18\x02 \x01(\x05\x12\x10\n\x08\x63onsumer\x18\x03 \x01(\x05\x12\x0f\n\x07\x62\x61tches\x18\x04 \x01(\x04\x12(\n\x06handle\x18\x05 \x01(\x0b\x32\x18.tidegate.pb.StateHandle\x12\x13\n\x0binput_index\x18\x06 \x01(\x05\"\xe4\x01\n\x10OperatorSnapshot\x12)\n\x05keyed\x18\x01 \x03(\x0b\x32\x1a.tidegate.pb.SegmentHandle\x12\x32\n\x08operator\x18\x02 \x03(\x0b\x32 .tidegate.pb.OperatorStateHandle\x12\x37\n\x0einput_channels\x18\x03 \x03(\x0b\x32\x1f.tidegate.pb.ChannelStateHandle\x12\x38\n\x0foutput_channels\x18\x04 \x03(\x0b\x32\x1f.tidegate.pb.ChannelStateHandle\"\xa2\x01\n\x0fSubtaskSnapshot\x12>\n\toperators\x18\x01 \x03(\x0b\x32+.tidegate.pb.SubtaskSnapshot.OperatorsEntry\x1aO\n\x0eOperatorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.tidegate.pb.OperatorSnapshot:\x02\x38\x01\"\xc9\x01\n\x11\x43heckpointOptions\x12\x10\n\x08location\x18\x01 \x01(\t\x12\x15\n\rsnapshot_type\x18\x02 \x01(\t\x12\x11\n\talignment\x18\x03 \x01(\t\x12\x1f\n\x12\x61ligned_timeout_ms\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x0f\n\x07is_full\x18\x05 \x01(\x08\x12\x17\n\x0fshared_location\x18\x06 \x01(\t\x12\x16\n\x0eoldest_base_id\x18\x07 \x01(\x03\x42\x15\n\x13_aligned_timeout_ms\"\x85\x02\n\x11\x43heckpointMetrics\x12\x16\n\x0estart_delay_ms\x18\x01 \x01(\x01\x12\x14\n\x0c\x61lignment_ms\x18\x02 \x01(\x01\x12\x0f\n\x07sync_ms\x18\x03 \x01(\x01\x12\x10\n\x08\x61sync_ms\x18\x04 \x01(\x01\x12(\n bytes_processed_during_alignment\x18\x05 \x01(\x04\x12\x17\n\x0f\x62ytes_persisted\x18\x06 \x01(\x04\x12\x1c\n\x14\x62\x61rrier_timestamp_ms\x18\x07 \x01(\x03\x12\x11\n\tunaligned\x18\x08 \x01(\x08\x12\x12\n\nwaited_for\x18\t \x01(\t\x12\x17\n\x0fin_flight_bytes\x18\n \x01(\x04\"\xfe\x01\n\x10RestoredOperator\x12)\n\x05keyed\x18\x01 \x03(\x0b\x32\x1a.tidegate.pb.SegmentHandle\x12\x32\n\x08operator\x18\x02 \x03(\x0b\x32 .tidegate.pb.OperatorStateHandle\x12\x33\n\x06slices\x18\x03 \x03(\x0b\x32#.tidegate.pb.RestoredOperator.Slice\x12\x31\n\x08\x63hannels\x18\x04 \x03(\x0b\x32\x1f.tidegate.pb.ChannelStateHandle\x1a#\n\x05Slice\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\"\xc3\x01\n\x0bTaskRestore\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12\x10\n\x08location\x18\x02 \x01(\t\x12:\n\toperators\x18\x03 \x03(\x0b\x32\'.tidegate.pb.TaskRestore.OperatorsEntry\x1aO\n\x0eOperatorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12,\n\x05value\x18\x02 \x01(\x0b\x32\x1d.tidegate.pb.RestoredOperator:\x02\x38\x01\"\x90\x01\n\x0fInputDeployment\x12\x0f\n\x07\x65\x64ge_id\x18\x01 \x01(\x05\x12\x13\n\x0binput_index\x18\x02 \x01(\x05\x12\x13\n\x0bpartitioner\x18\x03 \x01(\t\x12\x11\n\tproducers\x18\x04 \x03(\t\x12\x13\n\x0bsource_name\x18\x05 \x01(\t\x12\x1a\n\x12source_parallelism\x18\x06 \x01(\x05\"\xa7\x01\n\x10OutputDeployment\x12\x0f\n\x07\x65\x64ge_id\x18\x01 \x01(\x05\x12\x13\n\x0bpartitioner\x18\x02 \x01(\t\x12\x11\n\tconsumers\x18\x03 \x03(\x05\x12\x1c\n\x14\x63onsumer_parallelism\x18\x04 \x01(\x05\x12 \n\x18\x63onsumer_max_parallelism\x18\x05 \x01(\x05\x12\x1a\n\x12supports_unaligned\x18\x06 \x01(\x08\"\x89\x05\n\x0eTaskDeployment\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\x12\x10\n\x08job_name\x18\x04 \x01(\t\x12\x11\n\ttask_name\x18\x05 \x01(\t\x12\x13\n\x0bparallelism\x18\x06 \x01(\x05\x12\x17\n\x0fmax_parallelism\x18\x07 \x01(\x05\x12\x0f\n\x07program\x18\x08 \x01(\t\x12,\n\x06inputs\x18\t \x03(\x0b\x32\x1c.tidegate.pb.InputDeployment\x12.\n\x07outputs\x18\n \x03(\x0b\x32\x1d.tidegate.pb.OutputDeployment\x12)\n\x07restore\x18\x0b \x01(\x0b\x32\x18.tidegate.pb.TaskRestore\x12\x45\n\rconfiguration\x18\x0c \x03(\x0b\x32..tidegate.pb.TaskDeployment.ConfigurationEntry\x12\x35\n\x05\x62lobs\x18\r \x03(\x0b\x32&.tidegate.pb.TaskDeployment.BlobsEntry\x12\x11\n\tis_source\x18\x0e \x01(\x08\x12\x12\n\ndata_token\x18\x0f \x01(\t\x12\x1b\n\x13\x66inished_on_restore\x18\x10 \x01(\x08\x12\x18\n\x0bspark_query\x18\x11 \x01(\tH\x00\x88\x01\x01\x1a\x34\n\x12\x43onfigurationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nBlobsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0e\n\x0c_spark_query\"3\n\x0fProducerAddress\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"\xc0\x02\n\x0bTaskMetrics\x12\x12\n\nrecords_in\x18\x01 \x01(\x04\x12\x13\n\x0brecords_out\x18\x02 \x01(\x04\x12\x10\n\x08\x62ytes_in\x18\x03 \x01(\x04\x12\x11\n\tbytes_out\x18\x04 \x01(\x04\x12\x0f\n\x07\x62usy_ms\x18\x05 \x01(\x04\x12\x0f\n\x07idle_ms\x18\x06 \x01(\x04\x12\x18\n\x10\x62\x61\x63kpressured_ms\x18\x07 \x01(\x04\x12\x19\n\x0cwatermark_ms\x18\x08 \x01(\x03H\x00\x88\x01\x01\x12\x1c\n\x14late_records_dropped\x18\t \x01(\x04\x12\x30\n\x04user\x18\n \x03(\x0b\x32\".tidegate.pb.TaskMetrics.UserEntry\x1a+\n\tUserEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x0f\n\r_watermark_ms\"\x19\n\tBlobChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"*\n\x07\x42lobRef\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "tidegate.pb.common_pb2", _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tidegate.pb.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-    DESCRIPTOR._loaded_options = None
-    _globals["_SUBTASKSNAPSHOT_OPERATORSENTRY"]._loaded_options = None
-    _globals["_SUBTASKSNAPSHOT_OPERATORSENTRY"]._serialized_options = b"8\001"
-    _globals["_TASKRESTORE_OPERATORSENTRY"]._loaded_options = None
-    _globals["_TASKRESTORE_OPERATORSENTRY"]._serialized_options = b"8\001"
-    _globals["_TASKDEPLOYMENT_CONFIGURATIONENTRY"]._loaded_options = None
-    _globals["_TASKDEPLOYMENT_CONFIGURATIONENTRY"]._serialized_options = b"8\001"
-    _globals["_TASKDEPLOYMENT_BLOBSENTRY"]._loaded_options = None
-    _globals["_TASKDEPLOYMENT_BLOBSENTRY"]._serialized_options = b"8\001"
-    _globals["_TASKMETRICS_USERENTRY"]._loaded_options = None
-    _globals["_TASKMETRICS_USERENTRY"]._serialized_options = b"8\001"
-    _globals["_ERROR"]._serialized_start = 41
-    _globals["_ERROR"]._serialized_end = 147
-    _globals["_ACK"]._serialized_start = 149
-    _globals["_ACK"]._serialized_end = 189
-    _globals["_STATEHANDLE"]._serialized_start = 191
-    _globals["_STATEHANDLE"]._serialized_end = 303
-    _globals["_SEGMENTHANDLE"]._serialized_start = 306
-    _globals["_SEGMENTHANDLE"]._serialized_end = 464
-    _globals["_OPERATORSTATEHANDLE"]._serialized_start = 466
-    _globals["_OPERATORSTATEHANDLE"]._serialized_end = 591
-    _globals["_CHANNELSTATEHANDLE"]._serialized_start = 594
-    _globals["_CHANNELSTATEHANDLE"]._serialized_end = 747
-    _globals["_OPERATORSNAPSHOT"]._serialized_start = 750
-    _globals["_OPERATORSNAPSHOT"]._serialized_end = 978
-    _globals["_SUBTASKSNAPSHOT"]._serialized_start = 981
-    _globals["_SUBTASKSNAPSHOT"]._serialized_end = 1143
-    _globals["_SUBTASKSNAPSHOT_OPERATORSENTRY"]._serialized_start = 1064
-    _globals["_SUBTASKSNAPSHOT_OPERATORSENTRY"]._serialized_end = 1143
-    _globals["_CHECKPOINTOPTIONS"]._serialized_start = 1146
-    _globals["_CHECKPOINTOPTIONS"]._serialized_end = 1347
-    _globals["_CHECKPOINTMETRICS"]._serialized_start = 1350
-    _globals["_CHECKPOINTMETRICS"]._serialized_end = 1611
-    _globals["_RESTOREDOPERATOR"]._serialized_start = 1614
-    _globals["_RESTOREDOPERATOR"]._serialized_end = 1868
-    _globals["_RESTOREDOPERATOR_SLICE"]._serialized_start = 1833
-    _globals["_RESTOREDOPERATOR_SLICE"]._serialized_end = 1868
-    _globals["_TASKRESTORE"]._serialized_start = 1871
-    _globals["_TASKRESTORE"]._serialized_end = 2066
-    _globals["_TASKRESTORE_OPERATORSENTRY"]._serialized_start = 1987
-    _globals["_TASKRESTORE_OPERATORSENTRY"]._serialized_end = 2066
-    _globals["_INPUTDEPLOYMENT"]._serialized_start = 2069
-    _globals["_INPUTDEPLOYMENT"]._serialized_end = 2213
-    _globals["_OUTPUTDEPLOYMENT"]._serialized_start = 2216
-    _globals["_OUTPUTDEPLOYMENT"]._serialized_end = 2383
-    _globals["_TASKDEPLOYMENT"]._serialized_start = 2386
-    _globals["_TASKDEPLOYMENT"]._serialized_end = 3035
-    _globals["_TASKDEPLOYMENT_CONFIGURATIONENTRY"]._serialized_start = 2921
-    _globals["_TASKDEPLOYMENT_CONFIGURATIONENTRY"]._serialized_end = 2973
-    _globals["_TASKDEPLOYMENT_BLOBSENTRY"]._serialized_start = 2975
-    _globals["_TASKDEPLOYMENT_BLOBSENTRY"]._serialized_end = 3019
-    _globals["_PRODUCERADDRESS"]._serialized_start = 3037
-    _globals["_PRODUCERADDRESS"]._serialized_end = 3088
-    _globals["_TASKMETRICS"]._serialized_start = 3091
-    _globals["_TASKMETRICS"]._serialized_end = 3411
-    _globals["_TASKMETRICS_USERENTRY"]._serialized_start = 3351
-    _globals["_TASKMETRICS_USERENTRY"]._serialized_end = 3394
-    _globals["_BLOBCHUNK"]._serialized_start = 3413
-    _globals["_BLOBCHUNK"]._serialized_end = 3438
-    _globals["_BLOBREF"]._serialized_start = 3440
-    _globals["_BLOBREF"]._serialized_end = 3482
+  DESCRIPTOR._loaded_options = None
+  _globals['_SUBTASKSNAPSHOT_OPERATORSENTRY']._loaded_options = None
+  _globals['_SUBTASKSNAPSHOT_OPERATORSENTRY']._serialized_options = b'8\001'
+  _globals['_TASKRESTORE_OPERATORSENTRY']._loaded_options = None
+  _globals['_TASKRESTORE_OPERATORSENTRY']._serialized_options = b'8\001'
+  _globals['_TASKDEPLOYMENT_CONFIGURATIONENTRY']._loaded_options = None
+  _globals['_TASKDEPLOYMENT_CONFIGURATIONENTRY']._serialized_options = b'8\001'
+  _globals['_TASKDEPLOYMENT_BLOBSENTRY']._loaded_options = None
+  _globals['_TASKDEPLOYMENT_BLOBSENTRY']._serialized_options = b'8\001'
+  _globals['_TASKMETRICS_USERENTRY']._loaded_options = None
+  _globals['_TASKMETRICS_USERENTRY']._serialized_options = b'8\001'
+  _globals['_ERROR']._serialized_start=41
+  _globals['_ERROR']._serialized_end=147
+  _globals['_ACK']._serialized_start=149
+  _globals['_ACK']._serialized_end=189
+  _globals['_STATEHANDLE']._serialized_start=191
+  _globals['_STATEHANDLE']._serialized_end=303
+  _globals['_SEGMENTHANDLE']._serialized_start=306
+  _globals['_SEGMENTHANDLE']._serialized_end=464
+  _globals['_OPERATORSTATEHANDLE']._serialized_start=466
+  _globals['_OPERATORSTATEHANDLE']._serialized_end=591
+  _globals['_CHANNELSTATEHANDLE']._serialized_start=594
+  _globals['_CHANNELSTATEHANDLE']._serialized_end=747
+  _globals['_OPERATORSNAPSHOT']._serialized_start=750
+  _globals['_OPERATORSNAPSHOT']._serialized_end=978
+  _globals['_SUBTASKSNAPSHOT']._serialized_start=981
+  _globals['_SUBTASKSNAPSHOT']._serialized_end=1143
+  _globals['_SUBTASKSNAPSHOT_OPERATORSENTRY']._serialized_start=1064
+  _globals['_SUBTASKSNAPSHOT_OPERATORSENTRY']._serialized_end=1143
+  _globals['_CHECKPOINTOPTIONS']._serialized_start=1146
+  _globals['_CHECKPOINTOPTIONS']._serialized_end=1347
+  _globals['_CHECKPOINTMETRICS']._serialized_start=1350
+  _globals['_CHECKPOINTMETRICS']._serialized_end=1611
+  _globals['_RESTOREDOPERATOR']._serialized_start=1614
+  _globals['_RESTOREDOPERATOR']._serialized_end=1868
+  _globals['_RESTOREDOPERATOR_SLICE']._serialized_start=1833
+  _globals['_RESTOREDOPERATOR_SLICE']._serialized_end=1868
+  _globals['_TASKRESTORE']._serialized_start=1871
+  _globals['_TASKRESTORE']._serialized_end=2066
+  _globals['_TASKRESTORE_OPERATORSENTRY']._serialized_start=1987
+  _globals['_TASKRESTORE_OPERATORSENTRY']._serialized_end=2066
+  _globals['_INPUTDEPLOYMENT']._serialized_start=2069
+  _globals['_INPUTDEPLOYMENT']._serialized_end=2213
+  _globals['_OUTPUTDEPLOYMENT']._serialized_start=2216
+  _globals['_OUTPUTDEPLOYMENT']._serialized_end=2383
+  _globals['_TASKDEPLOYMENT']._serialized_start=2386
+  _globals['_TASKDEPLOYMENT']._serialized_end=3035
+  _globals['_TASKDEPLOYMENT_CONFIGURATIONENTRY']._serialized_start=2921
+  _globals['_TASKDEPLOYMENT_CONFIGURATIONENTRY']._serialized_end=2973
+  _globals['_TASKDEPLOYMENT_BLOBSENTRY']._serialized_start=2975
+  _globals['_TASKDEPLOYMENT_BLOBSENTRY']._serialized_end=3019
+  _globals['_PRODUCERADDRESS']._serialized_start=3037
+  _globals['_PRODUCERADDRESS']._serialized_end=3088
+  _globals['_TASKMETRICS']._serialized_start=3091
+  _globals['_TASKMETRICS']._serialized_end=3411
+  _globals['_TASKMETRICS_USERENTRY']._serialized_start=3351
+  _globals['_TASKMETRICS_USERENTRY']._serialized_end=3394
+  _globals['_BLOBCHUNK']._serialized_start=3413
+  _globals['_BLOBCHUNK']._serialized_end=3438
+  _globals['_BLOBREF']._serialized_start=3440
+  _globals['_BLOBREF']._serialized_end=3482
 # @@protoc_insertion_point(module_scope)

@@ -57,20 +57,7 @@ class Error(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "code",
-        b"code",
-        "details",
-        b"details",
-        "domain",
-        b"domain",
-        "message",
-        b"message",
-        "origin",
-        b"origin",
-        "retriable",
-        b"retriable",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "details", b"details", "domain", b"domain", "message", b"message", "origin", b"origin", "retriable", b"retriable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -125,20 +112,7 @@ class StateHandle(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_data", b"_data", "data", b"data"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "_data",
-        b"_data",
-        "checksum",
-        b"checksum",
-        "data",
-        b"data",
-        "is_shared",
-        b"is_shared",
-        "path",
-        b"path",
-        "size_bytes",
-        b"size_bytes",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data", b"_data", "checksum", b"checksum", "data", b"data", "is_shared", b"is_shared", "path", b"path", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data: _TypeAlias = _typing.Literal["data"]  # noqa: Y015
     _WhichOneofArgType__data: _TypeAlias = _typing.Literal["_data", b"_data"]  # noqa: Y015
@@ -180,20 +154,7 @@ class SegmentHandle(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "first_key_group",
-        b"first_key_group",
-        "handle",
-        b"handle",
-        "last_key_group",
-        b"last_key_group",
-        "level",
-        b"level",
-        "offsets",
-        b"offsets",
-        "state_name",
-        b"state_name",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_key_group", b"first_key_group", "handle", b"handle", "last_key_group", b"last_key_group", "level", b"level", "offsets", b"offsets", "state_name", b"state_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -223,9 +184,7 @@ class OperatorStateHandle(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "elements", b"elements", "handle", b"handle", "redistribution", b"redistribution", "state_name", b"state_name"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "handle", b"handle", "redistribution", b"redistribution", "state_name", b"state_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -262,20 +221,7 @@ class ChannelStateHandle(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "batches",
-        b"batches",
-        "consumer",
-        b"consumer",
-        "edge_id",
-        b"edge_id",
-        "handle",
-        b"handle",
-        "input_index",
-        b"input_index",
-        "producer",
-        b"producer",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "consumer", b"consumer", "edge_id", b"edge_id", "handle", b"handle", "input_index", b"input_index", "producer", b"producer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -307,16 +253,7 @@ class OperatorSnapshot(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "input_channels",
-        b"input_channels",
-        "keyed",
-        b"keyed",
-        "operator",
-        b"operator",
-        "output_channels",
-        b"output_channels",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_channels", b"input_channels", "keyed", b"keyed", "operator", b"operator", "output_channels", b"output_channels"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -400,34 +337,13 @@ class CheckpointOptions(_message.Message):
         shared_location: _builtins.str = ...,
         oldest_base_id: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal[
-        "_aligned_timeout_ms", b"_aligned_timeout_ms", "aligned_timeout_ms", b"aligned_timeout_ms"
-    ]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_aligned_timeout_ms", b"_aligned_timeout_ms", "aligned_timeout_ms", b"aligned_timeout_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "_aligned_timeout_ms",
-        b"_aligned_timeout_ms",
-        "aligned_timeout_ms",
-        b"aligned_timeout_ms",
-        "alignment",
-        b"alignment",
-        "is_full",
-        b"is_full",
-        "location",
-        b"location",
-        "oldest_base_id",
-        b"oldest_base_id",
-        "shared_location",
-        b"shared_location",
-        "snapshot_type",
-        b"snapshot_type",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_aligned_timeout_ms", b"_aligned_timeout_ms", "aligned_timeout_ms", b"aligned_timeout_ms", "alignment", b"alignment", "is_full", b"is_full", "location", b"location", "oldest_base_id", b"oldest_base_id", "shared_location", b"shared_location", "snapshot_type", b"snapshot_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__aligned_timeout_ms: _TypeAlias = _typing.Literal["aligned_timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__aligned_timeout_ms: _TypeAlias = _typing.Literal["_aligned_timeout_ms", b"_aligned_timeout_ms"]  # noqa: Y015
-    def WhichOneof(
-        self, oneof_group: _WhichOneofArgType__aligned_timeout_ms
-    ) -> _WhichOneofReturnType__aligned_timeout_ms | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__aligned_timeout_ms) -> _WhichOneofReturnType__aligned_timeout_ms | None: ...
 
 Global___CheckpointOptions: _TypeAlias = CheckpointOptions  # noqa: Y015
 
@@ -472,28 +388,7 @@ class CheckpointMetrics(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "alignment_ms",
-        b"alignment_ms",
-        "async_ms",
-        b"async_ms",
-        "barrier_timestamp_ms",
-        b"barrier_timestamp_ms",
-        "bytes_persisted",
-        b"bytes_persisted",
-        "bytes_processed_during_alignment",
-        b"bytes_processed_during_alignment",
-        "in_flight_bytes",
-        b"in_flight_bytes",
-        "start_delay_ms",
-        b"start_delay_ms",
-        "sync_ms",
-        b"sync_ms",
-        "unaligned",
-        b"unaligned",
-        "waited_for",
-        b"waited_for",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment_ms", b"alignment_ms", "async_ms", b"async_ms", "barrier_timestamp_ms", b"barrier_timestamp_ms", "bytes_persisted", b"bytes_persisted", "bytes_processed_during_alignment", b"bytes_processed_during_alignment", "in_flight_bytes", b"in_flight_bytes", "start_delay_ms", b"start_delay_ms", "sync_ms", b"sync_ms", "unaligned", b"unaligned", "waited_for", b"waited_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -548,9 +443,7 @@ class RestoredOperator(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "channels", b"channels", "keyed", b"keyed", "operator", b"operator", "slices", b"slices"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "keyed", b"keyed", "operator", b"operator", "slices", b"slices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -597,9 +490,7 @@ class TaskRestore(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "checkpoint_id", b"checkpoint_id", "location", b"location", "operators", b"operators"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_id", b"checkpoint_id", "location", b"location", "operators", b"operators"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -637,20 +528,7 @@ class InputDeployment(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "edge_id",
-        b"edge_id",
-        "input_index",
-        b"input_index",
-        "partitioner",
-        b"partitioner",
-        "producers",
-        b"producers",
-        "source_name",
-        b"source_name",
-        "source_parallelism",
-        b"source_parallelism",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edge_id", b"edge_id", "input_index", b"input_index", "partitioner", b"partitioner", "producers", b"producers", "source_name", b"source_name", "source_parallelism", b"source_parallelism"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -688,20 +566,7 @@ class OutputDeployment(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "consumer_max_parallelism",
-        b"consumer_max_parallelism",
-        "consumer_parallelism",
-        b"consumer_parallelism",
-        "consumers",
-        b"consumers",
-        "edge_id",
-        b"edge_id",
-        "partitioner",
-        b"partitioner",
-        "supports_unaligned",
-        b"supports_unaligned",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_max_parallelism", b"consumer_max_parallelism", "consumer_parallelism", b"consumer_parallelism", "consumers", b"consumers", "edge_id", b"edge_id", "partitioner", b"partitioner", "supports_unaligned", b"supports_unaligned"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -817,48 +682,9 @@ class TaskDeployment(_message.Message):
         finished_on_restore: _builtins.bool = ...,
         spark_query: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal[
-        "_spark_query", b"_spark_query", "restore", b"restore", "spark_query", b"spark_query"
-    ]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "restore", b"restore", "spark_query", b"spark_query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "_spark_query",
-        b"_spark_query",
-        "allocation_id",
-        b"allocation_id",
-        "attempt",
-        b"attempt",
-        "blobs",
-        b"blobs",
-        "configuration",
-        b"configuration",
-        "data_token",
-        b"data_token",
-        "finished_on_restore",
-        b"finished_on_restore",
-        "generation",
-        b"generation",
-        "inputs",
-        b"inputs",
-        "is_source",
-        b"is_source",
-        "job_name",
-        b"job_name",
-        "max_parallelism",
-        b"max_parallelism",
-        "outputs",
-        b"outputs",
-        "parallelism",
-        b"parallelism",
-        "program",
-        b"program",
-        "restore",
-        b"restore",
-        "spark_query",
-        b"spark_query",
-        "task_name",
-        b"task_name",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "allocation_id", b"allocation_id", "attempt", b"attempt", "blobs", b"blobs", "configuration", b"configuration", "data_token", b"data_token", "finished_on_restore", b"finished_on_restore", "generation", b"generation", "inputs", b"inputs", "is_source", b"is_source", "job_name", b"job_name", "max_parallelism", b"max_parallelism", "outputs", b"outputs", "parallelism", b"parallelism", "program", b"program", "restore", b"restore", "spark_query", b"spark_query", "task_name", b"task_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__spark_query: _TypeAlias = _typing.Literal["spark_query"]  # noqa: Y015
     _WhichOneofArgType__spark_query: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query"]  # noqa: Y015
@@ -951,36 +777,11 @@ class TaskMetrics(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "_watermark_ms",
-        b"_watermark_ms",
-        "backpressured_ms",
-        b"backpressured_ms",
-        "busy_ms",
-        b"busy_ms",
-        "bytes_in",
-        b"bytes_in",
-        "bytes_out",
-        b"bytes_out",
-        "idle_ms",
-        b"idle_ms",
-        "late_records_dropped",
-        b"late_records_dropped",
-        "records_in",
-        b"records_in",
-        "records_out",
-        b"records_out",
-        "user",
-        b"user",
-        "watermark_ms",
-        b"watermark_ms",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "backpressured_ms", b"backpressured_ms", "busy_ms", b"busy_ms", "bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "idle_ms", b"idle_ms", "late_records_dropped", b"late_records_dropped", "records_in", b"records_in", "records_out", b"records_out", "user", b"user", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__watermark_ms: _TypeAlias = _typing.Literal["watermark_ms"]  # noqa: Y015
     _WhichOneofArgType__watermark_ms: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms"]  # noqa: Y015
-    def WhichOneof(
-        self, oneof_group: _WhichOneofArgType__watermark_ms
-    ) -> _WhichOneofReturnType__watermark_ms | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_ms) -> _WhichOneofReturnType__watermark_ms | None: ...
 
 Global___TaskMetrics: _TypeAlias = TaskMetrics  # noqa: Y015
 
