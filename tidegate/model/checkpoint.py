@@ -155,7 +155,11 @@ class OperatorSnapshot:
     @property
     def size_bytes(self) -> int:
         """All state that it stands for, shared files included (Flink: full size)."""
-        return sum(handle.size_bytes for handle in self.handles)
+        total = 0
+        for part in (self.keyed, self.operator, self.input_channels, self.output_channels):
+            for named in part:
+                total += named.handle.size_bytes
+        return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,10 +108,10 @@ def snapshot_from_pb(message: pb.SubtaskSnapshot) -> SubtaskSnapshot:
     return SubtaskSnapshot(
         {
             OperatorId(operator_id): OperatorSnapshot(
-                tuple(segment_from_pb(segment) for segment in operator.keyed),
-                tuple(operator_handle_from_pb(state) for state in operator.operator),
-                tuple(channel_from_pb(channel) for channel in operator.input_channels),
-                tuple(channel_from_pb(channel) for channel in operator.output_channels),
+                tuple(map(segment_from_pb, operator.keyed)),
+                tuple(map(operator_handle_from_pb, operator.operator)),
+                tuple(map(channel_from_pb, operator.input_channels)),
+                tuple(map(channel_from_pb, operator.output_channels)),
             )
             for operator_id, operator in message.operators.items()
         }
