@@ -43,6 +43,7 @@ class StopWithSavepoint:
         self._checkpoint_id: CheckpointId | None = None
         self._path = ""
         self._restart: ErrorInfo | None = None
+        self._ended: JobState | None = None
 
     @property
     def is_active(self) -> bool:
@@ -68,6 +69,8 @@ class StopWithSavepoint:
         if not failure:
             assert self.state is StopState.TRIGGERED, self.state
             self.state, self._checkpoint_id, self._path = StopState.FINISHING, checkpoint_id, path
+            if self._ended is not None:
+                self.on_job_ended(self._ended)
             return
         if self.state is StopState.TRIGGERED:
             self._restart = ErrorInfo("stop-failed", "external", f"Stop with savepoint failed. Cause: {failure}")
@@ -87,6 +90,8 @@ class StopWithSavepoint:
         return failure, self.take_restart() is not None
 
     def on_job_ended(self, state: JobState) -> None:
+        """Its savepoint may still be on the way to the storage: then the end is told when that is decided."""
+        self._ended = state
         if not self.is_finishing:
             return
         failure = "" if state is JobState.FINISHED else self._unfinished

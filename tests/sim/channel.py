@@ -14,9 +14,9 @@ CAPACITY = 6
 
 
 class Row(NamedTuple):
-    """``source`` and ``offset`` say where it came from, for the checkers; key and number are the data."""
+    """``split`` and ``offset`` say where it came from, for the checkers; key and number are the data."""
 
-    source: int
+    split: int
     offset: int
     key: int
     number: int

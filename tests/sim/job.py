@@ -1,88 +1,91 @@
 """The job of the simulation: sources with offsets, a keyed counter behind a hash exchange, a two-phase-commit sink.
 
-    source (N rows each) ──HASH──▶ counter (emits key, running count) ──FORWARD / REBALANCE──▶ sink
-    or, embarrassingly parallel (two regions): source ──FORWARD──▶ counter ──FORWARD──▶ sink
+    source (its splits, N rows each) ──HASH──▶ counter (emits key, running count) ──FORWARD / REBALANCE──▶ sink
+    or, embarrassingly parallel (as many regions as splits): source ──FORWARD──▶ counter ──FORWARD──▶ sink
 
-Every row of key k makes the counter emit (k, 1), (k, 2), ...: an exact output holds each pair once.
+Every row of key k makes the counter emit (k, 1), (k, 2), ...: an exact output holds each pair once. The job is submitted
+several times in one schedule, each time under another job id and, but for the parallel one, at another parallelism.
 """
 
 from __future__ import annotations
 
-import pickle
 import random
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
-from tests.sim.storage import Record, Transaction
-from tidegate.model.checkpoint import (
-    OperatorSnapshot,
-    OperatorStateHandle,
-    SegmentHandle,
-    StateHandle,
-    StateRedistribution,
-    SubtaskSnapshot,
-    TaskRestore,
-)
+from tests.sim.storage import Record
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo, Partitioner
-from tidegate.model.ids import AttemptId, BlobKey, JobId, OperatorId, VertexId, hex_id
+from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId, hex_id
 from tidegate.model.keygroups import key_group, range_of, subtask_of
 
-JOB = JobId(hex_id("sim-job"))
 SOURCE, COUNTER, SINK = (VertexId(hex_id("sim", name)) for name in ("source", "counter", "sink"))
 SOURCE_OP, COUNTER_OP, SINK_OP = (OperatorId(hex_id("sim-op", name)) for name in ("source", "counter", "sink"))
 MAX_PARALLELISM = 8
+MOST_SUBTASKS = 3
 KEYS = 7
+ROWS_OF_A_KEY = 4
+_PREFIX = "execution.checkpointing."
 
 
 @dataclass(frozen=True, slots=True)
 class SimJob:
     rows: tuple[int, ...]
-    """Rows of each source subtask."""
-    graph: JobGraph
+    """Rows of each split."""
     is_parallel: bool
     configuration: dict[str, str]
 
-    def key_of(self, source: int, offset: int) -> int:
-        key = (offset * 5 + source * 3) % KEYS
-        # Without an exchange no two sources may share a key, or each pipeline counts it from one.
-        return key * len(self.rows) + source if self.is_parallel else key
+    def key_of(self, split: int, offset: int) -> int:
+        # For a while the same key, so that most key groups do not change between two checkpoints.
+        key = (offset // ROWS_OF_A_KEY * 5 + split * 3) % KEYS
+        # Without an exchange no two splits may share a key, or each pipeline counts it from one.
+        return key * len(self.rows) + split if self.is_parallel else key
+
+    def splits_of(self, subtask: int, parallelism: int) -> tuple[int, ...]:
+        return tuple(split for split in range(len(self.rows)) if split % parallelism == subtask)
 
     def expected(self) -> Counter[Record]:
-        rows: Counter[int] = Counter()
-        for source, count in enumerate(self.rows):
-            rows.update(self.key_of(source, offset) for offset in range(count))
-        return Counter({(key, n): 1 for key, total in rows.items() for n in range(1, total + 1)})
+        return self.output_of(dict(enumerate(self.rows)))
+
+    def output_of(self, offsets: dict[int, int]) -> Counter[Record]:
+        """What exactly the rows below these offsets make."""
+        keys = Counter(self.key_of(split, i) for split, offset in offsets.items() for i in range(offset))
+        return Counter({(key, number): 1 for key, count in keys.items() for number in range(1, count + 1)})
+
+    def graph(self, life: int, rng: random.Random) -> JobGraph:
+        """For the ``life``-th submission."""
+        parallelism = len(self.rows) if self.is_parallel else rng.choice((1, 2, 2, MOST_SUBTASKS))
+        sinks = parallelism if self.is_parallel else rng.choice((1, parallelism))
+        exchange = Partitioner.FORWARD if self.is_parallel else Partitioner.HASH
+        to_sink = Partitioner.FORWARD if sinks == parallelism else Partitioner.REBALANCE
+        return JobGraph(
+            JobId(hex_id("sim-job", str(life))),
+            "sim",
+            (
+                _vertex(SOURCE, SOURCE_OP, "source", parallelism, is_source=True),
+                _vertex(COUNTER, COUNTER_OP, "counter", parallelism),
+                _vertex(SINK, SINK_OP, "sink", sinks, is_sink=True),
+            ),
+            (JobEdge(0, SOURCE, COUNTER, exchange), JobEdge(1, COUNTER, SINK, to_sink)),
+        )
 
 
-def draw_job(rng: random.Random) -> SimJob:
-    parallelism = rng.choice((1, 2, 2, 3))
-    is_parallel = rng.random() < 0.25
-    sinks = parallelism if is_parallel else rng.choice((1, parallelism))
-    exchange = Partitioner.FORWARD if is_parallel else Partitioner.HASH
-    to_sink = Partitioner.FORWARD if sinks == parallelism else Partitioner.REBALANCE
-    graph = JobGraph(
-        JOB,
-        "sim",
-        (
-            _vertex(SOURCE, SOURCE_OP, "source", parallelism, is_source=True),
-            _vertex(COUNTER, COUNTER_OP, "counter", parallelism),
-            _vertex(SINK, SINK_OP, "sink", sinks, is_sink=True),
-        ),
-        (JobEdge(0, SOURCE, COUNTER, exchange), JobEdge(1, COUNTER, SINK, to_sink)),
-    )
+def draw_job(rng: random.Random, parallel: float) -> SimJob:
+    splits = rng.choice((1, 2, 2, MOST_SUBTASKS))
+    options = {
+        "interval": f"{rng.choice((40, 80, 200))} ms",
+        "timeout": f"{rng.choice((250, 600, 2000))} ms",
+        "min-pause": f"{rng.choice((0, 0, 50))} ms",
+        "max-concurrent-checkpoints": str(rng.choice((1, 1, 2))),
+        "tolerable-failed-checkpoints": str(rng.choice((0, 2, 1000))),
+        "num-retained": str(rng.choice((1, 2))),
+        "incremental": rng.choice(("true", "false")),
+        "externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+    }
     return SimJob(
-        rows=tuple(rng.randint(50, 110) for _ in range(parallelism)),
-        graph=graph,
-        is_parallel=is_parallel,
+        rows=tuple(rng.randint(40, 100) for _ in range(splits)),
+        is_parallel=rng.random() < parallel,
         configuration={
-            "execution.checkpointing.interval": f"{rng.choice((40, 80, 200))} ms",
-            "execution.checkpointing.timeout": f"{rng.choice((250, 600, 2000))} ms",
-            "execution.checkpointing.min-pause": f"{rng.choice((0, 0, 50))} ms",
-            "execution.checkpointing.max-concurrent-checkpoints": str(rng.choice((1, 1, 2))),
-            "execution.checkpointing.tolerable-failed-checkpoints": str(rng.choice((0, 2, 1000))),
-            "execution.checkpointing.num-retained": str(rng.choice((1, 2))),
-            "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+            **{_PREFIX + key: text for key, text in options.items()},
             "restart-strategy.type": "exponential-delay",
             "restart-strategy.exponential-delay.initial-backoff": "30 ms",
             "restart-strategy.exponential-delay.max-backoff": "200 ms",
@@ -97,78 +100,15 @@ def _vertex(
     return JobVertex(vertex_id, name, parallelism, MAX_PARALLELISM, (info,), BlobKey("0" * 64))
 
 
-# ---- state, as handles that travel inside acknowledgements -----------------------------------------------------------
+_GROUPS = {key: key_group(key, MAX_PARALLELISM) for key in range(KEYS * MOST_SUBTASKS)}
+"""Asked for every row."""
 
 
-def source_snapshot(split: int, offset: int, attempt: AttemptId) -> SubtaskSnapshot:
-    handle = OperatorStateHandle("splits", StateRedistribution.UNION, 1, _inline((split, offset)))
-    return _with_origin(SOURCE_OP, OperatorSnapshot(operator=(handle,)), attempt)
-
-
-def counter_snapshot(counts: dict[int, int], subtask: int, parallelism: int, attempt: AttemptId) -> SubtaskSnapshot:
+def group_of(key: int, subtask: int, parallelism: int) -> int:
+    """The key group under which a counter keeps a key: one of its own, also where rows come without an exchange by key."""
     owned = range_of(subtask, MAX_PARALLELISM, parallelism)
-    rows = [0] * (owned.size + 1)
-    for key in counts:
-        rows[min(max(group_of(key), owned.start), owned.end) - owned.start + 1] += 1
-    for i in range(owned.size):
-        rows[i + 1] += rows[i]
-    segment = SegmentHandle("counts", owned, tuple(rows), _inline(dict(counts)))
-    return _with_origin(COUNTER_OP, OperatorSnapshot(keyed=(segment,)), attempt)
-
-
-def sink_snapshot(transactions: list[Transaction], attempt: AttemptId) -> SubtaskSnapshot:
-    handle = OperatorStateHandle(
-        "transactions", StateRedistribution.SPLIT, len(transactions), _inline(list(transactions))
-    )
-    return _with_origin(SINK_OP, OperatorSnapshot(operator=(handle,)), attempt)
-
-
-def restored_offset(restore: TaskRestore | None, split: int) -> int:
-    if restore is None:
-        return 0
-    splits = dict(_load(h) for h in restore.operators[SOURCE_OP].operator if h.state_name == "splits")
-    return int(splits[split])
-
-
-def restored_counts(restore: TaskRestore | None) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for segment in restore.operators[COUNTER_OP].keyed if restore and COUNTER_OP in restore.operators else ():
-        counts.update(pickle.loads(segment.handle.data or b""))
-    return counts
-
-
-def restored_transactions(restore: TaskRestore | None) -> list[Transaction]:
-    if restore is None or SINK_OP not in restore.operators:
-        return []
-    return [t for h in restore.operators[SINK_OP].operator if h.state_name == "transactions" for t in _load(h)]
-
-
-def origin_of(snapshot: OperatorSnapshot) -> str:
-    """Which attempt wrote it: a handle that says so, put there for the checkers."""
-    return next(str(_load(h)) for h in snapshot.operator if h.state_name == "origin")
-
-
-def transactions_of(snapshot: OperatorSnapshot) -> list[Transaction]:
-    return [t for h in snapshot.operator if h.state_name == "transactions" for t in _load(h)]
-
-
-def group_of(key: int) -> int:
-    return key_group(key, MAX_PARALLELISM)
+    return min(max(_GROUPS[key], owned.start), owned.end)
 
 
 def target_of(key: int, parallelism: int) -> int:
-    return subtask_of(group_of(key), MAX_PARALLELISM, parallelism)
-
-
-def _with_origin(op: OperatorId, state: OperatorSnapshot, attempt: AttemptId) -> SubtaskSnapshot:
-    origin = OperatorStateHandle("origin", StateRedistribution.SPLIT, 1, _inline(str(attempt)))
-    return SubtaskSnapshot({op: OperatorSnapshot(state.keyed, (*state.operator, origin))})
-
-
-def _inline(value: object) -> StateHandle:
-    data = pickle.dumps(value)
-    return StateHandle(len(data), "", data=data)
-
-
-def _load(handle: OperatorStateHandle) -> Any:
-    return pickle.loads(handle.handle.data or b"")
+    return subtask_of(_GROUPS[key], MAX_PARALLELISM, parallelism)

@@ -7,20 +7,38 @@ from jobmanager.machines import commands as c
 from jobmanager.machines import events as e
 from jobmanager.machines.execution import Execution
 from jobmanager.machines.jobmanager import JobManagerMachine
-from tests.sim.job import JOB, origin_of
+from tests.sim.handles import origin_of
+from tests.sim.shared_watch import SharedFilesWatch
 from tests.sim.storage import Storage
-from tests.sim.watch import LawBroken, Watch
-from tidegate.model.ids import AttemptId
+from tests.sim.watch import SHARED, LawBroken, Watch
+from tidegate.model.ids import AttemptId, JobId
+from tidegate.model.options import ClaimMode
 from tidegate.model.states import ExecutionState, JobState
+
+
+def _job_of(command: c.Command) -> JobId | None:
+    if isinstance(command, c.SubmitTask):
+        return command.deployment.attempt.job_id
+    return getattr(command, "job_id", None)
+
 
 _OF_ATTEMPT = e.TaskStateChanged | e.EndOfDataReached | e.SubtaskAcknowledged | e.SubtaskDeclined
 
 
 class JobManagerWatch:
-    def __init__(self, machine: JobManagerMachine, storage: Storage, watch: Watch) -> None:
+    """For one job under one JobManager. ``restore``: what it was started from."""
+
+    def __init__(
+        self, machine: JobManagerMachine, storage: Storage, watch: Watch, job_id: JobId, restore: e.RestoreFrom | None
+    ) -> None:
         self._machine = machine
         self._storage = storage
         self._watch = watch
+        self._job_id = job_id
+        self._restore = restore
+        self._restored_id = restore.manifest.checkpoint_id if restore else 0
+        self._must_be_full = restore is not None and restore.claim_mode is ClaimMode.NO_CLAIM
+        self.shared = SharedFilesWatch(storage, restore)
         self._reasons_to_start = 0
         self._starts = 0
         self._expected: dict[int, frozenset[AttemptId]] = {}
@@ -28,7 +46,7 @@ class JobManagerWatch:
         self._stops: set[int] = set()
         self._acknowledged: dict[int, set[AttemptId]] = {}
         self._triggered: set[int] = set()
-        self._located: set[int] = set()
+        self._located: dict[int, str] = {}
         self._told_durable: set[int] = set()
         self._unsettled: set[int] = set()
         self._writing: set[int] = set()
@@ -40,17 +58,32 @@ class JobManagerWatch:
 
     def before_event(self, event: e.Event) -> None:
         self._before = None
-        if isinstance(event, _OF_ATTEMPT):
+        if self._is_mine(event) and isinstance(event, _OF_ATTEMPT):
             execution = self._execution(event.attempt)
             if execution.attempt != event.attempt:
                 self._before = (execution.state, execution.at_end_of_data, execution.attempt)
 
     def after_event(self, event: e.Event, commands: list[c.Command]) -> None:
-        self._note(event)
-        self._check_fencing(event)
-        for command in commands:
+        if self._job_id not in self._machine._jobs:
+            return
+        if self._is_mine(event):
+            self._note(event)
+            self.shared.on_event(event)
+            self._check_fencing(event)
+        mine = [command for command in commands if _job_of(command) in (None, self._job_id)]
+        for command in mine:
             self._check(command)
-        self._check_ended_checkpoints(commands)
+        for command in mine:
+            if isinstance(command, c.DiscardSharedFiles):
+                self.shared.on_discard(command)
+        self._check_ended_checkpoints(mine)
+
+    def _is_mine(self, event: e.Event) -> bool:
+        if isinstance(event, _OF_ATTEMPT):
+            return event.attempt.job_id == self._job_id
+        if isinstance(event, e.TimerFired):
+            return self._job_id in event.timer
+        return getattr(event, "job_id", self._job_id) == self._job_id
 
     def _note(self, event: e.Event) -> None:
         match event:
@@ -61,7 +94,7 @@ class JobManagerWatch:
             case e.SubtaskAcknowledged():
                 self._acknowledged.setdefault(event.checkpoint_id, set()).add(event.attempt)
             case e.LocationCreated() if event.error is None:
-                self._located.add(event.checkpoint_id)
+                self._located[event.checkpoint_id] = event.location
             case e.CheckpointDiscarded() if event.error is not None:
                 self._not_removed.add(event.checkpoint_id)
             case e.ManifestWritten():
@@ -104,7 +137,8 @@ class JobManagerWatch:
                 if command.checkpoint_id in self._told_durable:
                     raise LawBroken(4, f"checkpoint {command.checkpoint_id} is complete and aborted")
             case c.DiscardCheckpoint():
-                self._on_discard(command.checkpoint_id)
+                self._on_discard(command)
+                self.shared.on_ordered(command.location)
             case _:
                 pass
 
@@ -120,8 +154,10 @@ class JobManagerWatch:
             self._stops.add(command.checkpoint_id)
 
     def _on_trigger(self, command: c.TriggerCheckpoint) -> None:
+        if self._must_be_full and not self._told_durable - self._savepoints and not command.options.is_full:
+            raise LawBroken(SHARED, f"{command.checkpoint_id} may refer to files of a checkpoint that was not claimed")
         self._triggered.add(command.checkpoint_id)
-        graph = self._machine._jobs[JOB].executions
+        graph = self._machine._jobs[self._job_id].executions
         for attempt in command.attempts:
             self._watch.triggered.add((attempt, command.checkpoint_id))
             for edge in graph.inputs_of(attempt.vertex_id):
@@ -133,7 +169,8 @@ class JobManagerWatch:
         """A restore may not overtake a write that may be durable: sinks would abort what that checkpoint holds."""
         if self._writing:
             raise LawBroken(4, f"{command.deployment.attempt} is deployed while {self._writing} may become complete")
-        restore, newest = command.deployment.restore, max(self._told_durable - self._savepoints, default=0)
+        restore = command.deployment.restore
+        newest = max(self._told_durable - self._savepoints, default=self._restored_id)
         if (restore.checkpoint_id if restore else 0) != newest:
             raise LawBroken(
                 5, f"{command.deployment.attempt} does not start from {newest}, the latest that is complete"
@@ -153,22 +190,29 @@ class JobManagerWatch:
 
     def _on_confirm(self, command: c.ConfirmCheckpoint) -> None:
         checkpoint_id = command.checkpoint_id
-        if checkpoint_id not in self._told_durable or checkpoint_id not in self._storage.ever_durable:
+        is_durable = (self._job_id, checkpoint_id) in self._storage.ever_durable
+        if checkpoint_id not in self._told_durable or not is_durable:
             raise LawBroken(4, f"checkpoint {checkpoint_id} is confirmed, but _metadata is not known to be durable")
         if checkpoint_id in self._savepoints - self._stops:
             raise LawBroken(4, f"savepoint {checkpoint_id} is confirmed")
 
-    def _on_discard(self, checkpoint_id: int) -> None:
+    def _on_discard(self, command: c.DiscardCheckpoint) -> None:
+        checkpoint_id, restore = command.checkpoint_id, self._restore
+        if restore is not None and command.location == restore.location:
+            if restore.claim_mode is not ClaimMode.CLAIM:
+                raise LawBroken(7, f"{command.location} is deleted, but was not claimed")
+        elif checkpoint_id in self._told_durable & self._savepoints:
+            raise LawBroken(7, f"savepoint {checkpoint_id} is deleted")
         if checkpoint_id in self._unsettled:
             raise LawBroken(4, f"checkpoint {checkpoint_id} is deleted while nobody knows whether it is durable")
-        latest = self._machine.checkpoints(JOB)
+        latest = self._machine.checkpoints(self._job_id)
         newest = latest.latest_completed_id if latest else None
         if checkpoint_id == newest and not self._state.is_terminal:
             raise LawBroken(4, f"checkpoint {checkpoint_id} is the latest and is deleted")
 
     def _check_ended_checkpoints(self, commands: list[c.Command]) -> None:
         """Law 7 (and the last part of law 4): how a checkpoint that is pending no more was told to its tasks."""
-        pending = self._machine._jobs[JOB].coordinator._pending if JOB in self._machine._jobs else {}
+        pending = self._machine._jobs[self._job_id].coordinator._pending
         ended = [n for n in self._expected if n not in pending and n not in self._over]
         for checkpoint_id in ended:
             self._over.add(checkpoint_id)
@@ -192,23 +236,26 @@ class JobManagerWatch:
 
     def check_leftovers(self) -> None:
         """Law 7, at the end: no file of a failed checkpoint is left by a subtask that told of it, unless the disk refused to remove it."""
-        for checkpoint_id, writers in self._storage.files.items():
-            if checkpoint_id not in self._storage.manifests and checkpoint_id not in self._not_removed:
-                left = self._watch.writers(writers, checkpoint_id) & self._acknowledged.get(checkpoint_id, set())
-                if left:
-                    raise LawBroken(7, f"files of {sorted(left)} are left in failed checkpoint {checkpoint_id}")
+        for checkpoint_id, location in self._located.items():
+            if location in self._storage.manifests or checkpoint_id in self._not_removed:
+                continue
+            writers = self._storage.files.get(location, set())
+            left = self._watch.writers(writers, checkpoint_id) & self._acknowledged.get(checkpoint_id, set())
+            if left:
+                raise LawBroken(7, f"files of {sorted(left)} are left in failed checkpoint {checkpoint_id}")
+        self.shared.check_leftovers()
 
     # ---- what is asked of the machine --------------------------------------------------------------------------------
 
     @property
     def _state(self) -> JobState:
-        return self._machine._jobs[JOB].life.state
+        return self._machine._jobs[self._job_id].life.state
 
     def _executions(self) -> list[Execution]:
-        return list(self._machine._jobs[JOB].executions)
+        return list(self._machine._jobs[self._job_id].executions)
 
     def _execution(self, attempt: AttemptId) -> Execution:
-        return self._machine._jobs[JOB].executions[attempt.subtask_id]
+        return self._machine._jobs[self._job_id].executions[attempt.subtask_id]
 
     def _is_live(self, attempt: AttemptId) -> bool:
         execution = self._execution(attempt)

@@ -6,19 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tests.sim.channel import Row
-from tests.sim.job import (
-    SimJob,
+from tests.sim.counts import CounterState, FrozenCounts
+from tests.sim.handles import (
     counter_snapshot,
-    restored_counts,
-    restored_offset,
+    restored_groups,
+    restored_offsets,
     restored_transactions,
     sink_snapshot,
     source_snapshot,
-    target_of,
 )
-from tests.sim.storage import External, Record, Transaction
+from tests.sim.job import SimJob, group_of, target_of
+from tests.sim.storage import External, Record, Storage, Transaction
 from tests.sim.watch import Watch
-from tidegate.model.checkpoint import SubtaskSnapshot
+from tidegate.model.checkpoint import CheckpointOptions, SubtaskSnapshot
 from tidegate.model.deployment import OutputDeployment, TaskDeployment
 from tidegate.model.graph import Partitioner
 
@@ -65,10 +65,11 @@ class Operator:
     def prepare(self, checkpoint_id: int) -> None:
         """Before the barrier."""
 
-    def freeze(self, checkpoint_id: int) -> Frozen:
+    def freeze(self, checkpoint_id: int, options: CheckpointOptions) -> Frozen:
         raise AssertionError("every operator of this job has state")
 
     def to_snapshot(self, state: object) -> SubtaskSnapshot:
+        """Written: what is acknowledged."""
         raise AssertionError("every operator of this job has state")
 
     def commit(self, checkpoint_id: int) -> None:
@@ -79,49 +80,63 @@ class SourceOperator(Operator):
     def __init__(self, job: SimJob, deployment: TaskDeployment) -> None:
         super().__init__(deployment)
         self._job = job
+        splits = job.splits_of(self.attempt.subtask, deployment.parallelism)
+        restored = restored_offsets(deployment.restore)
         if deployment.finished_on_restore:
-            self.offset = job.rows[self.attempt.subtask]
-        else:
-            self.offset = restored_offset(deployment.restore, self.attempt.subtask)
+            restored = dict(enumerate(job.rows))
+        self.offsets = {split: restored.get(split, 0) for split in splits}
 
     def poll(self) -> Row | None:
-        source = self.attempt.subtask
-        if self.offset >= self._job.rows[source]:
+        split = min(self.offsets, key=self._turn, default=None)
+        if split is None or self.offsets[split] >= self._job.rows[split]:
             return None
-        row = Row(source, self.offset, self._job.key_of(source, self.offset), 0)
-        self.offset += 1
+        row = Row(split, self.offsets[split], self._job.key_of(split, self.offsets[split]), 0)
+        self.offsets[split] += 1
         return row
 
-    def freeze(self, checkpoint_id: int) -> Frozen:
-        return Frozen(self, self.offset)
+    def _turn(self, split: int) -> tuple[bool, int]:
+        offset = self.offsets[split]
+        return offset >= self._job.rows[split], offset
 
-    def to_snapshot(self, state: object) -> SubtaskSnapshot:
-        assert isinstance(state, int)
-        return source_snapshot(self.attempt.subtask, state, self.attempt)
-
-
-class CounterOperator(Operator):
-    def __init__(self, deployment: TaskDeployment) -> None:
-        super().__init__(deployment)
-        self.counts = restored_counts(deployment.restore)
-        self._is_shared = False
-
-    def process(self, row: Row) -> Iterable[Row]:
-        self.copy_on_write()
-        self.counts[row.key] = self.counts.get(row.key, 0) + 1
-        yield row._replace(number=self.counts[row.key])
-
-    def copy_on_write(self) -> None:
-        if self._is_shared:
-            self.counts, self._is_shared = dict(self.counts), False
-
-    def freeze(self, checkpoint_id: int) -> Frozen:
-        self._is_shared = True
-        return Frozen(self, self.counts)
+    def freeze(self, checkpoint_id: int, options: CheckpointOptions) -> Frozen:
+        return Frozen(self, dict(self.offsets))
 
     def to_snapshot(self, state: object) -> SubtaskSnapshot:
         assert isinstance(state, dict)
-        return counter_snapshot(state, self.attempt.subtask, self.deployment.parallelism, self.attempt)
+        return source_snapshot(state, self.attempt)
+
+
+class CounterOperator(Operator):
+    def __init__(self, storage: Storage, deployment: TaskDeployment) -> None:
+        super().__init__(deployment)
+        self._storage = storage
+        self.state = CounterState(self.attempt)
+
+    def open(self) -> None:
+        restore = self.deployment.restore
+        if restore is not None:
+            self.state.restore(restored_groups(restore, self._storage), restore.checkpoint_id)
+
+    def process(self, row: Row) -> Iterable[Row]:
+        group = group_of(row.key, self.attempt.subtask, self.deployment.parallelism)
+        self.copy_on_write(group)
+        yield row._replace(number=self.state.count(group, row.key))
+
+    def copy_on_write(self, group: int) -> None:
+        self.state.unshare(group)
+
+    def freeze(self, checkpoint_id: int, options: CheckpointOptions) -> Frozen:
+        return Frozen(self, self.state.freeze(checkpoint_id, options))
+
+    def to_snapshot(self, state: object) -> SubtaskSnapshot:
+        assert isinstance(state, FrozenCounts)
+        for group, file in state.files.items():
+            if file.is_new:
+                self._storage.shared[file.path] = dict(state.groups[group])
+        return counter_snapshot(state.groups, state.files, self.attempt)
+
+    def commit(self, checkpoint_id: int) -> None:
+        self.state.on_confirmed(checkpoint_id)
 
 
 class SinkOperator(Operator):
@@ -152,7 +167,7 @@ class SinkOperator(Operator):
     def on_prepared(self, transaction: Transaction) -> None:
         """The vote is cast."""
 
-    def freeze(self, checkpoint_id: int) -> Frozen:
+    def freeze(self, checkpoint_id: int, options: CheckpointOptions) -> Frozen:
         return Frozen(self, self._pending)
 
     def to_snapshot(self, state: object) -> SubtaskSnapshot:

@@ -1,4 +1,8 @@
-"""One schedule: a seed, a job, a cluster, chaos; then everything heals, and the job must finish with an exact output."""
+"""One schedule: a seed, a job, a cluster, a user, chaos; then everything heals, and the job must finish with an exact output.
+
+Kinds of checkpoints are mixed: periodic, of the user, full, incremental with shared files, savepoints, stops and drains; the job
+is started again at another parallelism, from savepoints and from retained checkpoints; the JobManager dies as well.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,19 @@ from dataclasses import dataclass
 from jobmanager.machines import commands as c
 from jobmanager.machines import events as e
 from jobmanager.machines.jobmanager import JobManagerMachine
-from tests.sim.job import JOB, draw_job
+from tests.sim.job import MOST_SUBTASKS, draw_job
 from tests.sim.jobmanager_watch import JobManagerWatch
-from tests.sim.shell import Shell
+from tests.sim.shared_watch import check_complete
+from tests.sim.shell import Directory, Shell
 from tests.sim.storage import External, Storage
-from tests.sim.subtask import SimTask, TaskContext
+from tests.sim.subtask import TaskContext
 from tests.sim.task_manager import SimTaskManager
+from tests.sim.user import User
 from tests.sim.watch import LawBroken, Watch
 from tests.sim.world import World
-from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import Generation, hex_id
-from tidegate.model.states import JobState
 
 HEALED_FOR_MS = 60_000
 CLUSTER = {"heartbeat.timeout": "1500 ms", "heartbeat.interval": "400 ms"}
@@ -31,81 +36,194 @@ class Outcome:
     events: int
     faults: int
     checkpoints: int
+    """Completed, savepoints included."""
+    shared_files: int
+    """Deleted because nobody used them any more."""
     restarts: int
+    ends: tuple[str, ...]
+    """How each run of the job ended."""
     virtual_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """How often things of the user and of the JobManager happen: at most so many times, but ``parallel``: how probable."""
+
+    parallel: float = 0.25
+    savepoints: int = 2
+    checkpoints: int = 1
+    full_checkpoints: int = 3
+    stops: int = 3
+    cancels: int = 1
+    jobmanager_crashes: int = 2
+    aimed_at_jobmanager: float = 0.1
+    """Of the tasks that are killed at a delicate moment, so many times the JobManager is."""
+    ends_of_life: float = 0.0
+    """How probable it is that a task dies soon after a checkpoint was confirmed that lets some finish."""
+
+
+EVERYTHING = Mix()
+
+
 class Schedule:
-    def __init__(self, seed: int, task: type[SimTask] = SimTask) -> None:
+    def __init__(self, seed: int, mix: Mix = EVERYTHING) -> None:
         self.seed = seed
+        self.mix = mix
         self.world = World(seed)
-        self.job = draw_job(self.world.rng)
-        self.storage = Storage()
+        self.job = draw_job(self.world.rng, mix.parallel)
+        self.storage = Storage(self.world)
         self.external = External()
-        self.watch = Watch(self.storage)
-        self.machine = JobManagerMachine(CLUSTER)
-        self.shell = Shell(self.world, self.machine, self.storage)
-        self.jobmanager_watch = JobManagerWatch(self.machine, self.storage, self.watch)
-        self.shell.observers += [self.jobmanager_watch, self]
-        self.shell.on_durable = self.watch.on_durable
-        self.context = TaskContext(self.world, self.job, self.storage, self.external, self.watch, task)
+        self.watch = Watch()
+        self.storage.on_durable = self._on_durable
+        self.user = User(self.world, self.job, self.storage, self.external)
+        self.context = TaskContext(self.world, self.job, self.storage, self.external, self.watch)
+        self.directory = Directory()
         self.task_managers: dict[str, SimTaskManager] = {}
+        self.restarts = 0
+        self.shared_files = 0
+        self._job_watch: JobManagerWatch | None = None
+        self._wished: SnapshotType | None = None
         self._sessions = 0
+        self._generations = 0
 
     def run(self) -> Outcome:
         """Raises ``LawBroken``."""
-        self._start()
+        self._start_jobmanager()
+        for number in range(2):
+            self._start_task_manager(f"tm-{number}", max(2, MOST_SUBTASKS - number))
+        self._plan_faults()
+        self._plan_user()
         self._run_until(lambda: self.world.now_ms >= self.world.plan.chaos_ms)
         self._heal()
         deadline_ms = self.world.now_ms + HEALED_FOR_MS
-        self._run_until(lambda: JOB in self.shell.terminated or self.world.now_ms > deadline_ms)
+        self._run_until(lambda: self.user.is_done or self.world.now_ms > deadline_ms)
         self._check_end()
-        view = self.machine.checkpoints(JOB)
-        job = self.machine.job(JOB)
-        assert view is not None
-        assert job is not None
-        world = self.world
-        return Outcome(self.seed, world.events, world.faults, view.completed, job.restarts, world.now_ms)
+        world, durable = self.world, len(self.storage.ever_durable)
+        ends = tuple(self.user.ends)
+        return Outcome(
+            self.seed, world.events, world.faults, durable, self.shared_files, self.restarts, ends, world.now_ms
+        )
 
-    def _start(self) -> None:
-        self.shell.tell(e.GenerationStarted(Generation(hex_id("sim", str(self.seed))), self.seed))
-        slots = len(self.job.rows)
-        for number in range(2):
-            self._start_task_manager(f"tm-{number}", max(1, slots - number))
-        self.world.later(5, lambda: self.shell.tell(e.JobSubmitted(self.job.graph, self.job.configuration)))
-        self._plan_faults()
+    # ---- processes ---------------------------------------------------------------------------------------------------
+
+    def _start_jobmanager(self) -> None:
+        self._generations += 1
+        number = self._generations
+        shell = Shell(self.world, JobManagerMachine(CLUSTER), self.storage)
+        shell.observers.append(self)
+        self.directory.current = shell
+        shell.tell(e.GenerationStarted(Generation(hex_id("sim", str(self.seed), str(number))), self.seed + number))
+        if not self.user.is_done:
+            self.world.later(5, lambda: self._submit(shell))
 
     def _start_task_manager(self, name: str, slots: int) -> None:
         self._sessions += 1
-        task_manager = SimTaskManager(self.world, self.shell, self.context, name, f"session-{self._sessions}", slots)
+        task_manager = SimTaskManager(self.directory, self.context, name, f"session-{self._sessions}", slots)
         self.task_managers[name] = task_manager
         self.world.later(1, task_manager.register)
 
-    # ---- chaos -------------------------------------------------------------------------------------------------------
+    def _submit(self, shell: Shell) -> None:
+        if shell.is_dead:
+            return
+        run = self.user.submit(shell)
+        self._job_watch = JobManagerWatch(shell.machine, self.storage, self.watch, run.job_id, run.restore)
+        shell.observers[:] = [self._job_watch, self]
+        shell.tell(e.JobSubmitted(run.graph, self.job.configuration, run.restore))
 
-    def _plan_faults(self) -> None:
-        plan, rng = self.world.plan, self.world.rng
-        for count, action in (
-            (plan.task_crashes, self._crash_task),
-            (plan.task_manager_crashes, self._crash_task_manager),
-            (plan.partitions, self._partition),
-            (1, self._take_savepoint),
-        ):
-            for _ in range(count):
-                self.world.later(rng.randint(50, plan.chaos_ms - 50), action)
+    # ---- what is seen ------------------------------------------------------------------------------------------------
 
     def before_event(self, event: e.Event) -> None:
         """Nothing."""
 
     def after_event(self, event: e.Event, commands: list[c.Command]) -> None:
-        """Aim at the moments in which a checkpoint is decided."""
+        """Aim at the moments in which a checkpoint is decided; tell the user."""
         world = self.world
         for command in commands:
-            delicate = isinstance(command, c.WriteManifest | c.ReadBackManifest | c.ConfirmCheckpoint)
-            if delicate and world.chance(world.plan.aimed):
-                world.later(world.rng.randint(0, 25), self._crash_task)
+            match command:
+                case c.WriteManifest() | c.ReadBackManifest() | c.ConfirmCheckpoint():
+                    self._aim(command)
+                case c.ReportSnapshot():
+                    self.user.on_report(command)
+                case c.DiscardSharedFiles():
+                    self.shared_files += len(command.paths)
+                case c.JobTerminated():
+                    self._on_terminated()
+                case _:
+                    pass
         if isinstance(event, e.SubtaskAcknowledged) and world.chance(world.plan.aimed / 10):
             world.later(0, self._crash_task)
+
+    def _on_durable(self, manifest: CheckpointManifest) -> None:
+        self.watch.on_durable(manifest)
+        check_complete(manifest, self.storage)
+
+    def _aim(self, command: c.Command) -> None:
+        world = self.world
+        if world.chance(world.plan.aimed):
+            world.later(world.between(0, 25), self._crash_task)
+        if world.chance(world.plan.aimed * self.mix.aimed_at_jobmanager):
+            world.later(world.between(0, 25), self._crash_jobmanager)
+        if isinstance(command, c.ConfirmCheckpoint) and self._wished is not None:
+            wished, self._wished = self._wished, None
+            world.later(world.between(1, 40), lambda: self._ask(wished))
+        lets_finish = isinstance(command, c.ConfirmCheckpoint) and bool(command.may_finish)
+        if lets_finish and not world.is_healed and world.chance(self.mix.ends_of_life):
+            world.later(world.between(20, 120), self._crash_task)
+
+    def _on_terminated(self) -> None:
+        shell = self._shell
+        assert shell is not None
+        assert self._job_watch is not None
+        job = shell.machine.job(self.user.run.job_id)
+        assert job is not None
+        self.restarts += job.restarts
+        self._job_watch.check_leftovers()
+        shell.observers[:] = [self]
+        self.user.on_terminated(job.state)
+        if not self.user.is_done:
+            self.world.later(20, lambda: self._submit(shell))
+
+    @property
+    def _shell(self) -> Shell | None:
+        return self.directory.current
+
+    # ---- chaos -------------------------------------------------------------------------------------------------------
+
+    def _plan_faults(self) -> None:
+        plan = self.world.plan
+        for count, action in (
+            (plan.task_crashes, self._crash_task),
+            (plan.task_manager_crashes, self._crash_task_manager),
+            (plan.partitions, self._partition),
+            (min(plan.jobmanager_crashes, self.mix.jobmanager_crashes), self._crash_jobmanager),
+        ):
+            self._plan_some(count, action)
+
+    def _plan_user(self) -> None:
+        rng, mix = self.world.rng, self.mix
+        self._plan_some(rng.randint(0, mix.savepoints), lambda: self._ask(SnapshotType.SAVEPOINT))
+        self._plan_some(rng.randint(0, mix.checkpoints), lambda: self._ask(SnapshotType.CHECKPOINT))
+        self._plan_some(rng.randint(0, mix.full_checkpoints), lambda: self._ask(SnapshotType.CHECKPOINT, is_full=True))
+        stop = rng.choice((SnapshotType.SUSPEND, SnapshotType.TERMINATE))
+        self._plan_some(rng.randint(0, mix.stops), lambda: self._ask(stop))
+        self._plan_some(rng.randint(0, mix.stops), lambda: self._wish(stop))
+        self._plan_some(rng.randint(0, mix.cancels), self._cancel)
+
+    def _plan_some(self, count: int, action: Callable[[], None]) -> None:
+        for _ in range(count):
+            self.world.later(self.world.between(50, self.world.plan.chaos_ms - 50), action)
+
+    def _ask(self, kind: SnapshotType, *, is_full: bool = False) -> None:
+        if self._shell is not None and self.user.runs:
+            self.user.ask(self._shell, kind, is_full=is_full)
+
+    def _wish(self, kind: SnapshotType) -> None:
+        """Asked for after the next checkpoint: the job is well then."""
+        self._wished = kind
+
+    def _cancel(self) -> None:
+        if self._shell is not None and self.user.runs:
+            self.user.cancel(self._shell)
 
     def _crash_task(self) -> None:
         tasks = list(self.context.live.values())
@@ -120,15 +238,25 @@ class Schedule:
         name = self.world.rng.choice(sorted(self.task_managers))
         old = self.task_managers[name]
         old.crash()
-        self.world.later(self.world.rng.randint(10, 600), lambda: self._start_task_manager(name, old.slot_count))
+        self.world.later(self.world.between(10, 600), lambda: self._start_task_manager(name, old.slot_count))
+
+    def _crash_jobmanager(self) -> None:
+        shell = self._shell
+        if shell is None:
+            return
+        self.world.faults += 1
+        job = shell.machine.job(self.user.run.job_id) if self.user.runs else None
+        shell.crash()
+        self.directory.current = None
+        if not self.user.is_done:
+            self.restarts += job.restarts if job else 0
+            self.user.on_jobmanager_died(job.state if job else None)
+        self.world.later(self.world.between(20, 500), self._start_jobmanager)
 
     def _partition(self) -> None:
         self.world.faults += 1
         name = self.world.rng.choice(sorted(self.task_managers))
-        self.task_managers[name].partition(self.world.rng.randint(100, 2_500))
-
-    def _take_savepoint(self) -> None:
-        self.shell.tell(e.SnapshotRequested(JOB, "user", SnapshotType.SAVEPOINT, "/sp"))
+        self.task_managers[name].partition(self.world.between(100, 2_500))
 
     def _heal(self) -> None:
         self.world.heal()
@@ -142,16 +270,15 @@ class Schedule:
             pass
 
     def _check_end(self) -> None:
-        job = self.machine.job(JOB)
-        assert job is not None
-        if job.state is not JobState.FINISHED:
-            tasks = {str(s.current.attempt)[-6:]: s.current.state.value for v in job.vertices for s in v.subtasks}
-            raise LawBroken(0, f"the job is {job.state.value}, not FINISHED, after everything healed: {tasks}")
-        if JOB not in self.shell.terminated:
-            raise LawBroken(0, "the job has finished, but its end was not told")
+        if not self.user.is_done:
+            raise LawBroken(0, f"the job has not finished after everything healed: {self._where_it_stands()}")
         expected, output = self.job.expected(), self.external.output
         if output != expected:
             raise LawBroken(0, f"lost {dict(expected - output)}, twice {dict(output - expected)}")
-        self.jobmanager_watch.check_leftovers()
-        if not self.shell.reports:
-            raise LawBroken(0, "the user who asked for a savepoint was never told its end")
+
+    def _where_it_stands(self) -> str:
+        job = self._shell.machine.job(self.user.run.job_id) if self._shell and self.user.runs else None
+        if job is None:
+            return f"nothing runs; {self.user.ends}"
+        tasks = {str(s.current.attempt)[-6:]: s.current.state.value for v in job.vertices for s in v.subtasks}
+        return f"{job.state.value}, {tasks}, earlier runs {self.user.ends}"

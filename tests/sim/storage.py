@@ -1,46 +1,93 @@
 """What outlives every process: the checkpoint directories, and the system that the sinks write to.
 
-The checkpoint storage may be slow, may fail, or may not know whether it wrote. The external system has transactions that are
-prepared, then committed or aborted; what is committed is the output that must be exact.
+The checkpoint storage may be slow or full, may refuse, may tear a write, or may not know whether it wrote. The external system
+has transactions that are prepared, then committed or aborted; what is committed is the output that must be exact.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidegate.model.checkpoint import CheckpointManifest
-from tidegate.model.ids import AttemptId
+from tests.sim.world import Outage, World
+from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
+from tidegate.model.errors import ErrorInfo, StorageError
+from tidegate.model.ids import AttemptId, CheckpointId, JobId
 
 Record = tuple[int, int]
 """Key and count: what the keyed counter emits. Each appears once in an exact output."""
 
+Content = dict[int, int]
+"""Of a shared file: counts by key."""
+
+Durable = tuple[JobId, CheckpointId]
+
 
 @dataclass(slots=True)
 class Storage:
-    locations: dict[int, str] = field(default_factory=dict)
-    files: dict[int, set[AttemptId]] = field(default_factory=dict)
-    """By checkpoint: who wrote something into its directory that is still there."""
-    manifests: dict[int, CheckpointManifest] = field(default_factory=dict)
-    ever_durable: set[int] = field(default_factory=set)
+    world: World
+    files: dict[str, set[AttemptId]] = field(default_factory=dict)
+    """By location of a checkpoint: who wrote something into it that is still there."""
+    manifests: dict[str, CheckpointManifest] = field(default_factory=dict)
+    """By location."""
+    torn: set[str] = field(default_factory=set)
+    """Locations whose ``_metadata`` is there, but is not whole."""
+    ever_durable: set[Durable] = field(default_factory=set)
+    shared: dict[str, Content] = field(default_factory=dict)
+    """By path."""
+    on_durable: Callable[[CheckpointManifest], None] = lambda manifest: None
 
-    def create(self, checkpoint_id: int) -> str:
-        self.files.setdefault(checkpoint_id, set())
-        return self.locations.setdefault(checkpoint_id, f"/cp/chk-{checkpoint_id}")
+    # ---- does it work? -----------------------------------------------------------------------------------------------
 
-    def put(self, checkpoint_id: int, attempt: AttemptId) -> None:
-        self.files.setdefault(checkpoint_id, set()).add(attempt)
+    def refuses_write(self) -> ErrorInfo | None:
+        outage = self.world.outage(Outage.FULL, Outage.DENIED)
+        if outage is not None or self.world.chance(self.world.plan.storage_fails):
+            return ErrorInfo.of(StorageError(outage.value if outage else "the disk said no"))
+        return None
 
-    def remove_file(self, checkpoint_id: int, attempt: AttemptId) -> None:
-        self.files.get(checkpoint_id, set()).discard(attempt)
+    def refuses_delete(self) -> ErrorInfo | None:
+        if self.world.outage(Outage.DENIED) or self.world.chance(self.world.plan.storage_fails):
+            return ErrorInfo.of(StorageError("it cannot be removed"))
+        return None
 
-    def put_manifest(self, manifest: CheckpointManifest) -> None:
-        self.manifests[manifest.checkpoint_id] = manifest
-        self.ever_durable.add(manifest.checkpoint_id)
+    def delay_ms(self, least: int, most: int) -> int:
+        world = self.world
+        slow = world.outage(Outage.SLOW) is not None or world.chance(world.plan.slow)
+        return world.between(least, most) * (20 if slow else 1)
 
-    def discard(self, checkpoint_id: int) -> None:
-        self.manifests.pop(checkpoint_id, None)
-        self.files.pop(checkpoint_id, None)
+    # ---- checkpoints -------------------------------------------------------------------------------------------------
+
+    def create(self, location: str) -> str:
+        self.files.setdefault(location, set())
+        return location
+
+    def put(self, location: str, attempt: AttemptId) -> None:
+        self.files.setdefault(location, set()).add(attempt)
+
+    def remove_file(self, location: str, attempt: AttemptId) -> None:
+        self.files.get(location, set()).discard(attempt)
+
+    def put_manifest(self, location: str, manifest: CheckpointManifest) -> None:
+        self.manifests[location] = manifest
+        self.torn.discard(location)
+        self.ever_durable.add((manifest.job_id, manifest.checkpoint_id))
+        self.on_durable(manifest)
+
+    def discard(self, location: str) -> None:
+        self.manifests.pop(location, None)
+        self.torn.discard(location)
+        self.files.pop(location, None)
+
+    def newest(self, job_id: JobId) -> str | None:
+        """Where a job that is not there any more can go on: its newest checkpoint, or the savepoint that it was being stopped
+        with. (A plain savepoint is older than what sinks may have committed since.)"""
+        found = [
+            (manifest.checkpoint_id, location)
+            for location, manifest in self.manifests.items()
+            if manifest.job_id == job_id and manifest.snapshot_type is not SnapshotType.SAVEPOINT
+        ]
+        return max(found)[1] if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +121,7 @@ class External:
     def abort_others(self, attempt: AttemptId, keep: set[Transaction]) -> None:
         """A restored sink: what earlier attempts of its subtask prepared, and its checkpoint does not hold, is dropped."""
         for transaction in self.prepared:
-            same = transaction.attempt.subtask_id == attempt.subtask_id
-            earlier = transaction.attempt.attempt < attempt.attempt
-            if same and earlier and transaction not in keep and transaction not in self.committed:
+            old = transaction.attempt
+            same = old.job_id == attempt.job_id and old.subtask_id == attempt.subtask_id
+            if same and old.attempt < attempt.attempt and transaction not in keep and transaction not in self.committed:
                 self.aborted.add(transaction)

@@ -15,15 +15,16 @@ from taskmanager.machines import alignment as align
 from taskmanager.machines import snapshot as snap
 from taskmanager.machines import subtask as life
 from tests.sim.channel import Channel, Item, Row
+from tests.sim.handles import FileGone
 from tests.sim.job import SINK, SOURCE, SimJob
-from tests.sim.operators import CounterOperator, Operator, SinkOperator, SourceOperator
+from tests.sim.operators import CounterOperator, Frozen, Operator, SinkOperator, SourceOperator
 from tests.sim.storage import External, Storage
-from tests.sim.watch import Watch
+from tests.sim.watch import SHARED, LawBroken, Watch
 from tests.sim.world import World
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition
 from tidegate.model.checkpoint import CheckpointMetrics
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
-from tidegate.model.errors import ErrorInfo, StorageError, SubtaskLost
+from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import AttemptId, CheckpointId
 from tidegate.model.states import ExecutionState
 
@@ -40,7 +41,6 @@ class TaskContext:
     storage: Storage
     external: External
     watch: Watch
-    make_task: type[SimTask]
     live: dict[AttemptId, SimTask] = field(default_factory=dict)
 
 
@@ -68,6 +68,7 @@ class SimTask:
         self.blocked: set[int] = set()
         self.ended: set[int] = set()
         self.data_ended: set[int] = set()
+        self.locations: dict[int, str] = {}
         self.is_gone = False
         self._is_stepping = False
         self.operator = self._make_operator()
@@ -81,7 +82,7 @@ class SimTask:
             return SourceOperator(self.context.job, self.deployment)
         if self.attempt.vertex_id == SINK:
             return SinkOperator(self.context.external, self.context.watch, self.deployment)
-        return CounterOperator(self.deployment)
+        return CounterOperator(self.context.storage, self.deployment)
 
     # ---- life --------------------------------------------------------------------------------------------------------
 
@@ -107,7 +108,10 @@ class SimTask:
 
     def _become_running(self) -> None:
         if self.life.state is life.LifeState.INITIALIZING:
-            self.operator.open()
+            try:
+                self.operator.open()
+            except FileGone as gone:
+                raise LawBroken(SHARED, f"{self.attempt} restores from {gone}, which was deleted") from gone
             self._live(life.Initialized())
             self.wake()
 
@@ -157,7 +161,7 @@ class SimTask:
     def wake(self) -> None:
         if not self._is_stepping and not self.is_gone:
             self._is_stepping = True
-            self.context.world.later(self.context.world.rng.randint(*STEP_MS), self._step)
+            self.context.world.later(self.context.world.between(*STEP_MS), self._step)
 
     def _step(self) -> None:
         self._is_stepping = False
@@ -186,7 +190,7 @@ class SimTask:
             ready = [n for n, c in self.inputs.items() if c.queue and n not in self.blocked]
             if not ready or not self._has_room:
                 return bool(ready)
-            number = ready[self.context.world.rng.randrange(len(ready))]
+            number = ready[self.context.world.between(0, len(ready) - 1)]
             channel = self.inputs[number]
             item = channel.queue.popleft()
             channel.producer.wake()
@@ -198,7 +202,7 @@ class SimTask:
     def _on_item(self, channel: int, item: Item) -> None:
         match item:
             case Row():
-                self.context.watch.on_row(self.attempt, self._source_attempt(item), item)
+                self.context.watch.on_row(self.attempt, item)
                 for out in self.operator.process(item):
                     self._push(out)
             case Barrier():
@@ -243,9 +247,6 @@ class SimTask:
         for channels in self.outputs:
             for channel in channels:
                 channel.push(item)
-
-    def _source_attempt(self, row: Row) -> AttemptId:
-        return AttemptId(self.attempt.job_id, SOURCE, row.source, self.attempt.attempt)
 
     # ---- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -320,7 +321,7 @@ class SimTask:
                 self.context.watch.on_declined(self.attempt, command.checkpoint_id)
                 self._send(e.SubtaskDeclined(self.attempt, number, command.reason, command.error))
             case snap.CancelWrite():
-                self.context.storage.remove_file(command.checkpoint_id, self.attempt)
+                self.context.storage.remove_file(self.locations[command.checkpoint_id], self.attempt)
             case snap.NotifyComplete():
                 self.operator.commit(command.checkpoint_id)
             case snap.NotifyAborted():
@@ -333,35 +334,34 @@ class SimTask:
 
     def emit_barrier(self, barrier: Barrier) -> None:
         if isinstance(self.operator, SourceOperator):
-            self.context.watch.on_cut(self.attempt, barrier.checkpoint_id, self.operator.offset)
+            self.context.watch.on_cut(self.attempt, barrier.checkpoint_id, self.operator.offsets)
         self.broadcast(barrier)
 
     def block(self, channel: int) -> None:
         self.blocked.add(channel)
 
     def _freeze(self, barrier: Barrier) -> None:
-        checkpoint_id = barrier.checkpoint_id
+        checkpoint_id, options = barrier.checkpoint_id, barrier.options
         sent = all(c.queue and c.queue[-1] == barrier for channels in self.outputs for c in channels)
         self.context.watch.on_frozen(self.attempt, checkpoint_id, barrier_was_sent=sent, channels=self._channel_of)
-        frozen = self.operator.freeze(checkpoint_id)
+        self.locations[checkpoint_id] = options.location
+        frozen = self.operator.freeze(checkpoint_id, options)
         before = frozen.digest()
         self.on_frozen(checkpoint_id)
-        world = self.context.world
-        delay_ms = world.rng.randint(2, 30) * (10 if world.chance(world.plan.slow) else 1)
+        self.context.world.later(self.context.storage.delay_ms(2, 30), lambda: self._write(barrier, frozen, before))
 
-        def write() -> None:
-            if checkpoint_id not in self.snapshots.writing:
-                return
-            self.context.watch.on_written(self.attempt, checkpoint_id, frozen_changed=frozen.digest() != before)
-            if world.chance(world.plan.storage_fails):
-                failed = ErrorInfo.of(StorageError("a segment could not be written"))
-                self._snapshot(snap.SnapshotFailed(checkpoint_id, failed))
-            else:
-                self.context.storage.put(checkpoint_id, self.attempt)
-                self._snapshot(snap.SnapshotWritten(checkpoint_id, frozen.snapshot(), CheckpointMetrics()))
-            self._settle()
-
-        world.later(delay_ms, write)
+    def _write(self, barrier: Barrier, frozen: Frozen, before: str) -> None:
+        """The asynchronous part: the state must still be what was frozen."""
+        checkpoint_id, storage = barrier.checkpoint_id, self.context.storage
+        if checkpoint_id not in self.snapshots.writing:
+            return
+        self.context.watch.on_written(self.attempt, checkpoint_id, frozen_changed=frozen.digest() != before)
+        if failed := storage.refuses_write():
+            self._snapshot(snap.SnapshotFailed(checkpoint_id, failed))
+        else:
+            storage.put(barrier.options.location, self.attempt)
+            self._snapshot(snap.SnapshotWritten(checkpoint_id, frozen.snapshot(), CheckpointMetrics()))
+        self._settle()
 
     def on_frozen(self, checkpoint_id: int) -> None:
         """Right after the state was frozen."""

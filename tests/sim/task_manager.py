@@ -1,5 +1,6 @@
 """A model TaskManager: slots, tasks, one ordered outbox to the JobManager that retries as long as the process lives and is
-connected, heartbeats, and registration again and again. When its connection breaks it stops its tasks and frees its slots."""
+connected, heartbeats, and registration again and again. When its connection breaks it stops its tasks and frees its slots;
+what comes from, or is meant for, another JobManager than the one it is connected to counts for nothing."""
 
 from __future__ import annotations
 
@@ -8,9 +9,8 @@ from collections.abc import Callable
 
 from jobmanager.machines import commands as c
 from jobmanager.machines import events as e
-from tests.sim.shell import Answer, Call, Shell
+from tests.sim.shell import Answer, Call, Directory, Shell
 from tests.sim.subtask import SimTask, TaskContext
-from tests.sim.world import World
 from tidegate.model.channel_events import Barrier
 from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, UnknownAttempt
 from tidegate.model.ids import AllocationId, AttemptId, JobId, TaskManagerId
@@ -21,18 +21,18 @@ RETRY_MS = 120
 
 
 class SimTaskManager:
-    def __init__(self, world: World, shell: Shell, context: TaskContext, name: str, session: str, slots: int) -> None:
+    def __init__(self, directory: Directory, context: TaskContext, name: str, session: str, slots: int) -> None:
         self.task_manager_id = TaskManagerId(name)
         self.session = session
         self.tasks: dict[AttemptId, SimTask] = {}
         self.is_dead = False
         self.is_partitioned = False
-        self._world = world
-        self._shell = shell
+        self._world = context.world
+        self._directory = directory
+        self._shell: Shell | None = None
         self._context = context
         self._slots: list[tuple[AllocationId, JobId] | None] = [None] * slots
         self._ever: set[AttemptId] = set()
-        self._is_connected = False
         self._life = 0
         self._outbox: deque[e.Event] = deque()
         self._is_sending = False
@@ -48,14 +48,15 @@ class SimTaskManager:
         return len(self._slots)
 
     def register(self) -> None:
-        if self.is_dead or self._is_connected:
+        if self.is_dead or self._shell is not None:
             return
-        if not self.is_cut_off and not self._world.chance(self._world.plan.lose):
+        shell = self._directory.current
+        if shell is not None and not self.is_cut_off and not self._world.chance(self._world.plan.lose):
             self._life += 1
-            self._is_connected = True
-            self._shell.connect(self.task_manager_id, self)
+            self._shell = shell
+            shell.connect(self.task_manager_id, self)
             report = self._report()
-            self._shell.tell(e.TaskManagerRegistered(self.task_manager_id, self.session, "host:1", "host", report))
+            shell.tell(e.TaskManagerRegistered(self.task_manager_id, self.session, "host:1", "host", report))
             self._heartbeat(self._life)
             return
         self._world.later(RETRY_MS, self.register)
@@ -66,7 +67,7 @@ class SimTaskManager:
         )
 
     def _heartbeat(self, life: int) -> None:
-        if self.is_dead or not self._is_connected or life != self._life:
+        if self.is_dead or self._shell is None or life != self._life:
             return
         if not self.is_cut_off:
             event = e.TaskManagerHeartbeat(self.task_manager_id, self.session, self._report(), tuple(self.tasks))
@@ -74,14 +75,14 @@ class SimTaskManager:
         self._world.later(HEARTBEAT_INTERVAL_MS, lambda: self._heartbeat(life))
 
     def _deliver_heartbeat(self, event: e.TaskManagerHeartbeat, life: int) -> None:
-        if not self.is_cut_off and self._is_connected and life == self._life:
+        if not self.is_cut_off and self._shell is not None and life == self._life:
             self._shell.tell(event)
 
-    def on_connection_lost(self) -> None:
+    def on_connection_lost(self, to: Shell | None) -> None:
         """Seen from this side: nothing that runs here may go on."""
-        if self.is_dead or not self._is_connected:
+        if self.is_dead or self._shell is None or self._shell is not to:
             return
-        self._is_connected = False
+        self._shell = None
         self._outbox.clear()
         for task in list(self.tasks.values()):
             task.cut_off()
@@ -96,18 +97,21 @@ class SimTaskManager:
         for task in list(self.tasks.values()):
             task.cut_off()
         self.tasks.clear()
-        lost = e.TaskManagerConnectionLost(self.task_manager_id, self.session, "connection reset")
-        if self._world.rng.random() < 0.7:
-            self._world.later(self._world.rng.randint(5, 100), lambda: self._shell.tell(lost))
+        if self._shell is not None and self._world.rng.random() < 0.7:
+            self._tell_later(self._shell, "connection reset", 5, 100)
 
     def partition(self, duration_ms: int) -> None:
         self.is_partitioned = True
-        if self._world.rng.random() < 0.5:
-            self._world.later(self._world.rng.randint(200, 1_200), self.on_connection_lost)
-        if self._world.rng.random() < 0.5:
-            lost = e.TaskManagerConnectionLost(self.task_manager_id, self.session, "keepalive failed")
-            self._world.later(self._world.rng.randint(200, 1_200), lambda: self._shell.tell(lost))
+        shell = self._shell
+        if shell is not None and self._world.rng.random() < 0.5:
+            self._world.later(self._world.between(200, 1_200), lambda: self.on_connection_lost(shell))
+        if shell is not None and self._world.rng.random() < 0.5:
+            self._tell_later(shell, "keepalive failed", 200, 1_200)
         self._world.later(duration_ms, self._end_partition)
+
+    def _tell_later(self, shell: Shell, reason: str, least_ms: int, most_ms: int) -> None:
+        lost = e.TaskManagerConnectionLost(self.task_manager_id, self.session, reason)
+        self._world.later(self._world.between(least_ms, most_ms), lambda: shell.tell(lost))
 
     def _end_partition(self) -> None:
         self.is_partitioned = False
@@ -129,11 +133,11 @@ class SimTaskManager:
             self._world.later(RETRY_MS, self._send_next)
             return
         if self._world.chance(self._world.plan.duplicate):
-            self._world.later(self._world.rng.randint(1, 300), lambda: self._arrive(event, life))
+            self._world.later(self._world.between(1, 300), lambda: self._arrive(event, life))
         self._world.later(self._world.message_delay_ms(), lambda: self._arrive_in_order(event, life))
 
     def _arrive(self, event: e.Event, life: int) -> None:
-        if not self.is_cut_off and life == self._life and self._is_connected:
+        if not self.is_cut_off and life == self._life and self._shell is not None:
             self._shell.tell(event)
 
     def _arrive_in_order(self, event: e.Event, life: int) -> None:
@@ -147,8 +151,8 @@ class SimTaskManager:
 
     # ---- from the JobManager -----------------------------------------------------------------------------------------
 
-    def handle(self, call: Call) -> Answer | None:
-        if self.is_dead or not self._is_connected:
+    def handle(self, call: Call, caller: Shell) -> Answer | None:
+        if self.is_dead or self._shell is not caller:
             return None
         match call:
             case c.AllocateSlot():
@@ -211,7 +215,7 @@ class SimTaskManager:
         if all(slot is None or slot[0] != deployment.allocation_id for slot in self._slots):
             return ErrorInfo.of(InternalError(f"no slot for {deployment.attempt}"))
         self._ever.add(deployment.attempt)
-        task = self._context.make_task(self._context, deployment, self.send, self._on_task_over)
+        task = SimTask(self._context, deployment, self.send, self._on_task_over)
         self.tasks[deployment.attempt] = task
         task.start()
         return None

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tests.sim.channel import Row
-from tests.sim.job import JOB, SINK_OP, transactions_of
-from tests.sim.storage import Storage, Transaction
-from tidegate.model.ids import AttemptId
+from tests.sim.handles import transactions_of
+from tests.sim.job import SINK_OP
+from tests.sim.storage import Transaction
+from tidegate.model.checkpoint import CheckpointManifest
+from tidegate.model.ids import AttemptId, JobId
+
+SHARED = 8
+"""The rule of shared files, beside the seven laws: none is deleted that a checkpoint needs, none is left that nobody needs."""
 
 
 class LawBroken(AssertionError):
-    """``law``: its number in docs/architecture; 0 for what every law is for, an exact output in the end."""
+    """``law``: its number in docs/architecture; 0 for what every law is for, an exact output in the end; or ``SHARED``."""
 
     def __init__(self, law: int, text: str) -> None:
         super().__init__(f"law {law}: {text}")
@@ -21,7 +26,7 @@ class LawBroken(AssertionError):
 
 @dataclass(slots=True)
 class _Seen:
-    """What one attempt has seen of one source attempt."""
+    """What one attempt has seen of one split."""
 
     highest: int = -1
     floor: int = 0
@@ -29,9 +34,9 @@ class _Seen:
 
 @dataclass(slots=True)
 class Watch:
-    storage: Storage
-    cuts: dict[tuple[int, AttemptId], int] = field(default_factory=dict)
-    _seen: dict[AttemptId, dict[AttemptId, _Seen]] = field(default_factory=dict)
+    cuts: dict[tuple[JobId, int, int], dict[int, int]] = field(default_factory=dict)
+    """By job, checkpoint and attempt number of the sources (a region has one): the offset at which each split was cut."""
+    _seen: dict[AttemptId, dict[int, _Seen]] = field(default_factory=dict)
     _barriers: dict[tuple[AttemptId, int], set[int]] = field(default_factory=dict)
     _ended: dict[AttemptId, set[int]] = field(default_factory=dict)
     _answers: set[tuple[AttemptId, int]] = field(default_factory=set)
@@ -58,25 +63,31 @@ class Watch:
             raise LawBroken(1, f"{attempt} took snapshot {checkpoint_id}, which nobody triggered")
         if not barrier_was_sent:
             raise LawBroken(3, f"{attempt} froze its state for {checkpoint_id} before it sent the barrier")
-        for source, seen in self._seen.get(attempt, {}).items():
-            cut = self.cuts.get((checkpoint_id, source))
+        cuts = self.cuts.get((attempt.job_id, checkpoint_id, attempt.attempt), {})
+        for split, seen in self._seen.get(attempt, {}).items():
+            cut = cuts.get(split)
             if cut is None:
                 continue
             if seen.highest >= cut:
                 raise LawBroken(
-                    2, f"{attempt} has row {seen.highest} of {source} in snapshot {checkpoint_id}, the cut is at {cut}"
+                    2, f"{attempt} has row {seen.highest} of {split} in snapshot {checkpoint_id}, the cut is at {cut}"
                 )
             seen.floor = cut
 
     # ---- law 2: the cut ----------------------------------------------------------------------------------------------
 
-    def on_cut(self, source: AttemptId, checkpoint_id: int, offset: int) -> None:
-        self.cuts[checkpoint_id, source] = offset
+    def on_cut(self, source: AttemptId, checkpoint_id: int, offsets: Mapping[int, int]) -> None:
+        self.cuts.setdefault((source.job_id, checkpoint_id, source.attempt), {}).update(offsets)
 
-    def on_row(self, attempt: AttemptId, source: AttemptId, row: Row) -> None:
-        seen = self._seen.setdefault(attempt, {}).setdefault(source, _Seen())
+    def on_row(self, attempt: AttemptId, row: Row) -> None:
+        of_attempt = self._seen.get(attempt)
+        if of_attempt is None:
+            of_attempt = self._seen[attempt] = {}
+        seen = of_attempt.get(row.split)
+        if seen is None:
+            seen = of_attempt[row.split] = _Seen()
         if row.offset < seen.floor:
-            raise LawBroken(2, f"{attempt} gets row {row.offset} of {source} behind a barrier at {seen.floor}")
+            raise LawBroken(2, f"{attempt} gets row {row.offset} of {row.split} behind a barrier at {seen.floor}")
         seen.highest = max(seen.highest, row.offset)
 
     # ---- law 3: frozen, answered once --------------------------------------------------------------------------------
@@ -106,13 +117,13 @@ class Watch:
 
     durable_votes: set[Transaction] = field(default_factory=set)
 
-    def on_durable(self, checkpoint_id: int) -> None:
+    def on_durable(self, manifest: CheckpointManifest) -> None:
         """``_metadata`` is there: the votes in it may be carried out."""
-        for operator in self.storage.manifests[checkpoint_id].operators:
+        for operator in manifest.operators:
             if operator.operator_id == SINK_OP:
                 for snapshot in operator.subtasks.values():
                     self.durable_votes.update(transactions_of(snapshot))
 
     def writers(self, attempts: Iterable[AttemptId], checkpoint_id: int) -> set[AttemptId]:
         """Those of ``attempts`` that have told the JobManager about their files."""
-        return {a for a in attempts if (a, checkpoint_id) in self._answers and a.job_id == JOB}
+        return {a for a in attempts if (a, checkpoint_id) in self._answers}

@@ -10,8 +10,17 @@ import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 Action = Callable[[], None]
+
+
+class Outage(Enum):
+    """What the checkpoint storage does for a while. A full disk refuses writes, and deletes all the same."""
+
+    FULL = "No space left on device"
+    DENIED = "Permission denied"
+    SLOW = "slow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,35 +33,49 @@ class FaultPlan:
     slow: float
     storage_fails: float
     storage_unknown: float
+    storage_torn: float
     aimed: float
     """A task is killed at a delicate moment: between acknowledgements, before ``_metadata``, before or during the commit."""
     task_crashes: int
     task_manager_crashes: int
     partitions: int
+    jobmanager_crashes: int
+    outages: tuple[tuple[int, int, Outage], ...]
+    """From, until (both in ms of virtual time), and what."""
 
 
 def draw_fault_plan(rng: random.Random) -> FaultPlan:
+    chaos_ms = rng.randint(1_200, 2_400)
     return FaultPlan(
-        chaos_ms=rng.randint(1_500, 3_000),
+        chaos_ms=chaos_ms,
         lose=rng.choice((0.0, 0.02, 0.08)),
         duplicate=rng.choice((0.0, 0.03, 0.1)),
         slow=rng.choice((0.0, 0.05, 0.15)),
         storage_fails=rng.choice((0.0, 0.05, 0.15)),
         storage_unknown=rng.choice((0.0, 0.1, 0.3)),
+        storage_torn=rng.choice((0.0, 0.0, 0.1)),
         aimed=rng.choice((0.0, 0.05, 0.2)),
-        task_crashes=rng.randint(1, 3),
+        task_crashes=rng.randint(1, 2),
         task_manager_crashes=rng.randint(1, 2),
         partitions=rng.randint(1, 2),
+        jobmanager_crashes=rng.choice((0, 0, 1, 1, 2)),
+        outages=tuple(_draw_outage(rng, chaos_ms) for _ in range(rng.choice((0, 1, 1, 2)))),
     )
 
 
-NO_FAULTS = FaultPlan(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+def _draw_outage(rng: random.Random, chaos_ms: int) -> tuple[int, int, Outage]:
+    start_ms = rng.randint(50, chaos_ms)
+    return start_ms, start_ms + rng.randint(50, 500), rng.choice(tuple(Outage))
+
+
+NO_FAULTS = FaultPlan(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, ())
 
 
 class World:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.plan = draw_fault_plan(self.rng)
+        self.is_healed = False
         self.now_ms = 0
         self.events = 0
         self.faults = 0
@@ -73,7 +96,7 @@ class World:
         return True
 
     def heal(self) -> None:
-        self.plan = NO_FAULTS
+        self.plan, self.is_healed = NO_FAULTS, True
 
     def chance(self, probability: float) -> bool:
         """A fault that is drawn; counted when it strikes."""
@@ -82,7 +105,19 @@ class World:
             return True
         return False
 
+    def between(self, least: int, most: int) -> int:
+        """A random whole number, ends included. (``randint`` takes three times as long, and this is asked all the time.)"""
+        return least + int(self.rng.random() * (most - least + 1))
+
     def message_delay_ms(self) -> int:
         if self.chance(self.plan.slow):
-            return self.rng.randint(50, 400)
-        return self.rng.randint(1, 5)
+            return self.between(50, 400)
+        return self.between(1, 5)
+
+    def outage(self, *kinds: Outage) -> Outage | None:
+        """Which of these troubles the storage has now; counted, since somebody met it."""
+        for start_ms, end_ms, kind in self.plan.outages:
+            if kind in kinds and start_ms <= self.now_ms < end_ms:
+                self.faults += 1
+                return kind
+        return None

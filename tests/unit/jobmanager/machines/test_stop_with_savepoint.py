@@ -190,6 +190,23 @@ def test_a_job_that_is_canceled_while_it_stops_tells_so(is_complete: bool) -> No
     assert ("/cp/chk-2" in failure(cluster)) is is_complete
 
 
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_a_job_that_is_canceled_while_its_savepoint_is_written_tells_when_that_is_decided(is_durable: bool) -> None:
+    cluster = stopping()
+    cluster.writes_manifests = False
+    cluster.complete_checkpoint(2)
+    cluster.tell(e.JobCancelRequested(JOB))
+    cluster.cancel_tasks()
+    assert cluster.job_state() is J.CANCELED
+    assert not cluster.of(c.ReportSnapshot), "whether there is a savepoint is not known yet"
+    number = CheckpointId(2)
+    if is_durable:
+        cluster.tell(e.ManifestWritten(JOB, number, 9))
+    else:
+        cluster.tell(e.ManifestWriteFailed(JOB, number, ErrorInfo.of(StorageError("the disk is full"))))
+    assert ("/cp/chk-2" if is_durable else "the disk is full") in failure(cluster)
+
+
 def test_a_job_without_checkpoints_or_whose_tasks_do_not_all_run_is_not_stopped() -> None:
     cluster = running_job()
     ask(cluster)
