@@ -1,0 +1,131 @@
+"""A subtask's mailbox loop with one operator over a gate and a partition in memory, driven one step at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from taskmanager.machines import subtask as life
+from taskmanager.machines.alignment import AlignedHandler
+from taskmanager.machines.snapshot import SnapshotCoordinator
+from taskmanager.runtime.background import BackgroundThread
+from taskmanager.runtime.chain import OperatorChain
+from taskmanager.runtime.input import ChannelInput
+from taskmanager.runtime.mailbox import Mailbox
+from taskmanager.runtime.metrics import TaskCounters
+from taskmanager.runtime.outputs import ChainOutput, NetworkTarget
+from taskmanager.runtime.slicing import SliceSizer
+from taskmanager.runtime.snapshots import SnapshotDriver
+from taskmanager.runtime.subtask import SubtaskLoop
+from taskmanager.runtime.timers import TimerQueue
+from tests.unit.taskmanager.runtime.fakes import (
+    ATTEMPT,
+    FakeClock,
+    FakeGate,
+    FakeOperator,
+    FakePartition,
+    FakePort,
+    FakeStore,
+    context_of,
+)
+from tidegate.common import Types
+from tidegate.common.batch import ArrowBatch
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import CheckpointOptions
+from tidegate.model.ids import OperatorId
+from tidegate.model.program import InputSpec, OperatorSpec
+
+LONG = Types.LONG()
+OPTIONS = CheckpointOptions("mem")
+
+
+def numbers(count: int) -> ArrowBatch:
+    return ArrowBatch(pa.RecordBatch.from_pydict({"value": pa.array(range(count), pa.int64())}))
+
+
+def barrier(n: int) -> Barrier:
+    return Barrier(n, 1000, OPTIONS)
+
+
+class Subtask:
+    """A loop with one operator and one output, RUNNING."""
+
+    def __init__(self, channels: int = 2, *, checkpointing: bool = True, flush_ms: int | None = 5) -> None:
+        self.clock, self.gate, self.partition, self.port = FakeClock(), FakeGate(channels), FakePartition(), FakePort()
+        self.mailbox, self.counters, self.operator = Mailbox(), TaskCounters(), FakeOperator("op")
+        self.points: list[str] = []
+        self.life = life.SubtaskLife(checkpointing=checkpointing, has_inputs=True)
+        chain = self._chain()
+        self.writer = BackgroundThread("writer", self.mailbox)
+        self.timers = TimerQueue(self.clock)
+        self.snapshots = SnapshotDriver(
+            attempt=ATTEMPT,
+            coordinator=SnapshotCoordinator(),
+            chain=chain,
+            partitions=[self.partition],
+            writer=self.writer,
+            open_store=lambda *_: FakeStore(),
+            port=self.port,
+            clock=self.clock,
+            probe=self._probe,
+            on_started=lambda n: list(self.life.on(life.SnapshotStarted(n), 0)).clear(),
+        )
+        self.loop = SubtaskLoop(
+            subtask=self.life,
+            chain=chain,
+            work=ChannelInput(
+                gate=self.gate,
+                input_indices=[0],
+                chain=chain,
+                handler=AlignedHandler(range(channels)),
+                snapshots=self.snapshots,
+                sizer=SliceSizer(columnar=False),
+                counters=self.counters,
+                clock=self.clock,
+                probe=self._probe,
+            ),
+            partitions=[self.partition],
+            snapshots=self.snapshots,
+            timers=self.timers,
+            counters=self.counters,
+            mailbox=self.mailbox,
+            port=self.port,
+            clock=self.clock,
+            flush_ms=flush_ms,
+            probe=self._probe,
+            check=lambda: None,
+        )
+        for event in (life.InitializationStarted(), life.Initialized()):
+            self.life.on(event, 0)
+
+    def _chain(self) -> OperatorChain:
+        output = ChainOutput("op", LONG)
+        output.add(NetworkTarget(self.partition, self.counters, None))
+        spec = OperatorSpec("map", OperatorId("c" * 32), "op", (LONG,), LONG)
+        chain = OperatorChain([self.operator], [spec], [InputSpec(0, 0, LONG)])
+        chain.setup([context_of(output, self.clock)])
+        return chain
+
+    @property
+    def state(self) -> life.LifeState:
+        return self.life.state
+
+    def assert_at(self, state: life.LifeState) -> None:
+        assert self.life.state is state
+
+    def send(self, channel: int, *items: Any) -> None:
+        self.gate.queues[channel].extend(items)
+
+    def run(self) -> None:
+        while self.loop.step():
+            pass
+
+    def settle(self) -> None:
+        """Everything, the asynchronous writes included."""
+        self.run()
+        assert self.writer.close(5000.0)
+        self.run()
+
+    def _probe(self, point: str, told: dict[str, Any]) -> None:
+        self.points.append(point)
