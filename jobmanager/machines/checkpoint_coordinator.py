@@ -9,6 +9,8 @@ Methods that can make the job fail return the failure, otherwise ``None``. Follo
 
 from __future__ import annotations
 
+from collections import deque
+
 from jobmanager.machines.checkpoint_commands import CheckpointCommands
 from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
 from jobmanager.machines.checkpoint_custody import CheckpointCustody
@@ -43,6 +45,7 @@ from tidegate.model.states import JobState
 
 FINAL_RETRY_MS = 1_000
 TIMEOUT_TIMER = "checkpoint-timeout"
+EXPIRED_REMEMBERED = 16
 __all__ = ["TIMEOUT_TIMER", "TRIGGER_TIMER", "CheckpointCoordinator"]
 
 
@@ -62,6 +65,7 @@ class CheckpointCoordinator:
         self._locating = 0
         self._must_be_full = False
         """Until the first checkpoint is complete: nothing may refer to the files that the job started from."""
+        self._expired: deque[CheckpointId] = deque(maxlen=EXPIRED_REMEMBERED)
         self._ended: JobState | None = None
 
     # ---- what others ask ---------------------------------------------------------------------------------------------
@@ -93,27 +97,14 @@ class CheckpointCoordinator:
 
     def start_from(self, restore: RestoreFrom | None, inventory: Inventory) -> None:
         """``restore`` (``run -s``) is deleted by this job only if it was claimed; ``inventory``: of an earlier life."""
-        self._next_id = inventory.next_id
-        if restore is not None:
-            origin_id, mode = restore.manifest.checkpoint_id, restore.claim_mode
-            is_ours = mode is ClaimMode.CLAIM
-            self._must_be_full = mode is ClaimMode.NO_CLAIM and not any(c.is_ours for c in inventory.completed)
-            self._custody.adopt(CompletedCheckpoint(origin_id, restore.location, restore.manifest, 0, is_ours=is_ours))
-            self._next_id = CheckpointId(max(self._next_id, origin_id + 1))
-        for checkpoint in inventory.completed:
-            self._custody.adopt(checkpoint)
-        for place in inventory.incomplete:
-            self._custody.on_aborted(place.checkpoint_id, place.location)
+        self._custody.begin(restore, inventory)
+        has_own = any(checkpoint.is_ours for checkpoint in inventory.completed)
+        self._must_be_full = restore is not None and restore.claim_mode is ClaimMode.NO_CLAIM and not has_own
+        origin_id = restore.manifest.checkpoint_id if restore else 0
+        self._next_id = CheckpointId(max(inventory.next_id, origin_id + 1))
 
     def on_restored(self, checkpoint: CompletedCheckpoint) -> None:
-        manifest = checkpoint.manifest
-        self._stats.on_restored(
-            checkpoint.checkpoint_id,
-            manifest.snapshot_type,
-            checkpoint.location,
-            manifest.timestamp_ms,
-            self._fx.now_ms,
-        )
+        self._stats.on_restored(checkpoint, self._fx.now_ms)
 
     def activate(self) -> None:
         """Every task is RUNNING or FINISHED, and so is the job."""
@@ -126,9 +117,6 @@ class CheckpointCoordinator:
             self._report(request, None, failure_text(reason, cause))
         for pending in list(self._pending.values()):
             self._abort(pending, reason, cause)
-
-    def on_restart(self) -> None:
-        self._failures.reset()
 
     def keep_everything(self) -> None:
         """The latest checkpoint cannot be read: whatever else there is stays for the user when the job ends."""
@@ -165,7 +153,10 @@ class CheckpointCoordinator:
 
     def on_timeout(self, checkpoint_id: CheckpointId) -> ErrorInfo | None:
         pending = self._pending.get(checkpoint_id)
-        return self._abort(pending, FailureReason.EXPIRED) if pending else None
+        if pending is None or not pending.state.is_abortable:
+            return None
+        self._expired.append(checkpoint_id)
+        return self._abort(pending, FailureReason.EXPIRED)
 
     def on_trigger_failed(self, checkpoint_id: CheckpointId, error: ErrorInfo) -> ErrorInfo | None:
         pending = self._pending.get(checkpoint_id)
@@ -180,8 +171,13 @@ class CheckpointCoordinator:
         if result in (AckResult.SUCCESS, AckResult.DISCARDED):
             self._stats.on_acknowledged(event.attempt, event.checkpoint_id, self._fx.now_ms, event.metrics, size)
         counts = pending is not None and result is AckResult.SUCCESS
-        if result is not AckResult.DUPLICATE:
+        if pending is not None and result is AckResult.UNKNOWN:
+            self._custody.on_stray(event.checkpoint_id, pending.location, event.snapshot)
+        elif result is not AckResult.DUPLICATE:
             self._custody.on_acknowledged(event.checkpoint_id, event.snapshot, is_late=not counts)
+        if pending is None and event.checkpoint_id in self._expired:
+            text = f"received late message for now expired checkpoint attempt {event.checkpoint_id}"
+            self._fx.log("WARN", text, attempt=event.attempt)
         if pending is not None and counts and pending.is_fully_acknowledged:
             return self._seal(pending)
         return None
@@ -212,7 +208,7 @@ class CheckpointCoordinator:
         if event.error is not None:
             return self._abort(pending, FailureReason.IO_EXCEPTION, event.error)
         pending.on_located(event.location)
-        self._stats.on_located(event.checkpoint_id, event.location)
+        self._stats.on_sent(event.checkpoint_id, event.location, self._fx.now_ms)
         oldest_base_id = self._custody.on_triggered(pending.checkpoint_id)
         options = decide_options(
             self._settings, pending.request, event, oldest_base_id, must_be_full=self._must_be_full
@@ -314,6 +310,7 @@ class CheckpointCoordinator:
         if closing is not None:
             cause = ErrorInfo.of(InternalError(f"only some subtasks of {closing.name} have finished"))
             return self._abort(pending, FailureReason.DECLINED_TASK_CLOSING, cause)
+        self._stats.on_sealed(pending.checkpoint_id, self._fx.now_ms)
         self._commands.write_manifest(pending, pending.seal(self._graph.graph, self._fx.generation))
         return None
 
@@ -329,9 +326,11 @@ class CheckpointCoordinator:
         kind = pending.request.snapshot_type
         if is_newest and self._ended is None and (kind.is_synchronous or not kind.is_savepoint):
             self._commands.confirm(permit)
+            self._stats.on_confirmed(checkpoint_id, now_ms)
         self._custody.on_completed(permit)
         if not kind.is_savepoint:
             self._must_be_full = False
+        if kind.is_synchronous or not kind.is_savepoint:
             for older in [p for p in self._pending.values() if p.checkpoint_id < checkpoint_id]:
                 if not older.request.snapshot_type.is_savepoint:
                     self._abort(older, FailureReason.SUBSUMED)

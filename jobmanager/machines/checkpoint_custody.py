@@ -12,10 +12,13 @@ from jobmanager.machines.checkpoint_cleaner import CheckpointCleaner
 from jobmanager.machines.checkpoint_completed import CompletedCheckpoint, CompletedCheckpointStore, complete
 from jobmanager.machines.checkpoint_pending import CommitPermit
 from jobmanager.machines.effects import Effects
+from jobmanager.machines.events import RestoreFrom
+from jobmanager.machines.job_recovery import Inventory
 from jobmanager.machines.settings import CheckpointSettings
-from jobmanager.machines.shared_state import SharedStateRegistry, shared_paths, shared_paths_of
+from jobmanager.machines.shared_state import SharedStateRegistry, exclusive_paths, shared_paths, shared_paths_of
 from tidegate.model.checkpoint import SubtaskSnapshot
 from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.options import ClaimMode
 from tidegate.model.states import JobState
 
 
@@ -50,12 +53,15 @@ class CheckpointCustody:
     def shared_files(self) -> SharedStateRegistry:
         return self._registry
 
-    def adopt(self, checkpoint: CompletedCheckpoint) -> None:
-        """One that was there before this job, or before this life of the JobManager."""
-        self._registry.register(
-            checkpoint.checkpoint_id, shared_paths_of(checkpoint.manifest), is_ours=checkpoint.is_ours
-        )
-        self._remove(self._store.add(checkpoint))
+    def begin(self, restore: RestoreFrom | None, inventory: Inventory) -> None:
+        """What was there before this job, and before this life of the JobManager."""
+        if restore is not None:
+            origin, is_ours = restore.manifest, restore.claim_mode is ClaimMode.CLAIM
+            self._adopt(CompletedCheckpoint(origin.checkpoint_id, restore.location, origin, 0, is_ours=is_ours))
+        for checkpoint in inventory.completed:
+            self._adopt(checkpoint)
+        for place in inventory.incomplete:
+            self.on_aborted(place.checkpoint_id, place.location)
 
     def on_triggered(self, checkpoint_id: CheckpointId) -> int:
         """Returns the oldest checkpoint that its subtasks may build on."""
@@ -70,6 +76,11 @@ class CheckpointCustody:
             return
         self._cleaner.on_late_files(checkpoint_id)
         self._cleaner.discard_shared(checkpoint_id, self._registry.unknown(shared_paths(snapshot)))
+
+    def on_stray(self, checkpoint_id: CheckpointId, location: str, snapshot: SubtaskSnapshot) -> None:
+        """Of an attempt that is not in the plan of a pending checkpoint: what it wrote there belongs to nobody."""
+        own = [f"{location}/{path}" for path in exclusive_paths(snapshot)]
+        self._cleaner.discard_shared(checkpoint_id, [*own, *self._registry.unknown(shared_paths(snapshot))])
 
     def on_completed(self, permit: CommitPermit) -> None:
         """Savepoints only end their hold: they belong to whoever asked for them."""
@@ -96,6 +107,12 @@ class CheckpointCustody:
         """The job has ended in ``state``, and nothing is pending."""
         if not self.keeps_everything:
             self._remove(self._store.close(state))
+
+    def _adopt(self, checkpoint: CompletedCheckpoint) -> None:
+        self._registry.register(
+            checkpoint.checkpoint_id, shared_paths_of(checkpoint.manifest), is_ours=checkpoint.is_ours
+        )
+        self._remove(self._store.add(checkpoint))
 
     def _remove(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
         for checkpoint in checkpoints:

@@ -14,7 +14,7 @@ from tidegate.model.ids import CheckpointId
 
 
 class FailureReason(Enum):
-    """``(text, counts)``."""
+    """``(text, counts)``: all of Flink's. Those of blocking edges and of files that subtasks share never occur here."""
 
     PERIODIC_SCHEDULER_SHUTDOWN = ("Periodic checkpoint scheduler is shut down.", False)
     TOO_MANY_CHECKPOINT_REQUESTS = ("The maximum number of queued checkpoint requests exceeded", False)
@@ -24,12 +24,17 @@ class FailureReason(Enum):
     )
     NOT_ALL_REQUIRED_TASKS_RUNNING = ("Not all required tasks are currently running.", False)
     IO_EXCEPTION = ("An Exception occurred while triggering the checkpoint. IO-problem detected.", True)
+    BLOCKING_OUTPUT_EXIST = ("Blocking output edge exists in running tasks.", False)
     ASYNC_EXCEPTION = ("Asynchronous task checkpoint failed.", True)
+    CHANNEL_STATE_SHARED_STREAM_EXCEPTION = (
+        "The checkpoint was aborted due to exception of other subtasks sharing the ChannelState file.",
+        False,
+    )
     EXPIRED = ("Checkpoint expired before completing.", True)
     SUBSUMED = ("Checkpoint has been subsumed.", False)
     DECLINED = ("Checkpoint was declined.", True)
     DECLINED_TASK_NOT_READY = ("Checkpoint was declined (tasks not ready)", False)
-    DECLINED_TASK_CLOSING = ("Checkpoint was declined (task's operators partially closed)", False)
+    DECLINED_TASK_CLOSING = ("Checkpoint was declined (task is closing)", False)
     DECLINED_SUBSUMED = (
         "Checkpoint was canceled because a barrier from newer checkpoint was received.",
         False,
@@ -44,6 +49,7 @@ class FailureReason(Enum):
     JOB_FAILOVER_REGION = ("FailoverRegion is restarting.", False)
     TASK_FAILURE = ("Task has failed.", False)
     TASK_CHECKPOINT_FAILURE = ("Task local checkpoint failure.", False)
+    UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE = ("Unknown task for the checkpoint to notify.", False)
     FINALIZE_CHECKPOINT_FAILURE = ("Failure to finalize checkpoint.", True)
     TRIGGER_CHECKPOINT_FAILURE = ("Trigger checkpoint failure.", False)
 
@@ -88,12 +94,7 @@ class FailureCounter:
     def on_success(self, checkpoint_id: CheckpointId) -> None:
         if checkpoint_id > self._last_succeeded:
             self._last_succeeded = checkpoint_id
-            self.reset()
-
-    def reset(self) -> None:
-        """Also when the job restarts."""
-        self._count = 0
-        self._counted_ids.clear()
+            self._reset()
 
     def on_failure(
         self,
@@ -103,7 +104,8 @@ class FailureCounter:
         *,
         on_task_side: bool,
     ) -> bool:
-        """Whether the job has to fail. ``checkpoint_id`` is ``None`` before an id was drawn."""
+        """Whether the job has to fail; then the count begins anew, and only then: a restart for another reason does not
+        reset it. ``checkpoint_id`` is ``None`` before an id was drawn."""
         if snapshot_type.is_synchronous or (snapshot_type.is_savepoint and not on_task_side):
             return False
         if not reason.counts or (checkpoint_id is not None and checkpoint_id <= self._last_succeeded):
@@ -113,7 +115,10 @@ class FailureCounter:
                 return False
             self._counted_ids.add(checkpoint_id)
         self._count += 1
-        return self._count > self._tolerable
+        if self._count <= self._tolerable:
+            return False
+        self._reset()
+        return True
 
     def judge(
         self,
@@ -129,3 +134,7 @@ class FailureCounter:
             return None
         message = "Exceeded checkpoint tolerable failure threshold. The latest checkpoint failed due to " + text
         return ErrorInfo("checkpoint-failures", "external", message)
+
+    def _reset(self) -> None:
+        self._count = 0
+        self._counted_ids.clear()

@@ -44,6 +44,11 @@ class PendingState(Enum):
         """Only the storage's answer can decide it now."""
         return self in (PendingState.WRITING, PendingState.SETTLING)
 
+    @property
+    def is_abortable(self) -> bool:
+        """Not everybody has acknowledged yet."""
+        return self in (PendingState.LOCATING, PendingState.COLLECTING)
+
 
 class AckResult(Enum):
     """``SUCCESS`` counted; ``DUPLICATE``: this attempt has acknowledged before; ``UNKNOWN``: not in the plan;
@@ -155,7 +160,7 @@ class PendingCheckpoint:
 
     def abort(self) -> bool:
         """``False`` when it is too late: the storage decides, or it is decided."""
-        if self.state not in (PendingState.LOCATING, PendingState.COLLECTING):
+        if not self.state.is_abortable:
             return False
         self.state = PendingState.ABORTED
         return True

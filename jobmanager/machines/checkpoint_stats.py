@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
 from jobmanager.machines.views import CheckpointsView, CheckpointView, SubtaskCheckpointView
 from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
 from tidegate.model.ids import AttemptId, CheckpointId, SubtaskId
@@ -28,6 +29,9 @@ class _Record:
     location: str = ""
     failure: str = ""
     restored: bool = False
+    sent_ms: int | None = None
+    sealed_ms: int | None = None
+    confirmed_ms: int | None = None
     discarded: bool = False
     subtasks: dict[SubtaskId, SubtaskCheckpointView] = field(default_factory=dict)
 
@@ -47,6 +51,9 @@ class _Record:
             subtasks=tuple(self.subtasks.values()),
             discarded=self.discarded,
             restored=self.restored,
+            sent_ms=self.sent_ms,
+            sealed_ms=self.sealed_ms,
+            confirmed_ms=self.confirmed_ms,
         )
 
 
@@ -71,9 +78,20 @@ class CheckpointStats:
         self._by_id[checkpoint_id] = record
         self._in_progress += 1
 
-    def on_located(self, checkpoint_id: CheckpointId, location: str) -> None:
+    def on_sent(self, checkpoint_id: CheckpointId, location: str, now_ms: int) -> None:
+        """Its directory is there, and its sources are told."""
         if record := self._by_id.get(checkpoint_id):
-            record.location = location
+            record.location, record.sent_ms = location, now_ms
+
+    def on_sealed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
+        """Everybody has acknowledged."""
+        if record := self._by_id.get(checkpoint_id):
+            record.sealed_ms = now_ms
+
+    def on_confirmed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
+        """Its tasks are told that it is complete."""
+        if record := self._by_id.get(checkpoint_id):
+            record.confirmed_ms = now_ms
 
     def on_acknowledged(
         self,
@@ -113,13 +131,13 @@ class CheckpointStats:
         if record := self._by_id.get(checkpoint_id):
             record.discarded = True
 
-    def on_restored(
-        self, checkpoint_id: CheckpointId, snapshot_type: SnapshotType, location: str, trigger_ms: int, now_ms: int
-    ) -> None:
+    def on_restored(self, checkpoint: CompletedCheckpoint, now_ms: int) -> None:
         self._restored += 1
-        record = self._by_id.get(checkpoint_id)
+        manifest, place = checkpoint.manifest, checkpoint.location
+        record = self._by_id.get(checkpoint.checkpoint_id)
         if record is None:
-            record = _Record(checkpoint_id, snapshot_type, trigger_ms, 0, False, COMPLETED, now_ms, location=location)
+            kind, trigger_ms = manifest.snapshot_type, manifest.timestamp_ms
+            record = _Record(manifest.checkpoint_id, kind, trigger_ms, 0, False, COMPLETED, now_ms, location=place)
         record.restored = True
         self._last_restored, self._last_restored_ms = record, now_ms
 

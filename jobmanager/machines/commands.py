@@ -137,8 +137,8 @@ class DiscardCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class DiscardSharedFiles:
-    """Remove files below ``shared/`` that no checkpoint uses any more, after every earlier command of that checkpoint;
-    answered by ``SharedFilesDiscarded``."""
+    """Remove files below ``shared/`` that no checkpoint uses any more, or files in the directory of a checkpoint that it does not
+    use, after every earlier command of that checkpoint; answered by ``SharedFilesDiscarded``."""
 
     job_id: JobId
     checkpoint_id: CheckpointId

@@ -321,7 +321,6 @@ class JobMaster:
             return
         for subtask in subtasks:
             self.executions.reset(subtask, self._fx.now_ms)
-        self.coordinator.on_restart()
         self._restoring.assign(subtasks)
         self.life.move(_J.RUNNING)
         self.scheduler.schedule(subtasks)

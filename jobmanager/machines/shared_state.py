@@ -116,6 +116,14 @@ def shared_paths(snapshot: SubtaskSnapshot) -> Iterable[str]:
                 yield handle.path
 
 
+def exclusive_paths(snapshot: SubtaskSnapshot) -> Iterable[str]:
+    """Below the checkpoint's own directory."""
+    for operator in snapshot.operators.values():
+        for handle in operator.handles:
+            if handle.path and "/" not in handle.path:
+                yield handle.path
+
+
 def shared_paths_of(manifest: CheckpointManifest) -> Iterable[str]:
     for operator in manifest.operators:
         for snapshot in operator.subtasks.values():

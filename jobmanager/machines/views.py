@@ -65,7 +65,9 @@ class SubtaskCheckpointView:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointView:
-    """``status``: IN_PROGRESS, COMPLETED or FAILED. ``end_ms``: when ``_metadata`` was durable, or it failed."""
+    """``status``: IN_PROGRESS, COMPLETED or FAILED. ``end_ms``: when ``_metadata`` was durable, or it failed.
+    ``sent_ms``: when its sources were told, the directory being there; ``sealed_ms``: when everybody had acknowledged;
+    ``confirmed_ms``: when tasks were told that it is complete (plain savepoints: never). ``None``: not (yet)."""
 
     checkpoint_id: CheckpointId
     status: str
@@ -81,6 +83,9 @@ class CheckpointView:
     subtasks: tuple[SubtaskCheckpointView, ...]
     discarded: bool
     restored: bool
+    sent_ms: int | None = None
+    sealed_ms: int | None = None
+    confirmed_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,9 @@ def checkpoint_status(checkpoint: CheckpointView) -> pb.CheckpointStatus:
         ],
         discarded=checkpoint.discarded,
         restored=checkpoint.restored,
+        sent_ms=checkpoint.sent_ms,
+        sealed_ms=checkpoint.sealed_ms,
+        confirmed_ms=checkpoint.confirmed_ms,
     )
 
 

@@ -538,6 +538,9 @@ class CheckpointStatus(_message.Message):
     SUBTASKS_FIELD_NUMBER: _builtins.int
     DISCARDED_FIELD_NUMBER: _builtins.int
     RESTORED_FIELD_NUMBER: _builtins.int
+    SENT_MS_FIELD_NUMBER: _builtins.int
+    SEALED_MS_FIELD_NUMBER: _builtins.int
+    CONFIRMED_MS_FIELD_NUMBER: _builtins.int
     checkpoint_id: _builtins.int
     status: _builtins.str
     """IN_PROGRESS, COMPLETED or FAILED"""
@@ -553,6 +556,12 @@ class CheckpointStatus(_message.Message):
     expected: _builtins.int
     discarded: _builtins.bool
     restored: _builtins.bool
+    sent_ms: _builtins.int
+    """sources were told; absent: the directory is being made"""
+    sealed_ms: _builtins.int
+    """everybody had acknowledged"""
+    confirmed_ms: _builtins.int
+    """tasks were told that it is complete; absent: not (yet), or a plain savepoint"""
     @_builtins.property
     def subtasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___SubtaskCheckpoint]: ...
     def __init__(
@@ -571,14 +580,30 @@ class CheckpointStatus(_message.Message):
         subtasks: _abc.Iterable[Global___SubtaskCheckpoint] | None = ...,
         discarded: _builtins.bool = ...,
         restored: _builtins.bool = ...,
+        sent_ms: _builtins.int | None = ...,
+        sealed_ms: _builtins.int | None = ...,
+        confirmed_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_completed_ms", b"_completed_ms", "completed_ms", b"completed_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_completed_ms", b"_completed_ms", "_confirmed_ms", b"_confirmed_ms", "_sealed_ms", b"_sealed_ms", "_sent_ms", b"_sent_ms", "completed_ms", b"completed_ms", "confirmed_ms", b"confirmed_ms", "sealed_ms", b"sealed_ms", "sent_ms", b"sent_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completed_ms", b"_completed_ms", "acknowledged", b"acknowledged", "checkpoint_id", b"checkpoint_id", "completed_ms", b"completed_ms", "discarded", b"discarded", "expected", b"expected", "failure", b"failure", "path", b"path", "restored", b"restored", "size_bytes", b"size_bytes", "snapshot_type", b"snapshot_type", "status", b"status", "subtasks", b"subtasks", "trigger_ms", b"trigger_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completed_ms", b"_completed_ms", "_confirmed_ms", b"_confirmed_ms", "_sealed_ms", b"_sealed_ms", "_sent_ms", b"_sent_ms", "acknowledged", b"acknowledged", "checkpoint_id", b"checkpoint_id", "completed_ms", b"completed_ms", "confirmed_ms", b"confirmed_ms", "discarded", b"discarded", "expected", b"expected", "failure", b"failure", "path", b"path", "restored", b"restored", "sealed_ms", b"sealed_ms", "sent_ms", b"sent_ms", "size_bytes", b"size_bytes", "snapshot_type", b"snapshot_type", "status", b"status", "subtasks", b"subtasks", "trigger_ms", b"trigger_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__completed_ms: _TypeAlias = _typing.Literal["completed_ms"]  # noqa: Y015
     _WhichOneofArgType__completed_ms: _TypeAlias = _typing.Literal["_completed_ms", b"_completed_ms"]  # noqa: Y015
+    _WhichOneofReturnType__confirmed_ms: _TypeAlias = _typing.Literal["confirmed_ms"]  # noqa: Y015
+    _WhichOneofArgType__confirmed_ms: _TypeAlias = _typing.Literal["_confirmed_ms", b"_confirmed_ms"]  # noqa: Y015
+    _WhichOneofReturnType__sealed_ms: _TypeAlias = _typing.Literal["sealed_ms"]  # noqa: Y015
+    _WhichOneofArgType__sealed_ms: _TypeAlias = _typing.Literal["_sealed_ms", b"_sealed_ms"]  # noqa: Y015
+    _WhichOneofReturnType__sent_ms: _TypeAlias = _typing.Literal["sent_ms"]  # noqa: Y015
+    _WhichOneofArgType__sent_ms: _TypeAlias = _typing.Literal["_sent_ms", b"_sent_ms"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__completed_ms) -> _WhichOneofReturnType__completed_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__confirmed_ms) -> _WhichOneofReturnType__confirmed_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sealed_ms) -> _WhichOneofReturnType__sealed_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sent_ms) -> _WhichOneofReturnType__sent_ms | None: ...
 
 Global___CheckpointStatus: _TypeAlias = CheckpointStatus  # noqa: Y015
 

@@ -93,12 +93,15 @@ class CheckpointStorage:
         return f"{location.rpartition('/')[0]}/{SHARED_DIRECTORY}"
 
     def discard_shared(self, paths: Iterable[str]) -> None:
-        """Remove files below ``shared/``. Those that are gone already are fine; all are tried.
+        """Remove files below ``shared/`` or a snapshot's directory. Those that are gone already are fine; all are tried.
         Raises the first ``StorageError``."""
         first: StorageError | None = None
         for place in paths:
-            if place.split("/")[-2:-1] != [SHARED_DIRECTORY]:
-                raise StorageError(f"refused to remove {place}: not a file of a directory named {SHARED_DIRECTORY}")
+            parent = place.split("/")[-2:-1]
+            if parent != [SHARED_DIRECTORY] and not _DISCARDABLE.fullmatch("".join(parent)):
+                raise StorageError(
+                    f"refused to remove {place}: not a file of a checkpoint, savepoint or {SHARED_DIRECTORY}/"
+                )
             try:
                 files, path = self._open(place)
                 files.delete(path)
