@@ -207,13 +207,16 @@ class ColumnarWindowLocal(Operator):
         dense.accumulators.add(codes, data)
 
     def _hold_dense(self, window: int) -> None:
+        self._hold(self._take_dense(window), window)
+
+    def _take_dense(self, window: int) -> pa.RecordBatch:
         assert self._plan is not None
         dense = self._dense.pop(window)
         self._held_rows -= dense.cardinality
         coded = KeyCodes(np.zeros(0, np.intp), dense.cardinality, dense.decode)
         found = collect(self._plan, dense.accumulators, coded, np.flatnonzero(dense.accumulators.rows))
-        windows = pa.repeat(pa.scalar(window, pa.int64()), found.num_rows)
-        self._hold(with_windows(windows, found, found.schema.names), window)
+        windows = pa.array(np.full(found.num_rows, window, np.int64))
+        return with_windows(windows, found, found.schema.names)
 
     # --- any other keys: one grouped batch for each batch, merged when they get many
 
@@ -255,9 +258,13 @@ class ColumnarWindowLocal(Operator):
     def _flush(self, watermark: int | None) -> None:
         """Emit the partials of the windows that ``watermark`` ends; of all windows when it is ``None``."""
         last = None if watermark is None else last_ended(watermark, self._size_ms, self._offset_ms)
-        for window in sorted(self._dense):
-            if last is None or window <= last:
-                self._hold_dense(window)
+        ended = [window for window in sorted(self._dense) if last is None or window <= last]
+        if ended and not self._held:  # each key of a window once: there is nothing to merge
+            parts = [self._take_dense(window) for window in ended]
+            self._emit(parts[0] if len(parts) == 1 else pa.concat_batches(parts))
+            return
+        for window in ended:
+            self._hold_dense(window)
         if not self._held or (last is not None and last < self._first_held):
             return
         if len(self._held) > 1:
