@@ -67,7 +67,7 @@ def test_row_groups_grow_so_that_they_are_few_and_little_is_left_for_the_barrier
     groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
     assert sum(groups) == 1_000_000
     assert len(groups) <= 16
-    assert groups[0] < 20_000
+    assert groups[0] <= 4 * ROWS_OF_BATCH
     assert groups[-1] <= sum(groups[:-1]) / 2 + ROWS_OF_BATCH
     assert before > 0
 
