@@ -80,6 +80,10 @@ class OperatorContext:
     """When the checkpoint that is being frozen was triggered (set before each ``freeze``)."""
     checkpoint_options: CheckpointOptions | None = None
     """What kind of checkpoint is being frozen, and what it may refer to (set before each ``freeze``)."""
+    temp_dir: str = ""
+    """A directory of the attempt, removed with it; empty: the system's."""
+    managed_memory_bytes: int = 0
+    """Managed memory of the slot; 0: not bounded."""
     run_async: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None] | None = None
     """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
 

@@ -16,7 +16,7 @@ from taskmanager.operators.keys import KeyFunction
 from taskmanager.operators.times import KeyContext, KeyedTimers
 from taskmanager.operators.user_code import Collector, method_of, user_error
 from taskmanager.operators.user_function import FunctionOperatorBase, UserFunction
-from taskmanager.state.backends import open_keyed_backend
+from taskmanager.state.backends import BackendPlace, open_keyed_backend
 from taskmanager.state.base import FrozenState
 from taskmanager.state.handles import StateStore
 from taskmanager.state.keyed_backend import canonical_key
@@ -44,7 +44,14 @@ class KeyedOperator(Operator):
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
-        self._backend = open_keyed_backend(self._name, owned, self._keys[0].key_type, context.clock.now_ms)
+        place = BackendPlace(
+            context.configuration,
+            context.temp_dir,
+            context.managed_memory_bytes,
+            context.subtask_index,
+            context.clock.now_ms,
+        )
+        self._backend = open_keyed_backend(place, self._name, owned, self._keys[0].key_type)
         if context.restored is not None:
             assert context.segments is not None
             self._backend.restore(context.restored, context.segments)
@@ -58,7 +65,15 @@ class KeyedOperator(Operator):
         self._schedule()
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        return self._backend.freeze()
+        return self._backend.freeze(checkpoint_id, self.context.checkpoint_options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._backend.confirmed(checkpoint_id)
+        super().notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._backend.aborted(checkpoint_id)
+        super().notify_checkpoint_aborted(checkpoint_id)
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self._timers.watermark = timestamp_ms
@@ -74,6 +89,7 @@ class KeyedOperator(Operator):
             self._scheduled = None
         for keys in self._selected:
             keys.close()
+        self._backend.close()
 
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
         """A timer fires; its key is the current one. Emits through ``_collector``."""
@@ -172,8 +188,10 @@ class KeyedProcessOperator(FunctionOperatorBase, KeyedOperator):
             raise user_error(self._name, error) from error
 
     def close(self) -> None:
-        super().close()
-        self._user.close()
+        try:
+            self._user.close()
+        finally:
+            super().close()
 
 
 class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
@@ -207,5 +225,7 @@ class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
         self.context.output.emit(RecordsBatch(reduced, batch.timestamps))
 
     def close(self) -> None:
-        super().close()
-        self._user.close()
+        try:
+            self._user.close()
+        finally:
+            super().close()

@@ -98,9 +98,11 @@ class FunctionOperatorBase(Operator):
         return joined(self._user.freeze(checkpoint_id), super().freeze(checkpoint_id))
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        super().notify_checkpoint_complete(checkpoint_id)
         self._user.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        super().notify_checkpoint_aborted(checkpoint_id)
         self._user.notify_checkpoint_aborted(checkpoint_id)
 
 

@@ -84,10 +84,12 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         super().open()
 
     def close(self) -> None:
-        super().close()
-        self._user.close()
-        if self._has_two_functions:
-            close_function(self._function, self._name)
+        try:
+            self._user.close()
+            if self._has_two_functions:
+                close_function(self._function, self._name)
+        finally:
+            super().close()
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)

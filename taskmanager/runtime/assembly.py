@@ -99,6 +99,8 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         restored=None if restore is None else restore.operators.get(spec.operator_id),
         restored_checkpoint_id=None if restore is None else int(restore.checkpoint_id),
         segments=parts.segments,
+        temp_dir=parts.environment.temp_dir,
+        managed_memory_bytes=parts.environment.managed_memory_bytes,
         run_async=parts.run_async,
         spark_rows=parts.environment.spark_rows,
     )

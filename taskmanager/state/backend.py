@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from taskmanager.state.base import FrozenState, SegmentSource
 from taskmanager.state.ttl import Sweep, Ttl
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.model.checkpoint import RestoredOperator
+from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.keygroups import KeyGroupRange
 
 Entry = tuple[Any, Any]
@@ -120,8 +120,14 @@ class KeyedBackend(ABC):
         """The cleanup of a state that expires."""
 
     @abstractmethod
-    def freeze(self) -> FrozenState:
-        """References only."""
+    def freeze(self, checkpoint_id: int = 0, options: CheckpointOptions | None = None) -> FrozenState:
+        """References only. ``options``: what the snapshot may refer to; ``None``: nothing."""
+
+    def confirmed(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
+        """Later snapshots may build upon this one."""
+
+    def aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
+        """Its files will be gone."""
 
     def close(self) -> None:  # noqa: B027  (optional hook)
         """Give everything back."""

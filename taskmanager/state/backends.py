@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from taskmanager.state.backend import KeyedBackend
 from taskmanager.state.keyed_backend import KeyedStateBackend
+from taskmanager.state.rocksdb_backend import RocksKeyedBackend
+from taskmanager.state.rocksdb_database import RocksDatabase, RocksDBSettings
 from tidegate.common.typeinfo import TypeInformation
+from tidegate.model.configuration import Configuration
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.model.options import CheckpointingOptions, StateBackendKind, StateOptions
+
+
+@dataclass(frozen=True, slots=True)
+class BackendPlace:
+    """What a backend may use of the world. ``temp_dir``: of the attempt, gone with it."""
+
+    configuration: Mapping[str, str]
+    temp_dir: str
+    managed_memory_bytes: int
+    subtask: int
+    now_ms: Callable[[], int]
 
 
 def open_keyed_backend(
-    operator: str, owned: KeyGroupRange, key_type: TypeInformation | None, now_ms: Callable[[], int]
+    place: BackendPlace, operator: str, owned: KeyGroupRange, key_type: TypeInformation | None
 ) -> KeyedBackend:
-    return KeyedStateBackend(operator, owned, key_type, now_ms)
+    """Raises ``InvalidJob`` when the backend is not installed, ``StorageError`` when it has no place on the disk."""
+    texts = {key: text for key, text in place.configuration.items() if key.startswith(("state.", "execution."))}
+    configuration = Configuration.from_strings(texts)
+    if configuration.get(StateOptions.BACKEND) is not StateBackendKind.ROCKSDB:
+        return KeyedStateBackend(operator, owned, key_type, place.now_ms)
+    settings = RocksDBSettings.of(configuration, place.managed_memory_bytes)
+    return RocksKeyedBackend(
+        operator,
+        owned,
+        key_type,
+        place.now_ms,
+        RocksDatabase(settings, place.temp_dir, place.subtask),
+        is_incremental=configuration.get(CheckpointingOptions.INCREMENTAL),
+    )

@@ -116,7 +116,7 @@ def from_columns(
     written with types that cannot be read as the job's."""
     data = _as_declared(layout, data)
     keys = map(canonical_key, decode_column(layout.key_type, data.column(KEY)))
-    spaces: Iterable[Any] = _namespaces(data)
+    spaces: Iterable[Any] = namespaces_of(data)
     if layout.value_type is None:
         spaces = zip(data.column(TIMESTAMP).to_pylist(), spaces, strict=True)
         values: list[Any] = [True] * data.num_rows
@@ -141,7 +141,7 @@ def _namespace_columns(spaces: list[Any]) -> list[tuple[pa.Field, pa.Array]]:
     return [(pa.field(NAMESPACE, pa.binary(), metadata=PICKLED), pickled)]
 
 
-def _namespaces(data: pa.RecordBatch) -> list[Any]:
+def namespaces_of(data: pa.RecordBatch) -> list[Any]:
     if WINDOW_START in data.schema.names:
         starts, ends = data.column(WINDOW_START).to_pylist(), data.column(WINDOW_END).to_pylist()
         return [TimeWindow(start, end) for start, end in zip(starts, ends, strict=True)]

@@ -23,7 +23,7 @@ from taskmanager.state.layers import FrozenTable, StateTable
 from taskmanager.state.segments import Groups, StateDescription, metadata_of, read_keyed, write_keyed
 from taskmanager.state.ttl import Sweep, Ttl
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
+from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator
 from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import KeyGroupRange
 
@@ -80,7 +80,7 @@ class KeyedStateBackend(KeyedBackend):
         assert layout.ttl is not None
         return HeapSweep(table, layout.kind, layout.ttl, self.owned)
 
-    def freeze(self) -> FrozenState:
+    def freeze(self, checkpoint_id: int = 0, options: CheckpointOptions | None = None) -> FrozenState:
         tables = [(layout, table.freeze()) for layout, table in self._tables.values()]
         return _FrozenKeyedState(self.operator, self.owned, tables, self.now_ms(), dict(self._unclaimed))
 

@@ -126,8 +126,7 @@ class StreamExecutionEnvironment:
         return self.configure(Configuration(restart_strategy_configuration.options))
 
     def set_state_backend(self, state_backend: StateBackend) -> StreamExecutionEnvironment:
-        self._configuration.set_string("state.backend.type", state_backend.backend_type)
-        return self
+        return self.configure(Configuration(state_backend.options))
 
     def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
         """The longest time that a record waits for its batch to fill; -1: batches leave only when they are full."""

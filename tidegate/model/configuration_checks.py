@@ -80,8 +80,8 @@ def _storage_has_a_directory(options: Options) -> list[str]:
 
 
 def _backend_is_built(options: Options) -> list[str]:
-    if options.get(StateOptions.BACKEND) is not StateBackendKind.HASHMAP:
-        return [f"{_as_set(options, StateOptions.BACKEND)} is not available here; use hashmap"]
+    if options.get(StateOptions.BACKEND) is StateBackendKind.FORST:
+        return [f"{_as_set(options, StateOptions.BACKEND)} is not available here; use hashmap or rocksdb"]
     return []
 
 

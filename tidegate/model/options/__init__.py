@@ -40,6 +40,7 @@ from tidegate.model.options.job import (
 )
 from tidegate.model.options.option import ConfigOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, SparkOptions
+from tidegate.model.options.rocksdb import RocksDBOptions
 
 __all__ = [
     "GROUPS",
@@ -60,6 +61,7 @@ __all__ = [
     "RestOptions",
     "RestartStrategyOptions",
     "RestartStrategyType",
+    "RocksDBOptions",
     "RuntimeOptions",
     "SlotOptions",
     "SparkOptions",
@@ -76,6 +78,7 @@ __all__ = [
 GROUPS: tuple[type, ...] = (
     CheckpointingOptions,
     StateOptions,
+    RocksDBOptions,
     StateRecoveryOptions,
     RestartStrategyOptions,
     PipelineOptions,

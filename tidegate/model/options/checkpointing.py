@@ -214,10 +214,12 @@ class CheckpointingOptions:
         "Keep a second copy of state on the TaskManager.",
         "execution.state-recovery.from-local",
         "state.backend.local-recovery",
-        kind=LATER,
     )
     LOCAL_BACKUP_DIRS = optional(
-        f"{_P}.local-backup.dirs", LIST, "Directories of these copies.", "taskmanager.state.local.root-dirs", kind=LATER
+        f"{_P}.local-backup.dirs",
+        LIST,
+        "Directories of these copies, set for a TaskManager; not set: its working directory.",
+        "taskmanager.state.local.root-dirs",
     )
     FILE_MERGING = option(f"{_P}.file-merging.enabled", BOOL, "false", "Merge small state files.", kind=LATER)
     FILE_MERGING_ACROSS = option(
@@ -272,7 +274,7 @@ class StateOptions:
         "state.backend.type",
         choice(StateBackendKind),
         "hashmap",
-        "The backend of keyed state; `hashmap` is the one built.",
+        "Where keyed state lives: `hashmap`, in memory; `rocksdb`, on the local disk (needs `tidegate[rocksdb]`).",
         "state.backend",
     )
 
@@ -305,9 +307,8 @@ class StateRecoveryOptions:
         "execution.state-recovery.from-local",
         BOOL,
         "false",
-        "Restore from local copies.",
+        "Restore from these copies in the slot where they were made; what is missing or damaged there comes from the checkpoint.",
         "state.backend.local-recovery",
-        kind=LATER,
     )
     WITHOUT_CHANNEL_STATE = option(
         "execution.state-recovery.without-channel-state.checkpoint-id",

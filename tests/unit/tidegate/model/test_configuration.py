@@ -144,7 +144,7 @@ def test_a_key_like_no_other_is_refused_without_a_guess() -> None:
         ("restart-strategy.exponential-delay.jitter-factor", "1.01", "above the greatest allowed value, 1"),
         ("restart-strategy.exponential-delay.jitter-factor", "nan", "is not a number"),
         ("taskmanager.memory.process.size", "1 pb", "is not a memory size"),
-        ("state.backend.type", "rocksdb", "state.backend.type = rocksdb is not available here"),
+        ("state.backend.type", "forst", "state.backend.type = forst is not available here"),
         ("execution.checkpointing.storage", "filesystem", "needs execution.checkpointing.dir"),
     ],
 )
