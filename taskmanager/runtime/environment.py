@@ -11,7 +11,7 @@ from taskmanager.machines.credit import WindowBounds
 from taskmanager.operators.base import Clock
 from taskmanager.runtime.clock import SystemClock
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import CheckpointingOptions, ExecutionOptions, RuntimeOptions
+from tidegate.model.options import CheckpointingOptions, ExecutionOptions, RuntimeOptions, StateRecoveryOptions
 
 Probe = Callable[[str, dict[str, Any]], None]
 """Called at named points of the protocol, with what is known there. Tests aim kills with it; it is absent in production.
@@ -27,6 +27,8 @@ class SubtaskEnvironment:
 
     listen: str
     temp_dir: str = ""
+    local_state_dir: str = ""
+    """Where copies of state are kept for local recovery; empty: nowhere (the process is not on the TaskManager's machine)."""
     managed_memory_bytes: int = 0
     spark_rows: Any = None
     """For ``from_spark``: the iterator of Arrow batches of this subtask's Spark partition."""
@@ -42,6 +44,10 @@ class RuntimeSettings:
     exactly_once: bool
     checkpoints_after_tasks_finish: bool
     inline_threshold_bytes: int
+    local_backup: bool
+    """State is copied to the TaskManager's disk."""
+    from_local: bool
+    """Such a copy is read first."""
     flush_ms: int | None
     """``None``: only full batches leave; 0: after every step."""
     slice_ms: float
@@ -57,6 +63,8 @@ class RuntimeSettings:
             exactly_once=configuration.get(CheckpointingOptions.MODE).value == "EXACTLY_ONCE",
             checkpoints_after_tasks_finish=configuration.get(CheckpointingOptions.AFTER_TASKS_FINISH),
             inline_threshold_bytes=configuration.get(CheckpointingOptions.INLINE_THRESHOLD),
+            local_backup=configuration.get(CheckpointingOptions.LOCAL_BACKUP),
+            from_local=configuration.get(StateRecoveryOptions.FROM_LOCAL),
             flush_ms=configuration.get(ExecutionOptions.BUFFER_TIMEOUT) if timed else None,
             slice_ms=configuration.get(RuntimeOptions.SLICE),
             exchange=_exchange_settings(configuration),

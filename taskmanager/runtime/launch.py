@@ -40,6 +40,7 @@ from taskmanager.runtime.source_input import SourceInput
 from taskmanager.runtime.subtask import SubtaskLoop
 from taskmanager.runtime.timers import TimerQueue
 from taskmanager.state.base import SegmentSource
+from taskmanager.state.local_copies import LocalCopies, open_copies
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, InvalidJob, SubtaskLost
@@ -89,6 +90,7 @@ class _SubtaskRun:
         self._counters = TaskCounters()
         self._life: life.SubtaskLife = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
         self._connected: set[AttemptId] = set()
+        self._copies: LocalCopies | None = None
         self._loop: SubtaskLoop | None = None
         self._closing_errors: list[BaseException] = []
 
@@ -121,7 +123,8 @@ class _SubtaskRun:
         self._port.listening(endpoint.start())
         self._probe("listening", {})
         self._on_life(life.InitializationStarted())
-        assembled, timers = self._initialize(partitions, resources)
+        self._copies = open_copies(self._environment.local_state_dir, deployment)
+        assembled, timers = self._initialize(settings, partitions, resources)
         loop = self._make_loop(settings, assembled, timers, partitions, gate, endpoint, resources)
         self._probe("initialized", {})
         self._await_inputs(endpoint)
@@ -141,11 +144,13 @@ class _SubtaskRun:
         return partitions
 
     def _initialize(
-        self, partitions: dict[int, KeyedPartition], resources: ExitStack
+        self, settings: RuntimeSettings, partitions: dict[int, KeyedPartition], resources: ExitStack
     ) -> tuple[AssembledChain, TimerQueue]:
         """Operators made, restored and open."""
         restore = self._deployment.restore
         segments: SegmentSource | None = None if restore is None else open_segment_source(restore.location)
+        if segments is not None and restore is not None and self._copies is not None and settings.from_local:
+            segments = self._copies.source(segments, int(restore.checkpoint_id))
         timers = TimerQueue(self._clock)
         pool = BackgroundThread("operator-work", self._mailbox)
         resources.callback(pool.close, 0.0)
@@ -188,6 +193,7 @@ class _SubtaskRun:
             clock=self._clock,
             probe=self._probe,
             on_started=lambda checkpoint_id: self._on_life(life.SnapshotStarted(checkpoint_id)),
+            copies=self._copies if settings.local_backup else None,
         )
         resources.callback(snapshots.close)
         return SubtaskLoop(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, assert_never
 
 from taskmanager.exchange.base import ResultPartition
@@ -20,6 +21,7 @@ from taskmanager.runtime.background import BackgroundThread
 from taskmanager.runtime.chain import OperatorChain
 from taskmanager.runtime.ports import ControlPort
 from taskmanager.state.base import FrozenState, SegmentStore
+from taskmanager.state.local_copies import LocalCopies
 from tidegate.model.channel_events import Barrier, CancelBarrier
 from tidegate.model.checkpoint import (
     Acknowledgement,
@@ -75,7 +77,9 @@ class SnapshotDriver:
         clock: Clock,
         probe: Callable[[str, dict[str, Any]], None],
         on_started: Callable[[int], None],
+        copies: LocalCopies | None = None,
     ) -> None:
+        """``copies``: for local recovery."""
         self._attempt = attempt
         self._coordinator = coordinator
         self._chain = chain
@@ -86,6 +90,7 @@ class SnapshotDriver:
         self._clock = clock
         self._probe = probe
         self._on_started = on_started
+        self._copies = copies
         self._figures = AlignmentFigures()
         self._sync_began_ms = 0.0
         self._writes: dict[int, _Write] = {}
@@ -144,8 +149,12 @@ class SnapshotDriver:
                     self._writes[checkpoint_id].canceled = True
             case m.NotifyComplete(checkpoint_id):
                 self.commit(checkpoint_id)
+                if self._copies is not None:
+                    self._tidy(partial(self._copies.on_confirmed, checkpoint_id))
             case m.NotifyAborted(checkpoint_id):
                 self._chain.notify_aborted(checkpoint_id)
+                if self._copies is not None:
+                    self._tidy(partial(self._copies.on_aborted, checkpoint_id))
             case _:
                 assert_never(command)
 
@@ -183,10 +192,15 @@ class SnapshotDriver:
         if write.canceled:
             return
         store = self._open_store(write.options, self._attempt, write.checkpoint_id)
+        copies = None if write.options.snapshot_type.is_savepoint else self._copies
+        if copies is not None:
+            store = copies.store(store, write.checkpoint_id)
         snapshots = write_all([frozen for _, frozen in write.frozen], store)
         written = zip((operator_id for operator_id, _ in write.frozen), snapshots, strict=True)
         write.snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
         write.written_bytes = store.written_bytes
+        if copies is not None:
+            copies.complete(write.checkpoint_id, write.snapshot)
 
     def _on_written(self, write: _Write, error: BaseException | None) -> None:
         self._release(write)
@@ -206,6 +220,10 @@ class SnapshotDriver:
             bytes_persisted=write.written_bytes,
             barrier_timestamp_ms=begun.barrier_timestamp_ms,
         )
+
+    def _tidy(self, work: Callable[[], None]) -> None:
+        """Behind the writes that are under way."""
+        self._writer.submit(work, lambda error: None)
 
     def _release(self, write: _Write) -> None:
         if self._writes.pop(write.checkpoint_id, None) is not None:

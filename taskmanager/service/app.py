@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 from collections.abc import Callable
 from functools import partial
 
@@ -65,7 +64,8 @@ async def serve(configuration: Configuration, on_ready: OnReady) -> int:
 
 async def _start(configuration: Configuration, services: Services, shutdown: Shutdown, on_ready: OnReady) -> None:
     directory = own.make_working_directory(configuration)
-    services.started(f"working directory: {directory}", lambda: shutil.rmtree(directory, ignore_errors=True))
+    local = own.local_state_roots(configuration, directory)
+    services.started(f"working directory: {directory}", lambda: own.remove_all([directory, *local]))
     host = own.find_host(configuration)
     spark = SparkService(configuration, directory, host)
     services.started(f"Spark: starting {spark.master}", spark.close, 5_000)
@@ -74,7 +74,7 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     blobs = BlobCache(own.blob_directory(configuration, directory), job_manager.fetch_blob, pool)
     services.started("blob cache: up", blobs.close)
     memory = SlotMemory.of(configuration)
-    subtasks = SparkSubtasks(memory, directory / "tasks", blobs.get)
+    subtasks = SparkSubtasks(memory, directory / "tasks", local, blobs.get)
     executor = TaskExecutor(make_machine(configuration), subtasks, job_manager.tell, fatal)
     services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
     control = own.control_socket(directory)

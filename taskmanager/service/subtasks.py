@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Coroutine
+import threading
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,8 +16,9 @@ from taskmanager.spark.deploy import SparkDeployer, Submission
 from taskmanager.spark.memory import WorkerSettings
 from taskmanager.spark.query import SubmittedQuery
 from taskmanager.spark.session import Session
+from taskmanager.state.local_copies import allocation_directory
 from tidegate.model.deployment import TaskDeployment
-from tidegate.model.ids import AttemptId
+from tidegate.model.ids import AllocationId, AttemptId
 
 BLOB_TIMEOUT_S = 60.0
 
@@ -31,8 +33,10 @@ class SparkSubtasks:
     """Implements ``taskmanager.service.task_executor.Deployer``. In ``directory`` each attempt gets a folder when its process is
     on this machine."""
 
-    def __init__(self, memory: SlotMemory, directory: Path, fetch_blob: FetchBlob) -> None:
+    def __init__(self, memory: SlotMemory, directory: Path, local_roots: Sequence[Path], fetch_blob: FetchBlob) -> None:
+        """``local_roots``: disks for copies of state; an allocation has its own on one of them."""
         self._memory = memory
+        self._local_roots = local_roots
         self._fetch_blob = fetch_blob
         self._directory = directory
         self._deployer: SparkDeployer | None = None
@@ -47,17 +51,18 @@ class SparkSubtasks:
 
     def start(self, deployment: TaskDeployment, token: str, on_end: OnEnd) -> None:
         assert self._deployer is not None
-        directory = ""
+        directory = local_state = ""
         if self._is_embedded:
             place = self._place(deployment.attempt)
             place.mkdir(parents=True, exist_ok=True)
-            directory = str(place)
+            directory, local_state = str(place), str(self._local_root(deployment.allocation_id))
         settings = WorkerSettings(
             listen=self._listen,
             directory=directory,
             slot_memory_bytes=self._memory.process_bytes,
             managed_memory_bytes=self._memory.managed_bytes,
             network_memory_bytes=self._memory.network_bytes,
+            local_state_dir=local_state,
         )
         submission = Submission(
             deployment.attempt,
@@ -87,6 +92,14 @@ class SparkSubtasks:
     def remove(self, attempt: AttemptId) -> None:
         with contextlib.suppress(OSError):
             shutil.rmtree(self._place(attempt))
+
+    def release(self, allocation_id: AllocationId) -> None:
+        copies = allocation_directory(self._local_root(allocation_id), allocation_id)
+        if copies.exists():  # they may be large
+            threading.Thread(target=shutil.rmtree, args=(copies, True), name="local-state-removal", daemon=True).start()
+
+    def _local_root(self, allocation_id: AllocationId) -> Path:
+        return self._local_roots[int(allocation_id[:8], 16) % len(self._local_roots)]
 
     def _place(self, attempt: AttemptId) -> Path:
         return self._directory / str(attempt)

@@ -44,6 +44,9 @@ class Deployer(Protocol):
     def remove(self, attempt: AttemptId) -> None:
         """Its process is gone: remove its files."""
 
+    def release(self, allocation_id: AllocationId) -> None:
+        """The slot is free: remove what was kept for the allocation's next attempts."""
+
 
 Tell = Callable[[str, Any], None]
 """``(method, request)``: to the JobManager, in order, when there is a session."""
@@ -194,6 +197,7 @@ class TaskExecutor:
             case slots.StopSlotTimer(allocation):
                 self._driver.cancel_timer(f"slot {allocation}")
             case slots.ReportSlotFreed(allocation):
+                self._deployer.release(allocation)
                 me = self.identity.task_manager_id
                 self._tell(
                     "SlotFreed",

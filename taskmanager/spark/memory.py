@@ -35,6 +35,8 @@ class WorkerSettings:
     slot_memory_bytes: int = 0
     managed_memory_bytes: int = 0
     network_memory_bytes: int = 0
+    local_state_dir: str = ""
+    """For copies of state, which outlive a subtask; empty: its process is not on the TaskManager's machine."""
 
     def to_texts(self) -> dict[str, str]:
         return {name: str(value) for name, value in dataclasses.asdict(self).items()}
@@ -48,6 +50,7 @@ class WorkerSettings:
             int(texts["slot_memory_bytes"]),
             int(texts["managed_memory_bytes"]),
             int(texts["network_memory_bytes"]),
+            texts["local_state_dir"],
         )
 
 

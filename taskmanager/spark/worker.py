@@ -85,6 +85,7 @@ def _run(
     environment = SubtaskEnvironment(
         listen=settings.listen,
         temp_dir=str(directory),
+        local_state_dir=settings.local_state_dir,
         managed_memory_bytes=settings.managed_memory_bytes,
         spark_rows=spark_rows,
     )

@@ -29,7 +29,7 @@ from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
-from tidegate.model.ids import AttemptId
+from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.pb.subtask_pb2_grpc import add_SubtaskControlServicer_to_server
 from tidegate.pb.taskmanager_pb2_grpc import add_TaskManagerServicer_to_server
 
@@ -66,6 +66,7 @@ class FakeSubtasks:
     def __init__(self) -> None:
         self.started: dict[str, Started] = {}
         self.removed: list[AttemptId] = []
+        self.released: list[AllocationId] = []
         self.ends_when_killed = True
 
     def start(self, deployment: TaskDeployment, token: str, on_end: OnEnd) -> None:
@@ -76,6 +77,9 @@ class FakeSubtasks:
         started.killed.set()
         if self.ends_when_killed:
             started.end()
+
+    def release(self, allocation_id: AllocationId) -> None:
+        self.released.append(allocation_id)
 
     def remove(self, attempt: AttemptId) -> None:
         self.removed.append(attempt)

@@ -94,9 +94,9 @@ def test_a_job_starts_from_what_the_command_says_or_else_its_configuration(
 
 
 def test_a_key_without_effect_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_warnings(JobGraph(JOB, "x", (), (), {"execution.checkpointing.unaligned.enabled": "true"}))
+    tell_warnings(JobGraph(JOB, "x", (), (), {"execution.checkpointing.snapshot-compression": "true"}))
     assert capsys.readouterr().err == (
-        "warning: known to Flink, without effect here: execution.checkpointing.unaligned.enabled\n"
+        "warning: known to Flink, without effect here: execution.checkpointing.snapshot-compression\n"
     )
 
 

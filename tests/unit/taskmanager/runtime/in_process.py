@@ -155,6 +155,8 @@ class InProcessJob:
     first_checkpoint: int = 1
     finished: frozenset[VertexId] = frozenset()
     """Vertices that had finished in the restored checkpoint."""
+    local_state: str = ""
+    """Where copies of state go."""
     tasks: dict[AttemptId, Task] = field(default_factory=dict)
     declined: list[tuple[AttemptId, int, DeclineReason]] = field(default_factory=list)
 
@@ -311,7 +313,10 @@ class InProcessJob:
                 self.probes[point](task.attempt, told)
 
         environment = SubtaskEnvironment(
-            listen=f"unix:{self.directory}", temp_dir=str(self.directory), probe=probe if self.probes else None
+            listen=f"unix:{self.directory}",
+            temp_dir=str(self.directory),
+            local_state_dir=self.local_state,
+            probe=probe if self.probes else None,
         )
         run_subtask(task.deployment, program, task.mailbox, task.port, environment)
 

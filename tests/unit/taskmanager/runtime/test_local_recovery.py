@@ -1,0 +1,99 @@
+"""Local recovery of a running job: the checkpoint's own files are not read, unless a copy is missing or damaged."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
+from tests.unit.taskmanager.runtime.in_process import Completed, InProcessJob
+from tests.unit.taskmanager.runtime.test_data_plane import KEYS, WINDOW_ROWS, as_counter, expected_windows, rows
+from tidegate.common import WatermarkStrategy
+from tidegate.common.configuration import Configuration
+from tidegate.common.time import Time
+from tidegate.connectors.number_sequence import DataGeneratorSource
+from tidegate.datastream import StreamExecutionEnvironment, aggregates
+from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.model.checkpoint import StateRedistribution
+
+TOTAL = 40_000
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Short, since the path of a Unix socket may be 100 characters long."""
+    with tempfile.TemporaryDirectory(prefix="tg-") as path:
+        yield Path(path)
+
+
+def build(world: str, *, enabled: bool = True) -> BuiltJob:
+    options = Configuration().set_string("execution.checkpointing.data-inline-threshold", "0 b")
+    if enabled:
+        options.set_string("execution.checkpointing.local-backup.enabled", "true")
+        options.set_string("execution.state-recovery.from-local", "true")
+    env = StreamExecutionEnvironment.get_execution_environment(options).set_parallelism(2)
+    env.enable_checkpointing(60_000)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("ts")
+    stream = env.from_source(DataGeneratorSource(rows, TOTAL, rows_per_second=30_000.0), strategy, "rows")
+    windows = stream.key_by("key").window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_ROWS)))
+    windows.agg(aggregates.count().alias("n"), aggregates.sum("value").alias("total")).sink_to(CollectingSink(world))
+    return env.build()
+
+
+def broken_off(built: BuiltJob, directory: Path, world: str) -> Completed:
+    job = InProcessJob(built, directory, local_state=str(directory / "local"))
+    job.start()
+    job.checkpoint()
+    job.checkpoint_until(lambda: len(committed(world)) >= 5 * KEYS)
+    latest = job.checkpoint()
+    job.cut_off()
+    return latest
+
+
+def copied(directory: Path) -> list[Path]:
+    return [path for path in (directory / "local").rglob("*") if path.is_file()]
+
+
+def test_a_restore_reads_no_file_of_the_checkpoint(directory: Path) -> None:
+    built = build("local")
+    latest = broken_off(built, directory, "local")
+    assert f"chk_{latest.checkpoint_id}" in {path.parent.name for path in copied(directory)}
+    removed = own_files(latest)
+    assert len(removed) >= 2
+    for path in removed:
+        path.unlink()
+    job = InProcessJob(built, directory, latest, 1, first_checkpoint=1000, local_state=str(directory / "local"))
+    job.start()
+    job.finish()
+    assert as_counter("local") == expected_windows(TOTAL)
+
+
+def test_a_damaged_or_missing_copy_falls_back_to_the_checkpoint(directory: Path) -> None:
+    built = build("fallback")
+    latest = broken_off(built, directory, "fallback")
+    first, second, *_ = sorted(copied(directory))
+    content = bytearray(first.read_bytes())
+    content[len(content) // 2] ^= 1
+    first.write_bytes(content)
+    second.unlink()
+    job = InProcessJob(built, directory, latest, 1, first_checkpoint=1000, local_state=str(directory / "local"))
+    job.start()
+    job.finish()
+    assert as_counter("fallback") == expected_windows(TOTAL)
+
+
+def test_nothing_is_copied_unless_it_is_wanted(directory: Path) -> None:
+    broken_off(build("unwanted", enabled=False), directory, "unwanted")
+    assert copied(directory) == []
+
+
+def own_files(completed: Completed) -> list[Path]:
+    """All but union state, of which every subtask reads its siblings' files too."""
+    parts = [part for ack in completed.acks.values() for part in ack.snapshot.operators.values()]
+    handles = [segment.handle for part in parts for segment in part.keyed]
+    handles += [h.handle for part in parts for h in part.operator if h.redistribution is not StateRedistribution.UNION]
+    return [Path(completed.location, handle.path) for handle in handles]
