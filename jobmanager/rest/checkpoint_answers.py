@@ -9,10 +9,15 @@ from jobmanager.machines.views import CheckpointsView, CheckpointView, JobView, 
 from jobmanager.rest.figures import Json, summary
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import CheckpointingOptions, CheckpointRetention, ConfigOption, Kind
+from tidegate.model.options import CheckpointingOptions, CheckpointRetention, StateBackendKind, StateOptions
 
 INTERVAL_OFF_MS = 2**63 - 1
 """``interval`` when there are no periodic checkpoints."""
+_BACKEND_NAMES = {
+    StateBackendKind.HASHMAP: "HashMapStateBackend",
+    StateBackendKind.ROCKSDB: "EmbeddedRocksDBStateBackend",
+    StateBackendKind.FORST: "ForStStateBackend",
+}
 _CHANGELOG_MATERIALIZATION_MS = 600_000
 _FIGURES = (
     "checkpointed_size",
@@ -70,12 +75,12 @@ def vertex_part(view: CheckpointView, vertex: VertexView) -> Json:
         "id": view.checkpoint_id,
         "status": view.status,
         "latest_ack_timestamp": last_ack,
-        "checkpointed_size": size,
+        "checkpointed_size": sum(subtask.metrics.bytes_persisted for subtask in subtasks),
         "state_size": size,
         "end_to_end_duration": -1 if last_ack < 0 else max(0, last_ack - view.trigger_ms),
         "alignment_buffered": 0,
         "processed_data": sum(subtask.metrics.bytes_processed_during_alignment for subtask in subtasks),
-        "persisted_data": sum(subtask.metrics.bytes_persisted for subtask in subtasks),
+        "persisted_data": sum(subtask.metrics.in_flight_bytes for subtask in subtasks),
         "num_subtasks": vertex.parallelism,
         "num_acknowledged_subtasks": len(subtasks),
     }
@@ -93,12 +98,12 @@ def checkpoint_item(view: CheckpointView) -> Json:
         "savepointFormat": "CANONICAL" if view.snapshot_type.is_savepoint else None,
         "trigger_timestamp": view.trigger_ms,
         "latest_ack_timestamp": last_ack,
-        "checkpointed_size": view.size_bytes,
+        "checkpointed_size": sum(part.bytes_persisted for part in metrics),
         "state_size": view.size_bytes,
         "end_to_end_duration": _duration_ms(view, last_ack),
         "alignment_buffered": 0,
         "processed_data": sum(part.bytes_processed_during_alignment for part in metrics),
-        "persisted_data": sum(part.bytes_persisted for part in metrics),
+        "persisted_data": sum(part.in_flight_bytes for part in metrics),
         "num_subtasks": view.expected,
         "num_acknowledged_subtasks": view.acknowledged,
         "checkpoint_type": _type(view),
@@ -114,14 +119,9 @@ def checkpoint_item(view: CheckpointView) -> Json:
 
 
 def checkpoint_config(job: JobView) -> Json:
-    """``/jobs/:jobid/checkpoints/config``. What is accepted without effect is told as it works: not at all."""
+    """``/jobs/:jobid/checkpoints/config``."""
     settings = job_settings(job.configuration).checkpoints
     configuration = Configuration.from_strings(job.configuration)
-
-    def effective(option: ConfigOption[bool]) -> bool:
-        return option.kind is Kind.EFFECTIVE and configuration.get(option)
-
-    unaligned = effective(CheckpointingOptions.UNALIGNED)
     in_files = configuration.get(CheckpointingOptions.DIRECTORY) is not None
     return {
         "mode": settings.mode.value.lower(),
@@ -133,11 +133,11 @@ def checkpoint_config(job: JobView) -> Json:
             "enabled": settings.retention is not CheckpointRetention.NONE,
             "delete_on_cancellation": settings.retention is not CheckpointRetention.RETAIN_ON_CANCELLATION,
         },
-        "state_backend": "HashMapStateBackend",
+        "state_backend": _BACKEND_NAMES[configuration.get(StateOptions.BACKEND)],
         "checkpoint_storage": "FileSystemCheckpointStorage" if in_files else "JobManagerCheckpointStorage",
-        "unaligned_checkpoints": unaligned,
+        "unaligned_checkpoints": settings.unaligned,
         "tolerable_failed_checkpoints": settings.tolerable_failures,
-        "aligned_checkpoint_timeout": configuration.get(CheckpointingOptions.ALIGNED_TIMEOUT) if unaligned else 0,
+        "aligned_checkpoint_timeout": settings.aligned_timeout_ms if settings.unaligned else 0,
         "checkpoints_after_tasks_finish": settings.after_tasks_finish,
         "state_changelog_enabled": False,
         "changelog_periodic_materialization_interval": _CHANGELOG_MATERIALIZATION_MS,
@@ -170,13 +170,13 @@ def _subtask(view: CheckpointView, index: int, subtask: SubtaskCheckpointView | 
         "index": index,
         "ack_timestamp": subtask.ack_ms,
         "end_to_end_duration": max(0, subtask.ack_ms - view.trigger_ms),
-        "checkpointed_size": subtask.size_bytes,
+        "checkpointed_size": metrics.bytes_persisted,
         "state_size": subtask.size_bytes,
         "checkpoint": {"sync": int(metrics.sync_ms), "async": int(metrics.async_ms)},
         "alignment": {
             "buffered": 0,
             "processed": metrics.bytes_processed_during_alignment,
-            "persisted": metrics.bytes_persisted,
+            "persisted": metrics.in_flight_bytes,
             "duration": int(metrics.alignment_ms),
         },
         "start_delay": int(metrics.start_delay_ms),
@@ -192,10 +192,9 @@ def _subtask_summary(view: CheckpointView, subtasks: Sequence[SubtaskCheckpointV
     def over(values: Iterable[float]) -> Json:
         return summary([int(value) for value in values], percentiles=False)
 
-    sizes = over(subtask.size_bytes for subtask in subtasks)
     return {
-        "checkpointed_size": sizes,
-        "state_size": dict(sizes),
+        "checkpointed_size": over(part.bytes_persisted for part in metrics),
+        "state_size": over(subtask.size_bytes for subtask in subtasks),
         "end_to_end_duration": over(max(0, subtask.ack_ms - view.trigger_ms) for subtask in subtasks),
         "checkpoint_duration": {
             "sync": over(part.sync_ms for part in metrics),
@@ -204,7 +203,7 @@ def _subtask_summary(view: CheckpointView, subtasks: Sequence[SubtaskCheckpointV
         "alignment": {
             "buffered": over(0 for _ in metrics),
             "processed": over(part.bytes_processed_during_alignment for part in metrics),
-            "persisted": over(part.bytes_persisted for part in metrics),
+            "persisted": over(part.in_flight_bytes for part in metrics),
             "duration": over(part.alignment_ms for part in metrics),
         },
         "start_delay": over(part.start_delay_ms for part in metrics),
