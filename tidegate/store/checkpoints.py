@@ -144,9 +144,9 @@ class CheckpointStorage:
 
         Raises ``StorageError`` (not there, not readable), ``CorruptData`` or ``VersionMismatch``.
         """
-        location, manifest, files = self._manifest_at(path)
+        location, manifest = self._manifest_at(path)
         try:
-            self._check_files(location, manifest, files)
+            self._check_files(location, manifest)
         except OSError as error:
             raise storage_error("read", location, error) from error
         return location, manifest
@@ -178,7 +178,7 @@ class CheckpointStorage:
         files, path = self._open(location)
         if files.kind_of(f"{path}/{METADATA_FILE}") == "missing":
             raise StorageError(f"refused to remove {location}: not the directory of a checkpoint or savepoint")
-        _, manifest, _ = self._manifest_at(location)
+        _, manifest = self._manifest_at(location)
         try:
             files.delete(f"{path}/{METADATA_FILE}")
             for _, handle in _handles(manifest):
@@ -189,16 +189,16 @@ class CheckpointStorage:
         except OSError as error:
             raise storage_error("remove", location, error) from error
 
-    def _manifest_at(self, path: str) -> tuple[str, CheckpointManifest, Files]:
+    def _manifest_at(self, path: str) -> tuple[str, CheckpointManifest]:
         location = normalized(path).removesuffix(f"/{METADATA_FILE}")
         place = f"{location}/{METADATA_FILE}"
         try:
-            content, files = self._read(place)
+            content, _ = self._read(place)
         except (FileNotFoundError, NotADirectoryError):
             raise StorageError(self._why_missing(location)) from None
         except OSError as error:
             raise storage_error("read", place, error) from error
-        return location, manifest_from_bytes(content, place), files
+        return location, manifest_from_bytes(content, place)
 
     def _open(self, location: str) -> tuple[Files, str]:
         return open_files(location, self._local, self._memory)
@@ -215,29 +215,26 @@ class CheckpointStorage:
         files, path = self._open(place)
         return files.read(path), files
 
-    def _check_files(self, location: str, manifest: CheckpointManifest, files: Files) -> None:
-        _, directory = self._open(location)
-        sizes = files.sizes(directory)
+    def _check_files(self, location: str, manifest: CheckpointManifest) -> None:
+        """Each directory is listed once, that of shared files too."""
+        sizes: dict[str, dict[str, int]] = {}
         for operator, handle in _handles(manifest):
-            if handle.is_shared:
-                self._check_shared(handle, operator)
-                continue
-            if handle.data is not None or "/" in handle.path:
-                continue  # inline, or elsewhere: verified by its reader
-            if sizes.get(handle.path) != handle.size_bytes:
-                found = f"{sizes[handle.path]} bytes" if handle.path in sizes else "missing"
+            if not handle.path:
+                continue  # inline
+            place = handle.path if "/" in handle.path else f"{location}/{handle.path}"
+            directory, _, name = place.rpartition("/")
+            if directory not in sizes:
+                sizes[directory] = self._sizes(directory)
+            if sizes[directory].get(name) != handle.size_bytes:
+                found = f"{sizes[directory][name]} bytes" if name in sizes[directory] else "missing"
                 raise CorruptData(
-                    f"state file {location}/{handle.path} of operator {operator.name!r} is {found}, "
+                    f"state file {place} of operator {operator.name!r} is {found}, "
                     f"expected {handle.size_bytes} bytes; restore from another checkpoint"
                 )
 
-    def _check_shared(self, handle: StateHandle, operator: OperatorState) -> None:
-        files, path = self._open(handle.path)
-        if files.kind_of(path) != "file":
-            raise CorruptData(
-                f"shared state file {handle.path} of operator {operator.name!r} is missing, expected {handle.size_bytes} "
-                "bytes; restore from another checkpoint"
-            )
+    def _sizes(self, directory: str) -> dict[str, int]:
+        files, path = self._open(directory)
+        return files.sizes(path)
 
     def _why_missing(self, location: str) -> str:
         files, path = self._open(location)

@@ -6,9 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.unit.tidegate.wire.test_manifest import make_manifest
-from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.checkpoint import (
+    CheckpointManifest,
+    OperatorSnapshot,
+    OperatorState,
+    SegmentHandle,
+    SnapshotType,
+    StateHandle,
+)
 from tidegate.model.errors import CorruptData, StorageError
-from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.ids import CheckpointId, JobId, OperatorId
+from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.files import LocalCalls, LocalFiles, Part
 
@@ -140,3 +148,39 @@ def test_without_a_directory_manifests_live_in_memory() -> None:
     assert storage.read_back(location).error is None
     storage.discard(location)
     assert storage.read_back(location).error is not None
+
+
+def test_shared_files_have_a_place_beside_the_checkpoints(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    assert storage.shared_location(str(location), SnapshotType.CHECKPOINT) == str(tmp_path / JOB / "shared")
+    assert storage.shared_location(str(location), SnapshotType.SAVEPOINT) == "", "savepoints are self-contained"
+    assert storage.shared_location("memory:job/chk-1", SnapshotType.CHECKPOINT) == ""
+
+
+def test_a_missing_shared_file_is_told_by_name(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    shared = tmp_path / JOB / "shared" / "s-1"
+    shared.write_bytes(b"12345678")
+    segment = SegmentHandle("s", KeyGroupRange(0, 0), (0, 1), StateHandle(8, "0" * 16, str(shared), is_shared=True))
+    operator = OperatorState(OperatorId("b" * 32), "", "count", 1, 128, {0: OperatorSnapshot(keyed=(segment,))})
+    manifest = CheckpointManifest(JOB, "job", N, 1, SnapshotType.CHECKPOINT, (operator,))
+    assert storage.write_manifest(str(location), manifest).error is None
+    assert storage.read_checkpoint(str(location))[1] == manifest
+    shared.write_bytes(b"1234")
+    with pytest.raises(CorruptData, match=r"shared/s-1 of operator 'count' is 4 bytes, expected 8"):
+        storage.read_checkpoint(str(location))
+    shared.unlink()
+    with pytest.raises(CorruptData, match=r"shared/s-1 of operator 'count' is missing"):
+        storage.read_checkpoint(str(location))
+
+
+def test_files_that_nobody_uses_are_removed_and_nothing_else_can_be(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    unused, stray, foreign = tmp_path / JOB / "shared" / "s-1", location / "stray", tmp_path / JOB / "notes"
+    for path in (unused, stray, foreign):
+        path.write_bytes(b"1")
+    storage.discard_shared([str(unused), str(unused), str(stray)])
+    assert (unused.exists(), stray.exists()) == (False, False), "twice is fine"
+    with pytest.raises(StorageError, match="refused to remove"):
+        storage.discard_shared([str(foreign)])
+    assert foreign.exists()
