@@ -119,7 +119,7 @@ def _chosen(listed: pb.CheckpointList, checkpoint_id: int, job: str) -> pb.Check
 
 def _draw(checkpoint: pb.CheckpointStatus, job: pb.JobStatus) -> None:
     from cli.tables import lines_of, moment, screen_width, show, size
-    from cli.timeline import SUBTASKS_SHOWN, explained, legend, make_timeline, missing_of, tracks_of
+    from cli.timeline import SUBTASKS_SHOWN, explained, legend, make_timeline, missing_of, tracks_of, waits
 
     tracks = tracks_of(checkpoint, {vertex.vertex_id: vertex.name for vertex in job.vertices})
     click.echo(
@@ -131,7 +131,7 @@ def _draw(checkpoint: pb.CheckpointStatus, job: pb.JobStatus) -> None:
         show(make_timeline(tracks, screen_width()))
         if len(checkpoint.subtasks) > SUBTASKS_SHOWN:
             click.echo(f"... the {SUBTASKS_SHOWN} slowest of {len(checkpoint.subtasks)}")
-        for line in lines_of(legend()):
+        for line in [*lines_of(legend()), *waits(tracks, screen_width())]:
             click.echo(line)
     click.echo(explained(checkpoint, tracks, missing_of(checkpoint, job.vertices), int(time.time() * 1000)))
 

@@ -1,10 +1,11 @@
 """One checkpoint as a timeline, and what made it slow.
 
     trigger ─ start delay ─▶ first barrier ─ alignment ─▶ sync ─▶ async ─▶ acknowledged ┄▶ last one ─ _metadata ─▶ completed
-               ·······           ▒▒▒▒▒▒▒▒      ████       ▓▓▓▓▓      ─────
+               ·······           ▒▒▒▒▒▒▒▒      ████       ▓▓▓▓▓      ─────                                  ─ confirm ─▶ told
 
 A subtask's bar is laid out from its own durations, one behind the other; what is left until its acknowledgement came is
-the way there. The JobManager's last bar is the time from the last acknowledgement to the durable ``_metadata``.
+the way there. The JobManager's bar is the time until sources were told, from the last acknowledgement to the durable
+``_metadata``, and until tasks were told that it is complete.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _FIGURES_WIDTH = 50
 _NAME_CHARACTERS = 32
 _NARROW, _NARROW_NAME_CHARACTERS = 110, 12
 _UNALIGNED = " U"
+_LEAST_WAIT_MS = 0.1
+_WAITED_CHARACTERS = len(" waited 12.3ms for ")
 
 
 class Phase(Enum):
@@ -37,7 +40,11 @@ class Phase(Enum):
     SYNC = ("sync", "█", "magenta")
     ASYNC = ("async", "▓", "blue")
     ACK = ("ack", "─", "cyan")
+    SENT = ("trigger", "─", "cyan")
+    WAITING = ("", " ", "")
+    """The JobManager has nothing to do."""
     METADATA = ("_metadata", "▓", "green")
+    CONFIRM = ("confirm", "─", "green")
 
     @property
     def label(self) -> str:
@@ -57,6 +64,9 @@ class Track:
     size_bytes: int | None
     start_ms: float = 0.0
     unaligned: bool = False
+    waited_for: str = ""
+    """The channel whose barrier came last."""
+    in_flight_bytes: int = 0
 
     @property
     def end_ms(self) -> float:
@@ -70,9 +80,37 @@ def tracks_of(checkpoint: pb.CheckpointStatus, vertex_names: Mapping[str, str]) 
     tracks = [_track(s, checkpoint.trigger_ms, vertex_names) for s in acknowledged if s.ack_ms]
     if checkpoint.HasField("completed_ms"):
         last_ms = max((track.end_ms for track in tracks), default=0.0)
-        left_ms = max(0.0, checkpoint.completed_ms - checkpoint.trigger_ms - last_ms)
-        tracks.append(Track("JobManager", ((Phase.METADATA, left_ms),), None, last_ms))
+        tracks.append(_job_manager(checkpoint, last_ms))
     return tracks
+
+
+def _job_manager(checkpoint: pb.CheckpointStatus, last_ms: float) -> Track:
+    """``last_ms``: when the last acknowledgement came, after the trigger."""
+    trigger_ms = checkpoint.trigger_ms
+    sent_ms = float(max(0, checkpoint.sent_ms - trigger_ms)) if checkpoint.HasField("sent_ms") else 0.0
+    sealed_ms = float(checkpoint.sealed_ms - trigger_ms) if checkpoint.HasField("sealed_ms") else last_ms
+    completed_ms = max(sealed_ms, float(checkpoint.completed_ms - trigger_ms))
+    confirmed_ms = float(checkpoint.confirmed_ms - trigger_ms) if checkpoint.HasField("confirmed_ms") else completed_ms
+    spans = (
+        (Phase.SENT, sent_ms),
+        (Phase.WAITING, max(0.0, sealed_ms - sent_ms)),
+        (Phase.METADATA, completed_ms - sealed_ms),
+        (Phase.CONFIRM, max(0.0, confirmed_ms - completed_ms)),
+    )
+    return Track("JobManager", spans, None)
+
+
+def waits(tracks: Sequence[Track], width: int, most: int = 5) -> list[str]:
+    """Which channels were waited for, the longest waits first."""
+    fits = max(_NARROW_NAME_CHARACTERS, (width - _WAITED_CHARACTERS) // 2)
+    waited = [(dict(track.spans).get(Phase.ALIGNMENT, 0.0), track) for track in tracks if track.waited_for]
+    waited = sorted((w for w in waited if w[0] >= _LEAST_WAIT_MS), key=lambda w: -w[0])
+    lines = [
+        f"{_shortened(track.name, fits)} waited {milliseconds(wait_ms)} for {_shortened(track.waited_for, fits)}"
+        for wait_ms, track in waited[:most]
+    ]
+    more = len(waited) - most
+    return [*lines, f"... and {more} more waits"] if more > 0 else lines
 
 
 def missing_of(checkpoint: pb.CheckpointStatus, vertices: Sequence[pb.VertexStatus]) -> list[str]:
@@ -129,6 +167,8 @@ def bar(track: Track, total_ms: float, cells: int) -> Text:
 def legend() -> Text:
     text = Text()
     for phase in Phase:
+        if phase is Phase.WAITING:
+            continue
         label, character, colour = phase.value
         text.append(character, style=colour)
         text.append(f" {label}  ")
@@ -149,7 +189,9 @@ def explained(checkpoint: pb.CheckpointStatus, tracks: Sequence[Track], missing:
     if not subtasks or total_ms <= 0:
         return f"It took {milliseconds(max(0.0, total_ms))}."
     last = max(subtasks, key=lambda track: track.end_ms)
-    spans = [*last.spans, *tracks[-1].spans]
+    sent_ms = dict(tracks[-1].spans).get(Phase.SENT, 0.0)
+    spans = [(phase, span_ms - sent_ms if phase is Phase.START_DELAY else span_ms) for phase, span_ms in last.spans]
+    spans += [span for span in tracks[-1].spans if span[0] in (Phase.SENT, Phase.METADATA)]
     phase, span_ms = max(spans, key=lambda span: span[1])
     share = min(100, round(100 * span_ms / total_ms))
     return f"{milliseconds(span_ms)} of {milliseconds(total_ms)} ({share} %): {_reason(phase, last)}."
@@ -171,7 +213,14 @@ def _track(subtask: pb.SubtaskCheckpoint, trigger_ms: int, vertex_names: Mapping
     way_ms = subtask.ack_ms - trigger_ms - sum(span_ms for _, span_ms in spans)
     spans.append((Phase.ACK, max(0.0, way_ms)))
     name = _name(vertex_names.get(subtask.vertex_id, subtask.vertex_id[:8]), subtask.index)
-    return Track(name, tuple(spans), subtask.size_bytes, unaligned=metrics.unaligned)
+    return Track(
+        name,
+        tuple(spans),
+        subtask.size_bytes,
+        unaligned=metrics.unaligned,
+        waited_for=metrics.waited_for,
+        in_flight_bytes=metrics.in_flight_bytes,
+    )
 
 
 def _reason(phase: Phase, last: Track) -> str:
@@ -179,14 +228,19 @@ def _reason(phase: Phase, last: Track) -> str:
         case Phase.START_DELAY:
             return f"the barrier took so long to reach {last.name}, behind what was queued or in work before it"
         case Phase.ALIGNMENT:
+            if last.waited_for:
+                return f"{last.name} waited for the barrier from {last.waited_for}"
             return f"{last.name} waited for the barriers of its other input channels"
         case Phase.SYNC:
             return f"{last.name} stopped for so long to freeze its state"
         case Phase.ASYNC:
-            return f"{last.name} wrote {size(last.size_bytes or 0)} of state"
+            in_flight = f", {size(last.in_flight_bytes)} of it in flight" if last.in_flight_bytes else ""
+            return f"{last.name} wrote {size(last.size_bytes or 0)} of state{in_flight}"
         case Phase.ACK:
             return f"the acknowledgement of {last.name} was on its way to the JobManager"
-        case Phase.METADATA:
+        case Phase.SENT:
+            return "the JobManager made the checkpoint's directory before it told the sources"
+        case _:
             return "the JobManager wrote _metadata after the last acknowledgement"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.tables import lines_of
-from cli.timeline import SUBTASKS_SHOWN, bar, explained, make_timeline, milliseconds, missing_of, tracks_of
+from cli.timeline import SUBTASKS_SHOWN, bar, explained, make_timeline, milliseconds, missing_of, tracks_of, waits
 from tests.unit.cli.test_commands import refused, tidegate
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
@@ -92,6 +92,42 @@ def test_bars_lie_where_their_time_was() -> None:
     window, job_manager = tracks_of(status, NAMES)
     assert bar(window, 400, 16).plain == "····▒▒▒▒▓▓──"
     assert bar(job_manager, 400, 16).plain == " " * 12 + "▓▓▓▓"
+
+
+def test_the_job_managers_bar_shows_trigger_metadata_and_confirm() -> None:
+    times = {"sent_ms": TRIGGER_MS + 100, "sealed_ms": TRIGGER_MS + 200, "confirmed_ms": TRIGGER_MS + 400}
+    status = checkpoint(subtask("b", 0, 200, async_ms=50), completed_ms=300, **times)
+    _, job_manager = tracks_of(status, NAMES)
+    assert bar(job_manager, 400, 16).plain == "────    ▓▓▓▓────"
+    assert why(status) == "150ms of 300ms (50 %): the acknowledgement of window (1) was on its way to the JobManager."
+    slow = checkpoint(subtask("b", 0, 210, start_delay_ms=200), completed_ms=220, sent_ms=TRIGGER_MS + 190)
+    assert why(slow) == (
+        "190ms of 220ms (86 %): the JobManager made the checkpoint's directory before it told the sources."
+    )
+
+
+def test_it_says_on_which_channel_was_waited() -> None:
+    some = [
+        subtask("b", i, 310, alignment_ms=wait, waited_for=f"source ({i + 1}/8)")
+        for i, wait in enumerate([300.0, 0.0, 2.5, 9, 8, 7, 6, 5])
+    ]
+    status = checkpoint(SOURCE, *some, completed_ms=400)
+    tracks = tracks_of(status, NAMES)
+    lines = waits(tracks, 80)
+    assert lines[0] == "window (1) waited 300ms for source (1/8)"
+    assert lines[1] == "window (4) waited 9.0ms for source (4/8)"
+    assert lines[-1] == "... and 2 more waits"
+    assert len(lines) == 6
+    assert why(status).endswith("window (1) waited for the barrier from source (1/8).")
+    long = subtask("b", 0, 310, alignment_ms=300.0, waited_for=f"Source: {'x' * 90} (1/8)")
+    (line,) = waits(tracks_of(checkpoint(long), NAMES), 80)
+    assert len(line) <= 80
+    assert line.endswith("... (1/8)")
+
+
+def test_what_was_in_flight_is_told() -> None:
+    status = checkpoint(subtask("b", 0, 310, async_ms=300.0, in_flight_bytes=1024), completed_ms=320)
+    assert why(status).endswith("window (1) wrote 2.0 KiB of state, 1.0 KiB of it in flight.")
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
