@@ -115,6 +115,7 @@ class RocksKeyedBackend(KeyedBackend):
             timers=self._heap.freeze(checkpoint_id, options),
             builds_chains=builds_chains,
             frozen_ms=self.now_ms(),
+            released=self._changes.release,
             unclaimed=tuple(self._unclaimed.values()),
         )
 

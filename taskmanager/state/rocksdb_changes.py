@@ -4,7 +4,8 @@
     seal()     ─▶ the epoch is over; its set is never changed again
 
 Epoch n is what changed after freeze n - 1 and before freeze n. ``since(e)`` gives each entry once, in order, in bounded
-memory; it reads a view of the database, so any thread may ask.
+memory, to any thread: rows of a sealed epoch never change, and are not deleted before the snapshots that were frozen with
+them are released.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from taskmanager.state.rocksdb_database import RocksDatabase, View
+from taskmanager.state.rocksdb_database import RocksDatabase
 
 CHANGES_ID = 0xFFFF
 _ROWS = CHANGES_ID.to_bytes(2, "big")
@@ -31,6 +32,8 @@ class ChangedEntries:
         self._sealed: dict[int, frozenset[bytes]] = {}
         self._oldest = 0
         """Epochs up to this one are forgotten."""
+        self._in_use: dict[int, int] = {}
+        """By epoch of a freeze that is not released: what is forgotten no further than."""
 
     def add(self, entry: bytes) -> None:
         if self._is_kept:
@@ -44,12 +47,18 @@ class ChangedEntries:
         if self._current:
             self._sealed[self._epoch] = frozenset(self._current)
             self._current = set()
-        sealed = SealedChanges(self._epoch, dict(self._sealed), self._oldest)
+        sealed = SealedChanges(self._database, self._epoch, dict(self._sealed), self._oldest)
+        self._in_use[self._epoch] = self._oldest
         self._epoch += 1
         return sealed
 
+    def release(self, sealed: SealedChanges) -> None:
+        """Its snapshot is done."""
+        self._in_use.pop(sealed.epoch, None)
+
     def forget(self, epoch: int) -> None:
-        """Nobody will ask for what changed up to this epoch any more."""
+        """No later snapshot will ask for what changed up to this epoch."""
+        epoch = min(epoch, *self._in_use.values()) if self._in_use else epoch
         if epoch <= self._oldest:
             return
         for old in [sealed for sealed in self._sealed if sealed <= epoch]:
@@ -61,12 +70,13 @@ class ChangedEntries:
 class SealedChanges:
     """All epochs that a snapshot may look back upon. Immutable."""
 
-    def __init__(self, epoch: int, sets: dict[int, frozenset[bytes]], oldest: int) -> None:
+    def __init__(self, database: RocksDatabase, epoch: int, sets: dict[int, frozenset[bytes]], oldest: int) -> None:
+        self._database = database
         self.epoch = epoch
         self._sets = sets
         self._oldest = oldest
 
-    def since(self, epoch: int, prefix: bytes, view: View) -> Iterator[bytes]:
+    def since(self, epoch: int, prefix: bytes) -> Iterator[bytes]:
         """Entries with this prefix that changed after ``epoch``, each once, in order. Any thread."""
         assert epoch >= self._oldest, (
             f"changes since epoch {epoch} are asked for, those up to {self._oldest} are forgotten"
@@ -74,18 +84,17 @@ class SealedChanges:
         parts: list[Iterator[bytes]] = []
         for number in range(epoch + 1, self.epoch + 1):
             parts.append(iter(sorted(entry for entry in self._sets.get(number, ()) if entry.startswith(prefix))))
-            parts.append(_spilled_entries(number, prefix, view))
+            parts.append(self._spilled_entries(number, prefix))
         last = b""
         for entry in heapq.merge(*parts):
             if entry != last:
                 last = entry
                 yield entry
 
+    def _spilled_entries(self, epoch: int, prefix: bytes) -> Iterator[bytes]:
+        cut = 2 + _EPOCH_BYTES
+        return (row[cut:] for row, _ in self._database.rows(_spilled(epoch) + prefix))
+
 
 def _spilled(epoch: int) -> bytes:
     return _ROWS + epoch.to_bytes(_EPOCH_BYTES, "big")
-
-
-def _spilled_entries(epoch: int, prefix: bytes, view: View) -> Iterator[bytes]:
-    cut = 2 + _EPOCH_BYTES
-    return (row[cut:] for row, _ in view.rows(_spilled(epoch) + prefix))

@@ -57,27 +57,27 @@ class RocksDBSettings:
 
 
 class View:
-    """The rows at one moment. Read from any thread, also after the database was closed."""
+    """The rows at the moment when it was made. Read from one thread, whichever, also after the database was closed; one walk
+    at a time. (An iterator: those of rocksdict's ``Snapshot`` show what is written later.)"""
 
-    def __init__(self, snapshot: _Rocks, library: _Library) -> None:
-        self._snapshot = snapshot
-        self._library = library
-
-    def get(self, row: bytes) -> bytes | None:
-        try:
-            found: bytes = self._snapshot[row]
-        except KeyError:
-            return None
-        return found
+    def __init__(self, iterator: _Rocks) -> None:
+        self._iterator = iterator
 
     def rows(self, prefix: bytes, begin: bytes = b"") -> Iterator[Pair]:
         """Those that begin with ``prefix``, in order, from ``begin`` on."""
-        options = self._library.bounded(prefix)  # a local name: rocksdict does not hold the bound that it reads
-        yield from self._snapshot.items(from_key=begin or prefix, read_opt=options)
+        iterator = self._iterator
+        valid, key, value, step = iterator.valid, iterator.key, iterator.value, iterator.next
+        iterator.seek(begin or prefix)
+        while valid():
+            row = key()
+            if not row.startswith(prefix):
+                return
+            yield row, value()
+            step()
 
 
 class RocksDatabase:
-    """Rows in the order of their keys. Used from the subtask's thread; a ``View`` from any."""
+    """Rows in the order of their keys. Used from the subtask's thread; ``rows`` and a ``View`` from any."""
 
     def __init__(self, settings: RocksDBSettings, directory: str, subtask: int = 0) -> None:
         """``directory``: of the attempt. Raises ``InvalidJob`` when rocksdict is not installed, ``StorageError``."""
@@ -97,7 +97,7 @@ class RocksDatabase:
 
     def rows(self, prefix: bytes, begin: bytes = b"") -> Iterator[Pair]:
         """Those that begin with ``prefix`` now, in order, from ``begin`` on."""
-        options = self._library.bounded(prefix)  # as above
+        options = self._library.bounded(prefix)  # a local name: rocksdict does not hold the bound that it reads
         yield from self._db.items(from_key=begin or prefix, read_opt=options)
 
     def put_all(self, rows: Sequence[Pair]) -> None:
@@ -110,7 +110,7 @@ class RocksDatabase:
 
     def view(self) -> View:
         """O(1)."""
-        return View(self._db.snapshot(), self._library)
+        return View(self._db.iter())
 
     def close(self) -> None:
         """A second call changes nothing."""

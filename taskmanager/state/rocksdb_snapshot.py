@@ -8,7 +8,7 @@ neither side ever holds more of it than that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,6 +49,7 @@ class FrozenRocks(FrozenState):
     timers: FrozenState
     builds_chains: bool
     frozen_ms: int
+    released: Callable[[SealedChanges], None]
     unclaimed: Sequence[UnclaimedState] = field(default_factory=tuple)
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
@@ -60,12 +61,14 @@ class FrozenRocks(FrozenState):
         return OperatorSnapshot(keyed=tuple(segments))
 
     def release(self) -> None:
-        self.view = None
+        if self.view is not None:
+            self.view = None
+            self.released(self.changes)
         self.timers.release()
 
     def _write_state(self, state: FrozenRows, store: SegmentStore) -> Sequence[SegmentHandle]:
         assert self.view is not None
-        plan = self._plan(state, self.view)
+        plan = self._plan(state)
         written: list[SegmentHandle] = []
         if plan.whole is not None:
             written += self._write_whole(state, self.view, plan.whole, store)
@@ -75,11 +78,11 @@ class FrozenRocks(FrozenState):
             state.increments.written(self.checkpoint_id, plan.chain(self.changes.epoch, written))
         return (*plan.kept, *written)
 
-    def _plan(self, state: FrozenRows, view: View) -> Plan:
+    def _plan(self, state: FrozenRows) -> Plan:
         if state.base is None:
             return decide(None, self.owned, (), ())
         changed = np.zeros(self.owned.size, np.int64)
-        for entry in self.changes.since(state.base.epoch, state.rows.prefix, view):
+        for entry in self.changes.since(state.base.epoch, state.rows.prefix):
             changed[(entry[2] << 8 | entry[3]) - self.owned.start] += 1
         rows = np.zeros(self.owned.size, np.int64)
         for segment in state.base.segments:  # at most twice too many, since they are rewritten
@@ -106,7 +109,7 @@ class FrozenRocks(FrozenState):
         whole = plan.whole
         entries = (
             entry
-            for entry in self.changes.since(plan.delta.since, state.rows.prefix, view)
+            for entry in self.changes.since(plan.delta.since, state.rows.prefix)
             if whole is None or not whole.start <= (entry[2] << 8 | entry[3]) <= whole.end
         )
         batches = changed_batches(Form(state.rows, state.namespaces, has_deleted=True), view, entries)
