@@ -9,12 +9,11 @@ Methods that can make the job fail return the failure, otherwise ``None``. Follo
 
 from __future__ import annotations
 
-from collections import deque
-
 from jobmanager.machines.checkpoint_commands import CheckpointCommands
 from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
 from jobmanager.machines.checkpoint_custody import CheckpointCustody
 from jobmanager.machines.checkpoint_failure import FailureCounter, FailureReason, failure_text, reason_of_decline
+from jobmanager.machines.checkpoint_in_progress import TIMEOUT_TIMER, CheckpointsInProgress
 from jobmanager.machines.checkpoint_options import decide_options
 from jobmanager.machines.checkpoint_pending import AckResult, CommitPermit, PendingCheckpoint
 from jobmanager.machines.checkpoint_plan import PlanRefused, decide_plan
@@ -44,8 +43,6 @@ from tidegate.model.options import ClaimMode
 from tidegate.model.states import JobState
 
 FINAL_RETRY_MS = 1_000
-TIMEOUT_TIMER = "checkpoint-timeout"
-EXPIRED_REMEMBERED = 16
 __all__ = ["TIMEOUT_TIMER", "TRIGGER_TIMER", "CheckpointCoordinator"]
 
 
@@ -57,15 +54,12 @@ class CheckpointCoordinator:
         self._commands = CheckpointCommands(graph, effects)
         self.stop = StopWithSavepoint(graph.graph.job_id, self._commands)
         self._requests = CheckpointRequests(graph.graph.job_id, settings, effects)
-        self._pending: dict[CheckpointId, PendingCheckpoint] = {}
+        self._pending = CheckpointsInProgress(graph.graph.job_id, settings.timeout_ms, effects)
         self._custody = CheckpointCustody(graph.graph.job_id, settings, effects)
         self._failures = FailureCounter(settings.tolerable_failures)
         self._stats = CheckpointStats(settings.history)
-        self._next_id = CheckpointId(1)
-        self._locating = 0
         self._must_be_full = False
         """Until the first checkpoint is complete: nothing may refer to the files that the job started from."""
-        self._expired: deque[CheckpointId] = deque(maxlen=EXPIRED_REMEMBERED)
         self._ended: JobState | None = None
 
     # ---- what others ask ---------------------------------------------------------------------------------------------
@@ -86,12 +80,12 @@ class CheckpointCoordinator:
     @property
     def is_settling(self) -> bool:
         """A write of ``_metadata`` is on its way: which checkpoint is the latest is not known yet."""
-        return any(p.state.is_settling for p in self._pending.values())
+        return self._pending.is_settling
 
     @property
     def is_idle(self) -> bool:
         """Nothing is asked of the storage any more."""
-        return not (self._locating or self._pending) and self._custody.is_idle
+        return self._pending.is_idle and self._custody.is_idle
 
     # ---- life of the job ---------------------------------------------------------------------------------------------
 
@@ -101,7 +95,7 @@ class CheckpointCoordinator:
         has_own = any(checkpoint.is_ours for checkpoint in inventory.completed)
         self._must_be_full = restore is not None and restore.claim_mode is ClaimMode.NO_CLAIM and not has_own
         origin_id = restore.manifest.checkpoint_id if restore else 0
-        self._next_id = CheckpointId(max(inventory.next_id, origin_id + 1))
+        self._pending.count_from(CheckpointId(max(inventory.next_id, origin_id + 1)))
 
     def on_restored(self, checkpoint: CompletedCheckpoint) -> None:
         self._stats.on_restored(checkpoint, self._fx.now_ms)
@@ -115,7 +109,7 @@ class CheckpointCoordinator:
         """Some task or the job left that state: queued requests and pending checkpoints are over."""
         for request in self._requests.deactivate():
             self._report(request, None, failure_text(reason, cause))
-        for pending in list(self._pending.values()):
+        for pending in self._pending:
             self._abort(pending, reason, cause)
 
     def keep_everything(self) -> None:
@@ -152,11 +146,8 @@ class CheckpointCoordinator:
         return self._request(request)
 
     def on_timeout(self, checkpoint_id: CheckpointId) -> ErrorInfo | None:
-        pending = self._pending.get(checkpoint_id)
-        if pending is None or not pending.state.is_abortable:
-            return None
-        self._expired.append(checkpoint_id)
-        return self._abort(pending, FailureReason.EXPIRED)
+        pending = self._pending.expire(checkpoint_id)
+        return self._abort(pending, FailureReason.EXPIRED) if pending else None
 
     def on_trigger_failed(self, checkpoint_id: CheckpointId, error: ErrorInfo) -> ErrorInfo | None:
         pending = self._pending.get(checkpoint_id)
@@ -175,7 +166,7 @@ class CheckpointCoordinator:
             self._custody.on_stray(event.checkpoint_id, pending.location, event.snapshot)
         elif result is not AckResult.DUPLICATE:
             self._custody.on_acknowledged(event.checkpoint_id, event.snapshot, is_late=not counts)
-        if pending is None and event.checkpoint_id in self._expired:
+        if pending is None and self._pending.has_expired(event.checkpoint_id):
             text = f"received late message for now expired checkpoint attempt {event.checkpoint_id}"
             self._fx.log("WARN", text, attempt=event.attempt)
         if pending is not None and counts and pending.is_fully_acknowledged:
@@ -190,7 +181,7 @@ class CheckpointCoordinator:
 
     def on_task_finished(self, attempt: AttemptId) -> ErrorInfo | None:
         """What it has not acknowledged by now it never will: the trigger or the barrier came too late for it."""
-        for pending in [p for p in self._pending.values() if p.is_waiting_for(attempt)]:
+        for pending in self._pending.waiting_for(attempt):
             if failure := self._abort(pending, FailureReason.DECLINED_TASK_CLOSING):
                 return failure
         return None
@@ -198,8 +189,7 @@ class CheckpointCoordinator:
     # ---- storage -----------------------------------------------------------------------------------------------------
 
     def on_located(self, event: LocationCreated) -> ErrorInfo | None:
-        self._locating -= 1
-        pending = self._pending.get(event.checkpoint_id)
+        pending = self._pending.on_located(event.checkpoint_id)
         if pending is None:
             if event.error is None:
                 self._custody.on_aborted(event.checkpoint_id, event.location)
@@ -267,7 +257,7 @@ class CheckpointCoordinator:
         """Start what may start now. A request that is refused makes room for the next at once."""
         while self._ended is None:
             request = self._requests.take_next(
-                is_triggering=self._locating > 0, pending=len(self._pending), cleaning=self._custody.cleaning
+                is_triggering=self._pending.is_triggering, pending=len(self._pending), cleaning=self._custody.cleaning
             )
             if request is None:
                 return None
@@ -283,19 +273,14 @@ class CheckpointCoordinator:
         if isinstance(plan, PlanRefused):
             cause = ErrorInfo.of(InternalError(plan.message))
             return self._refused(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, cause)
-        checkpoint_id, self._next_id = self._next_id, CheckpointId(self._next_id + 1)
-        pending = PendingCheckpoint(checkpoint_id, self._fx.now_ms, request, plan)
-        self._pending[checkpoint_id] = pending
-        self._locating += 1
+        pending = self._pending.begin(request, plan)
         self._stats.on_started(
-            checkpoint_id,
+            pending.checkpoint_id,
             request.snapshot_type,
             self._fx.now_ms,
             len(plan.wait_for),
             is_periodic=request.is_periodic,
         )
-        self._fx.changed(self._graph.graph.job_id)
-        self._fx.start_timer(self._timer(checkpoint_id), self._settings.timeout_ms)
         self._commands.create_location(pending)
         return None
 
@@ -318,7 +303,7 @@ class CheckpointCoordinator:
         checkpoint_id, now_ms = pending.checkpoint_id, self._fx.now_ms
         newest = self._custody.latest
         is_newest = newest is None or newest.checkpoint_id < checkpoint_id
-        self._forget(pending)
+        self._pending.forget(pending)
         self._requests.on_completed()
         self._failures.on_success(checkpoint_id)
         self._stats.on_completed(checkpoint_id, now_ms, permit.written.size_bytes)
@@ -331,9 +316,8 @@ class CheckpointCoordinator:
         if not kind.is_savepoint:
             self._must_be_full = False
         if kind.is_synchronous or not kind.is_savepoint:
-            for older in [p for p in self._pending.values() if p.checkpoint_id < checkpoint_id]:
-                if not older.request.snapshot_type.is_savepoint:
-                    self._abort(older, FailureReason.SUBSUMED)
+            for older in self._pending.subsumed_by(checkpoint_id):
+                self._abort(older, FailureReason.SUBSUMED)
         self._sweep()
         return self._try_next()
 
@@ -359,7 +343,7 @@ class CheckpointCoordinator:
     ) -> ErrorInfo | None:
         text = failure_text(reason, cause)
         checkpoint_id = pending.checkpoint_id
-        self._forget(pending)
+        self._pending.forget(pending)
         self._stats.on_failed(checkpoint_id, self._fx.now_ms, text)
         self._fx.log("INFO", f"checkpoint {checkpoint_id} failed: {text}", job=self._graph.graph.job_id)
         self._report(pending.request, checkpoint_id, text)
@@ -374,14 +358,9 @@ class CheckpointCoordinator:
         failure = self._failures.judge(reason, checkpoint_id, kind, text, on_task_side=on_task_side)
         return failure or self._try_next()
 
-    def _forget(self, pending: PendingCheckpoint) -> None:
-        self._fx.changed(self._graph.graph.job_id)
-        del self._pending[pending.checkpoint_id]
-        self._fx.cancel_timer(self._timer(pending.checkpoint_id))
-
     def _sweep(self) -> None:
         """After the end, and once the storage has answered every write: what goes by the retention rule."""
-        if self._ended is not None and not self._pending:
+        if self._ended is not None and not len(self._pending):
             self._custody.close(self._ended)
 
     def _report(
@@ -391,6 +370,3 @@ class CheckpointCoordinator:
             self.stop.on_savepoint(checkpoint_id, failure, path)
         elif request.request_id is not None:
             self._commands.report(request.request_id, checkpoint_id, failure, path)
-
-    def _timer(self, checkpoint_id: CheckpointId) -> str:
-        return f"job/{self._graph.graph.job_id}/{TIMEOUT_TIMER}/{checkpoint_id}"
