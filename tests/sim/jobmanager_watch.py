@@ -26,10 +26,17 @@ _OF_ATTEMPT = e.TaskStateChanged | e.EndOfDataReached | e.SubtaskAcknowledged | 
 
 
 class JobManagerWatch:
-    """For one job under one JobManager. ``restore``: what it was started from."""
+    """For one job under one JobManager. ``restore``: what it was started from; ``found``: what was there when another
+    JobManager had run it before."""
 
     def __init__(
-        self, machine: JobManagerMachine, storage: Storage, watch: Watch, job_id: JobId, restore: e.RestoreFrom | None
+        self,
+        machine: JobManagerMachine,
+        storage: Storage,
+        watch: Watch,
+        job_id: JobId,
+        restore: e.RestoreFrom | None,
+        found: tuple[e.FoundCheckpoint, ...] = (),
     ) -> None:
         self._machine = machine
         self._storage = storage
@@ -53,6 +60,13 @@ class JobManagerWatch:
         self._over: set[int] = set()
         self._not_removed: set[int] = set()
         self._before: tuple[ExecutionState, bool, AttemptId] | None = None
+        self._incomplete = [(p, set(storage.files[p.location])) for p in found if p.manifest is None]
+        for place in found:
+            if place.manifest is not None:
+                self._told_durable.add(place.checkpoint_id)
+                self._over.add(place.checkpoint_id)
+                if place.manifest.snapshot_type.is_synchronous:
+                    self._stops.add(place.checkpoint_id)
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
@@ -236,6 +250,10 @@ class JobManagerWatch:
 
     def check_leftovers(self) -> None:
         """Law 7, at the end: no file of a failed checkpoint is left by a subtask that told of it, unless the disk refused to remove it."""
+        for place, files in self._incomplete:
+            left = files & self._storage.files.get(place.location, set())
+            if left and place.checkpoint_id not in self._not_removed:
+                raise LawBroken(7, f"{place.location} was found incomplete, and files of {sorted(left)} are left")
         for checkpoint_id, location in self._located.items():
             if location in self._storage.manifests or checkpoint_id in self._not_removed:
                 continue

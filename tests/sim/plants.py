@@ -3,13 +3,13 @@ must catch every one of them (``test_planted_bugs.py``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
-from jobmanager.machines import checkpoint_coordinator, recovery
+from jobmanager.machines import checkpoint_coordinator, job, job_recovery, recovery
 from jobmanager.machines import events as e
 from jobmanager.machines.checkpoint_cleaner import CheckpointCleaner
 from jobmanager.machines.checkpoint_commands import CheckpointCommands
@@ -22,6 +22,7 @@ from jobmanager.machines.checkpoint_plan import CheckpointPlan, PlanRefused, dec
 from jobmanager.machines.execution import Execution
 from jobmanager.machines.execution_graph import ExecutionGraph
 from jobmanager.machines.failover import Failover
+from jobmanager.machines.job_recovery import Inventory
 from jobmanager.machines.shared_state import SharedStateRegistry
 from tests.sim.counts import CounterState, FrozenCounts
 from tests.sim.operators import CounterOperator, SinkOperator, SourceOperator
@@ -157,7 +158,7 @@ def _owns_whatever_it_started_from(custody: CheckpointCustody, checkpoint: Compl
     _adopt(custody, replace(checkpoint, is_ours=True))
 
 
-_adopt = CheckpointCustody.adopt
+_adopt = CheckpointCustody._adopt
 
 # ---- shared files ----------------------------------------------------------------------------------------------------
 
@@ -187,6 +188,26 @@ _freeze_counts = CounterState.freeze
 def _builds_on_what_was_not_claimed(*arguments: Any, must_be_full: bool) -> CheckpointOptions:
     return decide_options(*arguments, must_be_full=False)
 
+
+# ---- another JobManager goes on --------------------------------------------------------------------------------------
+
+
+def _forgets_the_newest(found: Iterable[e.FoundCheckpoint]) -> Inventory:
+    return _take_inventory(sorted(found, key=lambda place: place.checkpoint_id)[:-1])
+
+
+def _leaves_what_is_incomplete(found: Iterable[e.FoundCheckpoint]) -> Inventory:
+    return replace(_take_inventory(found), incomplete=())
+
+
+_take_inventory = job_recovery.take_inventory
+
+
+def _counts_attempts_from_the_start(*arguments: Any) -> job_recovery.Origin:
+    return replace(_decide_origin(*arguments), first_attempt=0)
+
+
+_decide_origin = job_recovery.decide_origin
 
 # ---- what users are told ---------------------------------------------------------------------------------------------
 
@@ -268,7 +289,7 @@ PLANTS = (
     Plant(
         "deletes what it was lent",
         frozenset({7, SHARED}),
-        _patched(CheckpointCustody, "adopt", _owns_whatever_it_started_from),
+        _patched(CheckpointCustody, "_adopt", _owns_whatever_it_started_from),
     ),
     Plant(
         "deletes shared files in use",
@@ -293,6 +314,21 @@ PLANTS = (
         "builds on what was not claimed",
         frozenset({SHARED}),
         _patched(checkpoint_coordinator, "decide_options", _builds_on_what_was_not_claimed),
+    ),
+    Plant(
+        "forgets the newest checkpoint that it finds",
+        frozenset({0, 5, 7}),
+        _patched(job_recovery, "take_inventory", _forgets_the_newest),
+    ),
+    Plant(
+        "leaves what it finds incomplete",
+        frozenset({7}),
+        _patched(job_recovery, "take_inventory", _leaves_what_is_incomplete),
+    ),
+    Plant(
+        "counts attempts from the start",
+        frozenset({0, 2, 3, 5}),
+        _patched(job, "decide_origin", _counts_attempts_from_the_start),
     ),
     Plant("a user waits for ever", frozenset({0}), _patched(CheckpointCommands, "report", _says_nothing_of_failures)),
     Plant(

@@ -58,6 +58,8 @@ class Mix:
     jobmanager_crashes: int = 2
     aimed_at_jobmanager: float = 0.1
     """Of the tasks that are killed at a delicate moment, so many times the JobManager is."""
+    high_availability: float = 0.6
+    """How probable it is that a new JobManager goes on with the job by itself; otherwise the user starts it again."""
     ends_of_life: float = 0.0
     """How probable it is that a task dies soon after a checkpoint was confirmed that lets some finish."""
 
@@ -71,6 +73,7 @@ class Schedule:
         self.mix = mix
         self.world = World(seed)
         self.job = draw_job(self.world.rng, mix.parallel)
+        self.is_highly_available = self.world.rng.random() < mix.high_availability
         self.storage = Storage(self.world)
         self.external = External()
         self.watch = Watch()
@@ -85,6 +88,8 @@ class Schedule:
         self._wished: SnapshotType | None = None
         self._sessions = 0
         self._generations = 0
+        self._recovers = False
+        self._first_attempt = 0
 
     def run(self) -> Outcome:
         """Raises ``LawBroken``."""
@@ -113,8 +118,24 @@ class Schedule:
         shell.observers.append(self)
         self.directory.current = shell
         shell.tell(e.GenerationStarted(Generation(hex_id("sim", str(self.seed), str(number))), self.seed + number))
-        if not self.user.is_done:
+        if self._recovers:
+            self._recover(shell)
+        elif not self.user.is_done:
             self.world.later(5, lambda: self._submit(shell))
+
+    def _recover(self, shell: Shell) -> None:
+        """What a highly available JobManager keeps of a job, and what it finds in the storage."""
+        self._recovers = False
+        run = self.user.run
+        found = self.storage.found(run.job_id)
+        self._first_attempt += 1
+        run.recovered(self.storage)
+        self._job_watch = JobManagerWatch(
+            shell.machine, self.storage, self.watch, run.job_id, run.restore, tuple(found)
+        )
+        shell.observers[:] = [self._job_watch, self]
+        submitted = e.JobSubmitted(run.graph, self.job.configuration, run.restore)
+        shell.tell(e.JobRecovered(submitted, tuple(found), self._first_attempt))
 
     def _start_task_manager(self, name: str, slots: int) -> None:
         self._sessions += 1
@@ -249,8 +270,12 @@ class Schedule:
         shell.crash()
         self.directory.current = None
         if not self.user.is_done:
-            self.restarts += job.restarts if job else 0
-            self.user.on_jobmanager_died(job.state if job else None)
+            self._recovers = self.is_highly_available and job is not None and not job.state.is_terminal
+            if job is not None:
+                self.restarts += job.restarts
+                attempts = [s.current.attempt.attempt for v in job.vertices for s in v.subtasks]
+                self._first_attempt = max(attempts, default=0)
+            self.user.on_jobmanager_died(job.state if job else None, goes_on=self._recovers)
         self.world.later(self.world.between(20, 500), self._start_jobmanager)
 
     def _partition(self) -> None:

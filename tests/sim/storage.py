@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from jobmanager.machines.events import FoundCheckpoint
 from tests.sim.world import Outage, World
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ErrorInfo, StorageError
@@ -78,6 +79,18 @@ class Storage:
         self.manifests.pop(location, None)
         self.torn.discard(location)
         self.files.pop(location, None)
+
+    def found(self, job_id: JobId) -> list[FoundCheckpoint]:
+        """All checkpoint directories of a job, and the savepoint that it was being stopped with."""
+        places = []
+        for location in self.files:
+            manifest = self.manifests.get(location)
+            if location.startswith(f"/cp/{job_id}/chk-"):
+                number = CheckpointId(int(location.rpartition("-")[2]))
+                places.append(FoundCheckpoint(number, location, manifest))
+            elif manifest and manifest.job_id == job_id and manifest.snapshot_type.is_synchronous:
+                places.append(FoundCheckpoint(manifest.checkpoint_id, location, manifest))
+        return places
 
     def newest(self, job_id: JobId) -> str | None:
         """Where a job that is not there any more can go on: its newest checkpoint, or the savepoint that it was being stopped

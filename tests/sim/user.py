@@ -39,6 +39,11 @@ class Run:
     def job_id(self) -> JobId:
         return self.graph.job_id
 
+    def recovered(self, storage: Storage) -> None:
+        """What it was started from may be gone by now, if it was claimed."""
+        if self.restore is not None and self.restore.location not in storage.manifests:
+            self.restore = None
+
 
 @dataclass(slots=True)
 class User:
@@ -113,10 +118,12 @@ class User:
         else:
             raise LawBroken(0, f"run {self.run.number} is {state.value}")
 
-    def on_jobmanager_died(self, last_state: JobState | None) -> None:
-        """``last_state`` is what was shown last."""
+    def on_jobmanager_died(self, last_state: JobState | None, *, goes_on: bool) -> None:
+        """``last_state`` is what was shown last; ``goes_on``: another JobManager takes the run over."""
         self._open.clear()
-        if last_state is JobState.FINISHED and self._stopped_at is None:
+        if goes_on:
+            self.ends.append("taken over")
+        elif last_state is JobState.FINISHED and self._stopped_at is None:
             self.ends.append("finished")
             self.is_done = True
         elif self.runs:
