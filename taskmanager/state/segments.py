@@ -8,14 +8,16 @@ Operator state has one row for each element, in the column ``element``. The sche
 a JSON object: format version, operator, state name, kind, and the names of the types. A binary column of pickled objects
 has the field metadata ``tidegate.pickled``, one of msgpack ``tidegate.msgpack``.
 
-Laws: bytes go to the store as Arrow made them, with no copy; a reader takes nothing from a file that is not what its
-handle says (``CorruptData`` names the file).
+A segment of a level above 0 has the column ``deleted`` besides: see ``tidegate.model.checkpoint.SegmentHandle``.
+
+Laws: bytes go to the store as Arrow made them, with no copy, or piece by piece; a reader takes nothing from a file that is
+not what its handle says (``CorruptData`` names the file).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +32,7 @@ from tidegate.model.keygroups import KeyGroupRange
 
 FORMAT_VERSION = 1
 KEY_GROUP = "key_group"
+DELETED = "deleted"
 ELEMENT = "element"
 METADATA_KEY = b"tidegate"
 PICKLED = {b"tidegate.pickled": b"1"}
@@ -81,6 +84,69 @@ def write_keyed(
     return SegmentHandle(about.state_name, key_groups, tuple(int(b) for b in bounds), handle)
 
 
+def stream_keyed(
+    store: SegmentStore,
+    schema: pa.Schema,
+    pieces: Iterable[tuple[Groups, pa.RecordBatch]],
+    key_groups: KeyGroupRange,
+    about: StateDescription,
+    *,
+    level: int = 0,
+    is_shared: bool = False,
+) -> SegmentHandle:
+    """As ``write_keyed``, of rows that come in pieces, sorted by group over all of them: one piece is in memory at a time.
+    ``schema`` is that of the pieces. Raises ``StorageError``, and what ``pieces`` raises."""
+    counts = np.zeros(key_groups.size, np.int64)
+    whole = schema.insert(0, pa.field(KEY_GROUP, pa.int32(), nullable=False)).with_metadata(about.to_metadata())
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for groups, data in pieces:
+            counts[:] += np.bincount(groups - key_groups.start, minlength=len(counts))
+            yield pa.RecordBatch.from_arrays([pa.array(groups, pa.int32()), *data.columns], schema=whole)
+
+    handle = store.write(f"{about.operator}-{about.state_name}", ipc_parts(whole, batches()), is_shared=is_shared)
+    offsets = (0, *np.cumsum(counts).tolist())
+    return SegmentHandle(about.state_name, key_groups, offsets, handle, level)
+
+
+def ipc_parts(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    """An Arrow IPC file, piece by piece."""
+    sink = _Parts()
+    with pa.PythonFile(sink, "w") as file, pa.ipc.new_file(file, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            yield from sink.take()
+    yield from sink.take()
+
+
+class _Parts:
+    """A file object that keeps what is written until it is taken."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._size_bytes = 0
+
+    def write(self, content: bytes) -> int:
+        self._held.append(content)
+        self._size_bytes += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        return self._size_bytes
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def take(self) -> list[bytes]:
+        held, self._held = self._held, []
+        return held
+
+
 def write_elements(
     store: SegmentStore, elements: pa.Array, field: pa.Field, mode: StateRedistribution, about: StateDescription
 ) -> OperatorStateHandle:
@@ -98,19 +164,33 @@ def read_keyed(source: SegmentSource, segment: SegmentHandle, wanted: KeyGroupRa
     both = segment.key_groups.intersect(wanted)
     name = _name_of(segment.handle, segment.state_name)
     table = _from_ipc(source.read(segment.handle), name)
-    if len(segment.offsets) != segment.key_groups.size + 1 or segment.offsets[-1] != table.num_rows:
-        raise CorruptData(
-            f"{name}: it has {table.num_rows} rows, its index tells {segment.offsets[-1:]} in "
-            f"{len(segment.offsets)} entries for {segment.key_groups.size} key groups; restore another checkpoint"
-        )
-    if KEY_GROUP not in table.schema.names or table.schema.field(KEY_GROUP).type != pa.int32():
-        raise CorruptData(f"{name}: no int32 column '{KEY_GROUP}' among {table.schema.names}; it is no keyed state")
+    _check_rows(segment, table, name)
     first, last = (0, 0) if both.size == 0 else _rows_of(segment, both)
     part = table.slice(first, last - first)
     groups = part.column(KEY_GROUP).to_numpy()
-    if len(groups) and not (both.start <= int(groups.min()) and int(groups.max()) <= both.end):
-        raise CorruptData(f"{name}: rows {first} to {last} are not of key groups {both.start} to {both.end}")
+    if len(groups):
+        _check_groups(groups, both, name)
     return groups, _one_batch(part.drop_columns([KEY_GROUP]))
+
+
+def read_keyed_batches(
+    source: SegmentSource, segment: SegmentHandle, wanted: KeyGroupRange
+) -> Iterator[tuple[Groups, pa.RecordBatch]]:
+    """As ``read_keyed``, batch by batch as they lie in the file, without joining them. Raises ``CorruptData``."""
+    both = segment.key_groups.intersect(wanted)
+    name = _name_of(segment.handle, segment.state_name)
+    if both.size == 0 or len(segment.offsets) != segment.key_groups.size + 1:
+        if both.size:
+            raise CorruptData(f"{name}: its index has {len(segment.offsets)} entries; restore another checkpoint")
+        return
+    table = _from_ipc(source.read(segment.handle), name)
+    _check_rows(segment, table, name)
+    first, last = _rows_of(segment, both)
+    for batch in table.slice(first, last - first).to_batches():
+        groups = batch.column(batch.schema.get_field_index(KEY_GROUP)).to_numpy()
+        if len(groups):
+            _check_groups(groups, both, name)
+            yield groups, batch.drop_columns([KEY_GROUP])
 
 
 def read_elements(source: SegmentSource, state: OperatorStateHandle, first: int, last: int) -> list[bytes]:
@@ -129,6 +209,25 @@ def read_element_table(source: SegmentSource, state: OperatorStateHandle, first:
             f"{table.schema.names}; restore another checkpoint"
         )
     return table.slice(first, last - first)
+
+
+def _check_rows(segment: SegmentHandle, table: pa.Table, name: str) -> None:
+    """The index of a segment may leave rows out that others speak of, but not speak of rows that are not there."""
+    if len(segment.offsets) != segment.key_groups.size + 1 or segment.offsets[-1] > table.num_rows:
+        raise CorruptData(
+            f"{name}: it has {table.num_rows} rows, its index tells {segment.offsets[-1:]} in "
+            f"{len(segment.offsets)} entries for {segment.key_groups.size} key groups; restore another checkpoint"
+        )
+    if KEY_GROUP not in table.schema.names or table.schema.field(KEY_GROUP).type != pa.int32():
+        raise CorruptData(f"{name}: no int32 column '{KEY_GROUP}' among {table.schema.names}; it is no keyed state")
+
+
+def _check_groups(groups: Groups, both: KeyGroupRange, name: str) -> None:
+    if not (both.start <= int(groups.min()) and int(groups.max()) <= both.end):
+        raise CorruptData(
+            f"{name}: rows that the index tells to be of key groups {both.start} to {both.end} are of others; restore another "
+            "checkpoint"
+        )
 
 
 def _rows_of(segment: SegmentHandle, both: KeyGroupRange) -> tuple[int, int]:
