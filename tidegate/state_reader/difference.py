@@ -10,7 +10,7 @@ segments and the entries of one key group are in memory at a time; with differen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -20,7 +20,7 @@ import pyarrow as pa
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.state_reader.checkpoint import Checkpoint, Operator, State, is_identity, joined
 from tidegate.state_reader.rows import element_value, readable
-from tidegate.state_reader.segments import ELEMENT, KEY_GROUP
+from tidegate.state_reader.segments import ELEMENT, KEY_GROUP, is_msgpack
 
 EXAMPLES = 3
 JOIN_ROWS = 256
@@ -85,10 +85,26 @@ class _Side:
     def max_parallelism(self) -> int | None:
         return self.operator.described.max_parallelism if self.operator else None
 
-    def elements(self) -> Counter[bytes]:
-        if self.state is None:
-            return Counter()
-        return Counter(value for table in self.checkpoint.tables_of(self.state) for value in table[ELEMENT].to_pylist())
+    def elements(self) -> _Elements:
+        found = _Elements(Counter(), {})
+        for table in self.checkpoint.tables_of(self.state, type_names=False) if self.state else ():
+            field = table.schema.field(ELEMENT)
+            for value in table[ELEMENT].to_pylist():
+                identity = _frozen(value)
+                found.counts[identity] += 1
+                found.shown.setdefault(identity, (value, field))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """Elements of operator state by what makes them equal, and one of each as it is stored."""
+
+    counts: Counter[object]
+    shown: dict[object, tuple[Any, pa.Field]]
+
+    def rows(self, identities: Iterable[object], most: int) -> list[Row]:
+        return [{ELEMENT: _element(*self.shown[identity])} for identity in islice(identities, most)]
 
 
 def _by_name(operator: Operator | None) -> dict[tuple[str, bool], State]:
@@ -200,11 +216,15 @@ def _compare_rows(before: pa.Table | None, after: pa.Table | None, found: StateD
                 found.added_examples.append(_shown(row, after))
 
 
-def _compare_elements(old: Counter[bytes], new: Counter[bytes], found: StateDifference, examples: int) -> None:
-    gone, come = old - new, new - old
+def _compare_elements(old: _Elements, new: _Elements, found: StateDifference, examples: int) -> None:
+    gone, come = old.counts - new.counts, new.counts - old.counts
     found.removed, found.added = gone.total(), come.total()
-    found.removed_examples = [{ELEMENT: element_value(element)} for element in islice(gone.elements(), examples)]
-    found.added_examples = [{ELEMENT: element_value(element)} for element in islice(come.elements(), examples)]
+    found.removed_examples = old.rows(gone.elements(), examples)
+    found.added_examples = new.rows(come.elements(), examples)
+
+
+def _element(value: Any, field: pa.Field) -> Any:
+    return element_value(value) if is_msgpack(field) else readable(value, field)
 
 
 def _values(row: Row) -> Row:
