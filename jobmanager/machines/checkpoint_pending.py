@@ -168,12 +168,11 @@ class PendingCheckpoint:
 
 def _edges_in_flight(graph: JobGraph, snapshots: Iterable[SubtaskSnapshot]) -> tuple[InFlightEdge, ...]:
     """The edges that any snapshot holds data of."""
-    found = {
-        channel.edge_id
-        for snapshot in snapshots
-        for operator in snapshot.operators.values()
-        for channel in (*operator.input_channels, *operator.output_channels)
-    }
+    found: set[int] = set()
+    for snapshot in snapshots:
+        for operator in snapshot.operators.values():
+            if operator.input_channels or operator.output_channels:
+                found.update(channel.edge_id for channel in (*operator.input_channels, *operator.output_channels))
     if not found:
         return ()
     vertices = {vertex.vertex_id: vertex for vertex in graph.vertices}

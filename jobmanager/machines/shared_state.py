@@ -16,10 +16,10 @@ older ones are subsumed, and deletes what a pending one may still name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tidegate.model.checkpoint import CheckpointManifest, SubtaskSnapshot
+from tidegate.model.checkpoint import CheckpointManifest, OperatorSnapshot, SubtaskSnapshot
 from tidegate.model.ids import CheckpointId
 
 
@@ -111,9 +111,7 @@ class SharedStateRegistry:
 
 def shared_paths(snapshot: SubtaskSnapshot) -> Iterable[str]:
     for operator in snapshot.operators.values():
-        for handle in operator.handles:
-            if handle.is_shared:
-                yield handle.path
+        yield from _shared(operator)
 
 
 def exclusive_paths(snapshot: SubtaskSnapshot) -> Iterable[str]:
@@ -127,6 +125,14 @@ def exclusive_paths(snapshot: SubtaskSnapshot) -> Iterable[str]:
 def shared_paths_of(manifest: CheckpointManifest) -> Iterable[str]:
     for operator in manifest.operators:
         for snapshot in operator.subtasks.values():
-            for handle in snapshot.handles:
-                if handle.is_shared:
-                    yield handle.path
+            yield from _shared(snapshot)
+
+
+def _shared(snapshot: OperatorSnapshot) -> Iterator[str]:
+    """In-flight data is never shared: no two checkpoints have the same."""
+    for segment in snapshot.keyed:
+        if segment.handle.is_shared:
+            yield segment.handle.path
+    for elements in snapshot.operator:
+        if elements.handle.is_shared:
+            yield elements.handle.path

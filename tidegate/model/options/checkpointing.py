@@ -156,7 +156,6 @@ class CheckpointingOptions:
         "Directory for savepoints that name no target.",
         "state.savepoints.dir",
         "savepoints.state.backend.fs.dir",
-        kind=LATER,
     )
     STORAGE = optional(
         f"{_P}.storage",
