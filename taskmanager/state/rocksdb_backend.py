@@ -109,7 +109,7 @@ class RocksKeyedBackend(KeyedBackend):
         return FrozenRocks(
             checkpoint_id=checkpoint_id,
             owned=self.owned,
-            view=self._database.view(),
+            view=self._database.view(state.rows.prefix for state in states if state.base is None),
             changes=changes,
             states=states,
             timers=self._heap.freeze(checkpoint_id, options),

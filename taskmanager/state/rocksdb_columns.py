@@ -58,11 +58,12 @@ class _Batch:
     map_keys: list[list[Any]] = field(default_factory=list)
 
 
-def whole_batches(form: Form, view: View, groups: KeyGroupRange) -> Iterator[Rows]:
-    """All entries of some key groups."""
+def whole_batches(form: Form, view: View, groups: KeyGroupRange | None) -> Iterator[Rows]:
+    """All entries of some key groups; ``None``: of all of them, by the walk that the view was made for."""
+    if groups is None:
+        return _batches(form, view.all_rows(form.rows.prefix))
     first = form.rows.prefix + groups.start.to_bytes(2, "big")
-    rows = (pair for pair in view.rows(form.rows.prefix, first))
-    return _batches(form, _until(rows, groups.end))
+    return _batches(form, _until(view.rows(form.rows.prefix, first), groups.end))
 
 
 def changed_batches(form: Form, view: View, entries: Iterable[bytes]) -> Iterator[Rows]:

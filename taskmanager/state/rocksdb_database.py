@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,8 +60,16 @@ class View:
     """The rows at the moment when it was made. Read from one thread, whichever, also after the database was closed; one walk
     at a time. (An iterator: those of rocksdict's ``Snapshot`` show what is written later.)"""
 
-    def __init__(self, iterator: _Rocks) -> None:
+    def __init__(self, iterator: _Rocks, walks: dict[bytes, Iterator[Pair]]) -> None:
         self._iterator = iterator
+        self._walks = walks
+
+    def all_rows(self, prefix: bytes) -> Iterator[Pair]:
+        """Those that begin with ``prefix``, one of those that the view was made for. Once."""
+        for pair in self._walks.pop(prefix):
+            if not pair[0].startswith(prefix):
+                return
+            yield pair
 
     def rows(self, prefix: bytes, begin: bytes = b"") -> Iterator[Pair]:
         """Those that begin with ``prefix``, in order, from ``begin`` on."""
@@ -108,9 +116,9 @@ class RocksDatabase:
         """All rows from ``begin`` to before ``end``."""
         self._db.delete_range(begin, end)
 
-    def view(self) -> View:
-        """O(1)."""
-        return View(self._db.iter())
+    def view(self, prefixes: Iterable[bytes] = ()) -> View:
+        """O(1). ``prefixes``: all rows of each are walked through, which is cheaper when it is known."""
+        return View(self._db.iter(), {prefix: iter(self._db.items(from_key=prefix)) for prefix in prefixes})
 
     def close(self) -> None:
         """A second call changes nothing."""

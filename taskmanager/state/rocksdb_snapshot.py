@@ -95,7 +95,9 @@ class FrozenRocks(FrozenState):
     ) -> Iterator[SegmentHandle]:
         ttl = state.rows.layout.ttl
         last = self.frozen_ms - ttl.ms if ttl is not None and ttl.in_full_snapshot else None
-        batches = _Cut(whole_batches(Form(state.rows, state.namespaces, last), view, groups))
+        batches = _Cut(
+            whole_batches(Form(state.rows, state.namespaces, last), view, None if state.base is None else groups)
+        )
         first = groups.start
         while batches.next_group is not None:
             stream = SegmentStream(state.rows.layout.description, KeyGroupRange(first, groups.end))

@@ -39,12 +39,19 @@ class StateRows:
         self._state_id = state_id
         self._encode = encoder_of(self.element_type)
         self._is_stamped = layout.ttl is not None
+        self._last: Entry = (self, None)
+        self._last_row = b""
 
     def entry(self, group: int, entry: Entry) -> bytes:
         """What all rows of an entry begin with."""
-        namespace = encode_key(entry[1])
+        key, space = entry
+        if key is self._last[0] and space is self._last[1]:  # read, then written
+            return self._last_row
+        namespace = encode_key(space)
         self.namespaces.add(namespace[0])
-        return place(self._state_id, group) + encode_key(entry[0]) + namespace
+        self._last = entry
+        self._last_row = found = place(self._state_id, group) + encode_key(key) + namespace
+        return found
 
     def pack(self, value: Any) -> bytes:
         """Raises ``NotSerializable``."""

@@ -6,7 +6,7 @@ import hashlib
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -54,9 +54,11 @@ def recover(watch: JobWatch, killed_at: float, restarts: int) -> tuple[float, fl
     return detected.at - killed_at, running.at - killed_at
 
 
-def run_with_kills(cluster: Cluster, run: CountsRun, kills: list[Kill], seed: str) -> None:
+def run_with_kills(
+    cluster: Cluster, run: CountsRun, kills: list[Kill], seed: str, settings: Mapping[str, str] | None = None
+) -> None:
     draw = random.Random(int(hashlib.sha256(seed.encode()).hexdigest(), 16))
-    watch = run.submit(cluster, parallelism=run.parsed.splits)
+    watch = run.submit(cluster, parallelism=run.parsed.splits, settings=settings)
     watch.wait_running()
     for done, kill in enumerate(kills):
         completed = watch.last.status.checkpoints_completed if watch.last else 0
