@@ -15,6 +15,9 @@ from tidegate.model.errors import ConfigurationError, ExternalError, InvalidJob,
 METADATA_TIMEOUT_S = 15.0
 
 _LOG = logging.getLogger(__name__)
+_CLIENTS_OWN_LOG = logging.getLogger(f"{__name__}.librdkafka")
+_CLIENTS_OWN_LOG.setLevel(logging.CRITICAL)
+"""It tells every failed connection at once, many times a second; ``_on_error`` tells it once."""
 
 _FORBIDDEN = ("bootstrap.servers", "group.id", "transactional.id", "enable.auto.commit", "isolation.level")
 """Set by the connector; the builders have methods for what users choose among them."""
@@ -57,12 +60,14 @@ def admin(servers: str, properties: Mapping[str, str]) -> Any:
 
 
 def _dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", "."): value for name, value in settings.items()}
+    """Keyword arguments as properties; callbacks keep their names."""
+    return {name if callable(value) else name.replace("_", "."): value for name, value in settings.items()}
 
 
 def _made(kind: Any, servers: str, settings: Mapping[str, Any]) -> Any:
     kafka = library()
-    wanted = {"bootstrap.servers": servers, "error_cb": _on_error, "logger": _LOG, **settings}
+    defaults = {"reconnect.backoff.ms": "200", "error_cb": _on_error, "logger": _CLIENTS_OWN_LOG}
+    wanted = {"bootstrap.servers": servers, **defaults, **settings}
     try:
         return kind(wanted)
     except kafka.KafkaException as error:

@@ -142,6 +142,8 @@ class KafkaReader(SourceReader):
     def close(self) -> None:
         if self._fetcher is not None:
             self._fetcher.close()
+            if self._fetcher.ended:
+                self._client.close()
 
     def _moved(self, split_id: str, offset: int) -> None:
         self._states[split_id] = SplitState(self._states[split_id].split, offset)
@@ -193,8 +195,9 @@ class _Fetch:
             while self._ends or self._settings.discovery_s is not None:
                 yield from self._discover()
                 yield from self._consume()
-        finally:
+        except GeneratorExit:  # the reader was closed; at the end of all partitions its client still commits offsets
             self._client.close()
+            raise
 
     def _take(self, split: Split, position: int | None) -> None:
         _, _, start, stop = split.payload

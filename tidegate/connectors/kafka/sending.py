@@ -52,11 +52,11 @@ def _send_piece(
 ) -> None:
     kafka = library()
     try:
-        queued = (
-            client.produce_batch(topic, piece, on_delivery=on_delivery)
-            if on_delivery
-            else client.produce_batch(topic, piece)
-        )
+        if any("timestamp" in message for message in piece):  # the client's batch call takes none
+            for message in piece:
+                client.produce(topic, on_delivery=on_delivery, **message)
+            return
+        queued = client.produce_batch(topic, piece, **({"on_delivery": on_delivery} if on_delivery else {}))
     except kafka.KafkaException as error:
         raise typed_error(error.args[0], f"send to topic {topic!r}", servers) from error
     except BufferError as error:

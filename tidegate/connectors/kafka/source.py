@@ -30,7 +30,7 @@ DEFAULT_DISCOVERY_MS = 300_000
 _OURS = frozenset({DISCOVERY_KEY, COMMIT_KEY, "isolation.level", "group.id", "client.id.prefix"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KafkaSource(Source):
     """Made by ``KafkaSource.builder()``. Records carry Kafka's timestamps until a watermark strategy gives them others."""
 

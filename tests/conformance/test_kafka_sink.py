@@ -1,0 +1,89 @@
+"""The Kafka sink conforms, against a real broker; and what only Kafka can do to it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conformance.sink_suite import SinkConformance, Subject
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_reading import read_topic
+from tidegate.common.serialization import SimpleStringSchema
+from tidegate.connectors.base import DeliveryGuarantee, Sink
+from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
+from tidegate.connectors.kafka.sending import send
+from tidegate.connectors.kafka.sink import KafkaSink
+
+pytestmark = pytest.mark.e2e
+
+_topics = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as broker:
+        yield broker
+
+
+class Topic(Subject):
+    def __init__(self, broker: KafkaBroker) -> None:
+        self.name = f"words-{next(_topics)}"
+        self._broker = broker
+        broker.create_topic(self.name, 2)
+
+    def sink(self) -> Sink:
+        words = KafkaRecordSerializationSchema.builder().set_topic(self.name)
+        words.set_value_serialization_schema(SimpleStringSchema())
+        builder = KafkaSink.builder().set_bootstrap_servers(self._broker.servers).set_record_serializer(words.build())
+        builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("words")
+        return builder.build()
+
+    def visible(self) -> list[str]:
+        return [message.value for message in read_topic(self._broker.servers, self.name)]
+
+
+class TestKafkaSink(SinkConformance):
+    @pytest.fixture
+    def subject(self, broker: KafkaBroker) -> Subject:
+        return Topic(broker)
+
+    def test_a_publisher_that_hangs_in_the_middle_is_fenced_by_its_successor(
+        self, subject: Subject, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The records are in the broker, in an open transaction, when the process stops; it goes on after the restart."""
+        zombie = self.begin(subject)
+        zombie.feed(["a"])
+        snapshot = zombie.snapshot(1)
+        successors: list[Any] = []
+
+        def hang(*arguments: Any, **more: Any) -> None:
+            send(*arguments, **more)
+            if not successors:
+                arguments[0].flush(30)
+                successors.append(None)
+                successors.append(self.begin(subject, [snapshot], 1))
+
+        monkeypatch.setattr("tidegate.connectors.kafka.publisher.send", hang)
+        zombie.operator.notify_checkpoint_complete(1)  # fenced at first, and then it sees that the work is done
+        assert subject.visible() == ["a"]
+        successor = successors[1]
+        successor.feed(["b"])
+        successor.snapshot(2)
+        successor.operator.notify_checkpoint_complete(2)
+        assert sorted(subject.visible()) == ["a", "b"]
+
+    def test_a_broker_that_crashes_between_vote_and_commit_loses_nothing(
+        self, subject: Subject, broker: KafkaBroker
+    ) -> None:
+        one = self.begin(subject)
+        one.feed(["a"])
+        snapshot = one.snapshot(1)
+        broker.kill9()
+        broker.start()
+        one.operator.notify_checkpoint_complete(1)
+        assert subject.visible() == ["a"]
+        self.begin(subject, [snapshot], 1)
+        assert subject.visible() == ["a"]

@@ -1,0 +1,79 @@
+"""The job that everyone writes first: two topics, a union, a map, a topic; keys stay keys. Exactly once."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+
+from tidegate.common.serialization import SimpleStringSchema
+from tidegate.common.typeinfo import Types
+from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream.connectors.base import DeliveryGuarantee
+from tidegate.datastream.connectors.kafka import (
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+)
+from tidegate.datastream.functions import MapFunction
+
+
+def key_of(record: str) -> bytes:
+    return json.loads(record)["key"].encode()
+
+
+def mapped(record: str) -> str:
+    found = json.loads(record)
+    return json.dumps({**found, "twice": 2 * found["n"]})
+
+
+class Paced(MapFunction):
+    """So many seconds for a record, in the source's own chain: little is in flight."""
+
+    def __init__(self, pause: float) -> None:
+        self._pause = pause
+
+    def map(self, value: str) -> str:
+        threading.Event().wait(self._pause)
+        return value
+
+
+def source(servers: str, topic: str, group: str) -> KafkaSource:
+    builder = KafkaSource.builder().set_bootstrap_servers(servers).set_topics(topic).set_group_id(group)
+    builder.set_starting_offsets(KafkaOffsetsInitializer.earliest()).set_bounded(KafkaOffsetsInitializer.latest())
+    return builder.set_value_only_deserializer(SimpleStringSchema()).build()
+
+
+def sink(servers: str, topic: str) -> KafkaSink:
+    records = KafkaRecordSerializationSchema.builder().set_topic(topic)
+    records.set_key_serialization_schema(key_of).set_value_serialization_schema(SimpleStringSchema())
+    builder = KafkaSink.builder().set_bootstrap_servers(servers).set_record_serializer(records.build())
+    builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix(topic)
+    return builder.build()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--servers", required=True)
+    parser.add_argument("--inputs", nargs=2, required=True)
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--interval", type=int, default=200)
+    parser.add_argument("--pause", type=float, default=0.0)
+    arguments = parser.parse_args()
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(arguments.interval)
+    streams = [
+        env.from_source(source(arguments.servers, topic, arguments.group), WatermarkStrategy.no_watermarks(), topic)
+        for topic in arguments.inputs
+    ]
+    if arguments.pause:
+        streams = [stream.map(Paced(arguments.pause), Types.STRING()) for stream in streams]
+    streams[0].union(streams[1]).map(mapped, Types.STRING()).sink_to(sink(arguments.servers, arguments.output))
+    env.execute("kafka copy")
+
+
+if __name__ == "__main__":
+    main()

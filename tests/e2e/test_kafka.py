@@ -1,0 +1,119 @@
+"""Kafka to Kafka, exactly once, with a real broker: kills of a subtask, a TaskManager and the broker itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.cluster import JOBS, Cluster
+from tests.e2e.conftest import ensure_taskmanagers
+from tests.e2e.counts_run import QUICK_RESTART
+from tests.e2e.waiting import wait_until
+from tests.e2e.watching import JobWatch
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_reading import read_topic
+
+ROWS, KEYS, PARTITIONS = 30_000, 50, 3
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as broker:
+        yield broker
+
+
+def fill(broker: KafkaBroker, topic: str, rows: int) -> None:
+    from confluent_kafka import Producer
+
+    broker.create_topic(topic, PARTITIONS)
+    client = Producer({"bootstrap.servers": broker.servers, "queue.buffering.max.messages": 1_000_000})
+    for n in range(rows):
+        key = f"{topic}-{n % KEYS}"
+        client.produce(topic, key=key, value=json.dumps({"key": key, "n": n, "from": topic}))
+    assert client.flush(60) == 0
+
+
+def submit(cluster: Cluster, broker: KafkaBroker, name: str, directory: Path, pause: float) -> JobWatch:
+    inputs = [f"{name}-a", f"{name}-b"]
+    for topic in inputs:
+        fill(broker, topic, ROWS // 2)
+    broker.create_topic(f"{name}-out", PARTITIONS)
+    arguments = [
+        "--servers",
+        broker.servers,
+        "--inputs",
+        *inputs,
+        "--output",
+        f"{name}-out",
+        "--group",
+        f"{name}-group",
+    ]
+    settings = {"execution.checkpointing.dir": str(directory / "checkpoints"), **QUICK_RESTART}
+    return cluster.submit(JOBS / "kafka_copy.py", *arguments, "--pause", str(pause), parallelism=2, settings=settings)
+
+
+def assert_exactly_once(broker: KafkaBroker, name: str) -> None:
+    """Each record once, and the records of a key in their order."""
+    found = [json.loads(message.value) for message in read_topic(broker.servers, f"{name}-out")]
+    times = Counter((row["from"], row["n"]) for row in found)
+    wanted = {(f"{name}-{which}", n) for which in "ab" for n in range(ROWS // 2)}
+    assert {record: count for record, count in times.items() if count > 1} == {}
+    assert wanted - set(times) == set()
+    by_key: dict[str, list[int]] = defaultdict(list)
+    for row in found:
+        assert row["twice"] == 2 * row["n"]
+        by_key[row["key"]].append(row["n"])
+    assert all(numbers == sorted(numbers) for numbers in by_key.values())
+
+
+def committed(broker: KafkaBroker, name: str) -> int:
+    """Records of both topics that lie before the group's offsets."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    client = Consumer({"bootstrap.servers": broker.servers, "group.id": f"{name}-group"})
+    try:
+        parts = [TopicPartition(f"{name}-{which}", n) for which in "ab" for n in range(PARTITIONS)]
+        return sum(max(0, part.offset) for part in client.committed(parts, timeout=30))
+    finally:
+        client.close()
+
+
+def kill_one(cluster: Cluster) -> bool:
+    """Whether there was one: a process may end between the look and the kill."""
+    for process in cluster.subtask_processes():
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+            return True
+    return False
+
+
+def test_every_record_arrives_once_although_everything_is_killed(
+    cluster: Cluster, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    ensure_taskmanagers(cluster, 3)
+    watch = submit(cluster, broker, "kills", tmp_path, pause=0.0015)
+    watch.wait_running()
+    for victim in ("subtask", "taskmanager", "broker"):
+        before = watch.last
+        assert before is not None
+        watch.wait_checkpoints(before.status.checkpoints_completed + 3)
+        last = watch.last
+        assert last is not None
+        if victim == "subtask":
+            wait_until(lambda: kill_one(cluster), 30, "a subtask is killed")
+            watch.wait_running_again(last.status.restarts, last.at)
+        elif victim == "taskmanager":
+            cluster.kill9(cluster.task_manager_of(watch, "Sink", 0))
+            watch.wait_running_again(last.status.restarts, last.at)
+        else:
+            broker.kill9()
+            broker.start()
+    watch.wait_finished(180)
+    assert_exactly_once(broker, "kills")
+    wait_until(lambda: committed(broker, "kills") == ROWS, 30, "the group's offsets are at the end")

@@ -1,0 +1,57 @@
+"""What readers of a topic see: everything committed, by partition, in order."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+_LIMIT_S = 60
+
+
+@dataclass(frozen=True)
+class Message:
+    partition: int
+    offset: int
+    key: str | None
+    value: str
+
+
+def read_topic(servers: str, topic: str, isolation: str = "read_committed") -> list[Message]:
+    """To the last stable offset. Raises ``AssertionError`` when a transaction stays open."""
+    import confluent_kafka as kafka
+
+    settings = {
+        "bootstrap.servers": servers,
+        "group.id": "tests",
+        "enable.auto.commit": False,
+        "isolation.level": isolation,
+        "log_level": 0,
+    }
+    client = kafka.Consumer(settings)
+    try:
+        numbers = client.list_topics(topic, timeout=30).topics[topic].partitions
+        ends: dict[int, int] = {}
+        for number in numbers:
+            low, high = client.get_watermark_offsets(kafka.TopicPartition(topic, number), timeout=30)
+            if high > low:
+                ends[number] = high
+        client.assign([kafka.TopicPartition(topic, number, kafka.OFFSET_BEGINNING) for number in ends])
+        found: list[Message] = []
+        deadline = time.monotonic() + _LIMIT_S
+        while ends:
+            assert time.monotonic() < deadline, f"a transaction is open in {topic}: {ends}, read {len(found)}"
+            found += [_message(message) for message in client.consume(10_000, 0.05) if message.error() is None]
+            for part in client.position([kafka.TopicPartition(topic, number) for number in ends]):
+                if part.offset >= ends[part.partition]:
+                    del ends[part.partition]
+        return sorted(found, key=lambda message: (message.partition, message.offset))
+    finally:
+        client.close()
+
+
+def _message(message: Any) -> Message:
+    key = message.key()
+    return Message(
+        message.partition(), message.offset(), None if key is None else key.decode(), message.value().decode()
+    )
