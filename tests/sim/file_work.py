@@ -52,7 +52,9 @@ class FileWork:
             case c.CreateLocation():
                 failed = storage.refuses_write()
                 directory = work.target_directory or f"/cp/{job_id}"
-                name = f"savepoint-{job_id}-{checkpoint_id}" if work.target_directory else f"chk-{checkpoint_id}"
+                name = f"chk-{checkpoint_id}"
+                if work.target_directory:
+                    name = f"savepoint-{job_id[:6]}-{self._shell.world.rng.getrandbits(48):012x}"
                 location = "" if failed else storage.create(f"{directory}/{name}")
                 shared = "" if failed or work.target_directory else f"/cp/{job_id}/shared"
                 return e.LocationCreated(job_id, checkpoint_id, location, failed, shared)
