@@ -35,6 +35,7 @@ from jobmanager.machines.events import (
 from jobmanager.machines.execution_graph import ExecutionGraph
 from jobmanager.machines.job_recovery import Inventory
 from jobmanager.machines.settings import CheckpointSettings
+from jobmanager.machines.shared_state import SharedStateRegistry
 from jobmanager.machines.stop_with_savepoint import NEEDS_CHECKPOINTS, StopWithSavepoint
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import ErrorInfo, InternalError
@@ -72,6 +73,10 @@ class CheckpointCoordinator:
     def completed(self) -> tuple[CompletedCheckpoint, ...]:
         """Kept ones, oldest first."""
         return self._custody.completed
+
+    @property
+    def shared_files(self) -> SharedStateRegistry:
+        return self._custody.shared_files
 
     @property
     def stats(self) -> CheckpointStats:

@@ -84,6 +84,12 @@ class JobManagerMachine:
         job = self._jobs.get(job_id)
         return show.checkpoints_view(job) if job else None
 
+    def uses_shared_file(self, path: str) -> bool:
+        """A job that is not over may restore it, or build on it."""
+        return any(
+            path in job.coordinator.shared_files for job in self._jobs.values() if not job.life.state.is_terminal
+        )
+
     # ---- what happens ------------------------------------------------------------------------------------------------
 
     def on(self, event: Event, now_ms: int) -> Sequence[Command]:

@@ -30,7 +30,7 @@ class Disposal:
         self._pool = pool
 
     async def dispose(self, path: str) -> None:
-        """Raises ``StorageError`` when there is none or it cannot be removed, ``Misuse`` while a job may restore it."""
+        """Shared files that no other checkpoint names go with it. Raises ``StorageError`` when there is none or it cannot be removed, ``Misuse`` while a job may restore it."""
         location = await self._pool.submit(partial(self._storage.location_of, path))
         for job in self._core.machine.jobs():
             checkpoints = self._core.machine.checkpoints(job.job_id)
@@ -39,7 +39,10 @@ class Disposal:
             needed = (checkpoints.last_completed, checkpoints.last_restored)
             if any(checkpoint is not None and checkpoint.location == location for checkpoint in needed):
                 raise Misuse(f"{location} is what job {job.job_id} would recover from; cancel or stop the job first")
+        unshared = await self._pool.submit(partial(self._storage.shared_by_nobody_else, location))
         await self._pool.submit(partial(self._storage.discard, location))
+        unused = [path for path in unshared if not self._core.machine.uses_shared_file(path)]
+        await self._pool.submit(partial(self._storage.discard_shared, unused))
 
 
 class SnapshotServicer(JobManagerClientServiceServicer):

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.model.checkpoint import CheckpointManifest, OperatorState, SnapshotType, StateHandle
-from tidegate.model.errors import CorruptData, StorageError
+from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.files import Files, LocalFiles, MemoryFiles, OutcomeUnknown
 from tidegate.store.locations import MEMORY_SCHEME, normalized, open_files, reason_of, storage_error
@@ -160,6 +160,23 @@ class CheckpointStorage:
         Raises as ``read_checkpoint`` does."""
         return self._manifest_at(path)[0]
 
+    def shared_by_nobody_else(self, location: str) -> list[str]:
+        """Shared files that the checkpoint names and no other one beside it does; none when any of these cannot be read.
+        Raises as ``read_checkpoint`` does."""
+        own = set(_shared_of(self._manifest_at(location)[1]))
+        if not own:
+            return []
+        base, _, name = location.rpartition("/")
+        files, path = self._open(base)
+        for other in files.directories(path):
+            if other == name or files.kind_of(f"{path}/{other}/{METADATA_FILE}") == "missing":
+                continue
+            try:
+                own.difference_update(_shared_of(self._manifest_at(f"{base}/{other}")[1]))
+            except TidegateError:
+                return []  # it may name any of them
+        return sorted(own)
+
     def discard(self, location: str) -> None:
         """Remove a snapshot's directory, ``_metadata`` first; of one with another name, only the files of the snapshot.
         Raises ``StorageError``; what is gone already is fine."""
@@ -243,6 +260,10 @@ class CheckpointStorage:
         inside = [name for name in files.directories(path) if name.startswith(("chk-", "savepoint-"))]
         hint = f"; it holds {', '.join(inside[-3:])}: give one of these" if inside else "; it was never completed"
         return f"no checkpoint at {location}: there is no {METADATA_FILE}{hint}"
+
+
+def _shared_of(manifest: CheckpointManifest) -> Iterator[str]:
+    return (handle.path for _, handle in _handles(manifest) if handle.is_shared)
 
 
 def _handles(manifest: CheckpointManifest) -> Iterator[tuple[OperatorState, StateHandle]]:

@@ -184,3 +184,22 @@ def test_files_that_nobody_uses_are_removed_and_nothing_else_can_be(tmp_path: Pa
     with pytest.raises(StorageError, match="refused to remove"):
         storage.discard_shared([str(foreign)])
     assert foreign.exists()
+
+
+def test_which_shared_files_go_with_a_checkpoint(tmp_path: Path) -> None:
+    storage = CheckpointStorage()
+    named = {7: ("a", "b"), 8: ("b", "c"), 9: ("d",)}
+    for number, names in named.items():
+        location = storage.create_location(str(tmp_path), JOB, CheckpointId(number))
+        handles = [StateHandle(1, "0" * 16, f"{tmp_path}/{JOB}/shared/{name}", is_shared=True) for name in names]
+        keyed = tuple(SegmentHandle("s", KeyGroupRange(0, 0), (0, 1), handle) for handle in handles)
+        operator = OperatorState(OperatorId("b" * 32), "", "count", 1, 128, {0: OperatorSnapshot(keyed=keyed)})
+        manifest = CheckpointManifest(JOB, "job", CheckpointId(number), 1, SnapshotType.CHECKPOINT, (operator,))
+        assert storage.write_manifest(location, manifest).error is None
+
+    def alone(number: int) -> list[str]:
+        return [Path(path).name for path in storage.shared_by_nobody_else(f"{tmp_path}/{JOB}/chk-{number}")]
+
+    assert [alone(number) for number in named] == [["a"], ["c"], ["d"]]
+    (tmp_path / JOB / "chk-9" / "_metadata").write_bytes(b"damaged")
+    assert alone(7) == [], "who knows what it names"
