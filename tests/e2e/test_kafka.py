@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -17,7 +18,7 @@ from tests.e2e.counts_run import QUICK_RESTART
 from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch
 from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_reading import read_topic
+from tests.servers.kafka_reading import Message, read_topic
 
 ROWS, KEYS, PARTITIONS = 30_000, 50, 3
 
@@ -60,16 +61,18 @@ def submit(cluster: Cluster, broker: KafkaBroker, name: str, directory: Path, pa
 
 def assert_exactly_once(broker: KafkaBroker, name: str) -> None:
     """Each record once, and the records of a key in their order."""
-    found = [json.loads(message.value) for message in read_topic(broker.servers, f"{name}-out")]
+    messages = read_topic(broker.servers, f"{name}-out")
+    found = [json.loads(message.value) for message in messages]
     times = Counter((row["from"], row["n"]) for row in found)
     wanted = {(f"{name}-{which}", n) for which in "ab" for n in range(ROWS // 2)}
     assert {record: count for record, count in times.items() if count > 1} == {}
     assert wanted - set(times) == set()
-    by_key: dict[str, list[int]] = defaultdict(list)
-    for row in found:
-        assert row["twice"] == 2 * row["n"]
-        by_key[row["key"]].append(row["n"])
-    assert all(numbers == sorted(numbers) for numbers in by_key.values())
+    assert all(row["twice"] == 2 * row["n"] for row in found)
+    by_key: dict[str | None, list[tuple[int, Message]]] = defaultdict(list)
+    for row, message in zip(found, messages, strict=True):
+        by_key[message.key].append((row["n"], message))
+    disorder = [pair for rows in by_key.values() for pair in pairwise(rows) if pair[1][0] < pair[0][0]]
+    assert not disorder, f"{len(disorder)} records came before an older one of their key: {disorder[:3]}"
 
 
 def committed(broker: KafkaBroker, name: str) -> int:
