@@ -18,6 +18,7 @@
 | map_batches            | ``func``: RecordBatch -> RecordBatch of the output type's columns                                 |
 | columnar_window_local  | ``size_ms``, ``offset_ms``, ``keys``: [column], ``aggregates``: [(name, function, column or None)] |
 | columnar_window        | the same, and ``input``: ``partial`` (behind columnar_window_local) or ``raw``                    |
+| columnar_aggregate     | ``keys``: [column], ``aggregates``: [(name, function, column or None)]                            |
 
 Keys of operators on single records are taken by ``KeySpec.selector``, or from fields of these names.
 """
@@ -28,6 +29,7 @@ from collections.abc import Callable
 
 from taskmanager.operators.base import Operator
 from taskmanager.operators.columnar import FilterColumnsOperator, MapBatchesOperator, SelectOperator
+from taskmanager.operators.columnar_aggregate import ColumnarAggregate
 from taskmanager.operators.columnar_window_local import ColumnarWindowLocal
 from taskmanager.operators.columnar_windows import ColumnarWindow
 from taskmanager.operators.keyed import KeyedProcessOperator, KeyedReduceOperator
@@ -96,6 +98,11 @@ def _map_batches(spec: OperatorSpec) -> Operator:
     return MapBatchesOperator(spec.name, spec.options["func"], spec.output_type.arrow_schema())
 
 
+def _columnar_aggregate(spec: OperatorSpec) -> Operator:
+    options, schema = spec.options, spec.input_types[0].arrow_schema()
+    return ColumnarAggregate(spec.name, options["keys"], options["aggregates"], schema)
+
+
 def _window_local(spec: OperatorSpec) -> Operator:
     o = spec.options
     return ColumnarWindowLocal(spec.name, o["size_ms"], o["offset_ms"], o["keys"], o["aggregates"])
@@ -139,6 +146,7 @@ _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "map_batches": _map_batches,
     "columnar_window": _columnar_window,
     "columnar_window_local": _window_local,
+    "columnar_aggregate": _columnar_aggregate,
 }
 
 

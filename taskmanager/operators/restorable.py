@@ -18,9 +18,10 @@ from enum import Enum
 
 import pyarrow as pa
 
+from taskmanager.operators.columnar_aggregate import columns_in_state
 from taskmanager.operators.declared_states import DeclaredStates, declared_states, element_types, entry_format
 from taskmanager.state.columnar_windows import KEY_PREFIX, VALUE_PREFIX, WINDOW_COLUMNS
-from taskmanager.state.segments import ELEMENT, KEY_GROUP
+from taskmanager.state.segments import DELETED, ELEMENT, KEY_GROUP
 from tidegate.common.schema_evolution import Refusal, evolve
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.checkpoint import StateRedistribution
@@ -67,6 +68,8 @@ def examine_states(spec: OperatorSpec, stored: Sequence[StoredState], *, opened:
 def _examine_keyed(spec: OperatorSpec, declared: DeclaredStates, state: StoredState) -> StateVerdict:
     if spec.kind == "columnar_window":
         return _examine_windows(spec, state)
+    if spec.kind == "columnar_aggregate":
+        return _examine_aggregates(spec, state)
     if declared.key_type is None:
         return StateVerdict(state.name, StateOutcome.DROPPED, "the operator has no keys any more")
     columns = _without(state.schema, KEY_GROUP)
@@ -139,6 +142,16 @@ def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
         )
         return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
     return StateVerdict(state.name, StateOutcome.RESTORES)
+
+
+def _examine_aggregates(spec: OperatorSpec, state: StoredState) -> StateVerdict:
+    if state.kind != "columnar_keyed":
+        return StateVerdict(
+            state.name, StateOutcome.CANNOT_BE_READ, f"stored as {state.kind} state of another operator"
+        )
+    options, schema = spec.options, spec.input_types[0].arrow_schema()
+    wanted = columns_in_state(spec.name, options["keys"], options["aggregates"], schema)
+    return _compared(state.name, _without(_without(state.schema, KEY_GROUP), DELETED), wanted)
 
 
 def _compared(name: str, stored: pa.Schema, wanted: pa.Schema) -> StateVerdict:

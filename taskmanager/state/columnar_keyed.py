@@ -48,8 +48,7 @@ class ColumnarKeyedState:
         self.increments = Increments()
         self._operator = operator
         self._owned = owned
-        named = [(KEY_PREFIX, field) for field in keys] + [(VALUE_PREFIX, field) for field in values]
-        self._schema = pa.schema([pa.field(prefix + f.name, f.type, f.nullable) for prefix, f in named])
+        self._schema = stored_schema(keys, values)
         self._keys = len(keys)
 
     def freeze(self, checkpoint_id: int, options: CheckpointOptions | None) -> FrozenColumnarState:
@@ -86,6 +85,12 @@ class ColumnarKeyedState:
             part = data.slice(at, RESTORE_ROWS)
             located = self.rows.locate(part.columns[: self._keys])
             self.rows.put(located, [to_numbers(column) for column in part.columns[self._keys :]])
+
+
+def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field]) -> pa.Schema:
+    """Of a file, without ``key_group`` and ``deleted``."""
+    named = [(KEY_PREFIX, field) for field in keys] + [(VALUE_PREFIX, field) for field in values]
+    return pa.schema([pa.field(prefix + f.name, f.type, f.nullable) for prefix, f in named])
 
 
 class FrozenColumnarState(FrozenState):

@@ -1,4 +1,4 @@
-"""Aggregates of a columnar window: ``count()``, ``sum("x")``, ``min("x")``, ``max("x")``, ``avg("x")``.
+"""Aggregates of columns, in windows or running: ``count()``, ``sum("x")``, ``min("x")``, ``max("x")``, ``avg("x")``.
 
 Nulls are left out, as in SQL: ``count()`` counts rows, ``count("x")`` the values that are not null; the other
 aggregates of no value are null. Integers sum up as int64 (unsigned: uint64) and wrap on overflow, as Arrow does;
@@ -7,6 +7,7 @@ aggregates of no value are null. Integers sum up as int64 (unsigned: uint64) and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -69,6 +70,32 @@ class Aggregate:
             f"{self.function}({self.column!r}): the column is of type {kind}, but {self.function} needs {allowed}; "
             'select(col("...").cast("float64")) before the window converts it'
         )
+
+
+def check_aggregates(aggregates: Sequence[Aggregate]) -> None:
+    if not aggregates:
+        raise InvalidJob('agg needs at least one aggregate, such as count() or sum("x")')
+    wrong = [aggregate for aggregate in aggregates if not isinstance(aggregate, Aggregate)]
+    if wrong:
+        raise InvalidJob(f"agg takes aggregates (tidegate.datastream.aggregates), not {wrong[0]!r}")
+
+
+def key_fields(schema: pa.Schema, keys: Sequence[str]) -> list[pa.Field]:
+    """As they come out of an aggregation: without dictionaries."""
+    kinds = [schema.field(name).type for name in keys]
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    return [pa.field(name, kind) for name, kind in zip(keys, plain, strict=True)]
+
+
+def distinct(fields: Sequence[pa.Field]) -> pa.Schema:
+    """Raises ``InvalidJob`` when a name is there twice."""
+    names = [field.name for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidJob(
+            f"agg would give the column {twice[0]!r} twice: rename an aggregate with alias(), or a key before"
+        )
+    return pa.schema(fields)
 
 
 def count(column: str | Expression | None = None) -> Aggregate:

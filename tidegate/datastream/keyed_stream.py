@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation
 from tidegate.datastream import record_functions as adapters
+from tidegate.datastream.aggregates import Aggregate, check_aggregates, distinct, key_fields
 from tidegate.datastream.data_stream import DataStream, TypeHint, type_of
 from tidegate.datastream.expressions import Expression
 from tidegate.datastream.field_reduce import FieldReduce
@@ -90,6 +91,24 @@ class KeyedStream(DataStream):
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
         """The first record with the largest value of a field."""
         return self._field_reduce("max_by", position_to_max_by)
+
+    def agg(self, *aggregates: Aggregate) -> DataStream:
+        """Ours: running aggregates of columns, without windows. For each batch one row for every key in it: the key columns
+        and the aggregates so far. Needs ``key_by("column", ...)`` with keys that are numbers, booleans, instants, texts or
+        bytes. Rows have no timestamps."""
+        keys = list(self._exchange_key.columns)
+        if not keys:
+            raise InvalidJob('agg works on columns: use key_by("column", ...) before it')
+        check_aggregates(aggregates)
+        schema = self._columns("agg")
+        fields = [*key_fields(schema, keys), *(aggregate.output_field(schema) for aggregate in aggregates)]
+        named = [(a.output_name, a.function, a.column) for a in aggregates]
+        output_type = ArrowTypeInfo(distinct(fields))
+        options = {"keys": keys, "aggregates": named}
+        made = self._env.add_operator(
+            "columnar_aggregate", "Aggregate", options, output_type, (self._transformation,), self._exchange_key
+        )
+        return DataStream(self._env, made)
 
     def process(self, func: KeyedProcessFunction, output_type: TypeHint = None) -> DataStream:  # type: ignore[override]  # as in PyFlink
         if not isinstance(func, KeyedProcessFunction):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tidegate.common.time import Duration, Time, to_millis
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
-from tidegate.datastream.aggregates import Aggregate
+from tidegate.datastream.aggregates import Aggregate, check_aggregates, distinct, key_fields
 from tidegate.datastream.data_stream import DataStream, TypeHint, type_of
 from tidegate.datastream.functions import AggregateFunction, ProcessWindowFunction, ReduceFunction, WindowFunction
 from tidegate.datastream.output_tag import OutputTag
@@ -184,29 +184,12 @@ def _aggregate_types(
     schema: pa.Schema, keys: list[str], aggregates: tuple[Aggregate, ...]
 ) -> tuple[TypeInformation, TypeInformation]:
     """Types of the stream of partial aggregates, and of the results."""
-    if not aggregates:
-        raise InvalidJob('agg needs at least one aggregate, such as count() or sum("x")')
-    wrong = [aggregate for aggregate in aggregates if not isinstance(aggregate, Aggregate)]
-    if wrong:
-        raise InvalidJob(f"agg takes aggregates (tidegate.datastream.aggregates), not {wrong[0]!r}")
-    key_fields = []
-    for name in keys:
-        kind = schema.field(name).type
-        key_fields.append(pa.field(name, kind.value_type if pa.types.is_dictionary(kind) else kind))
+    check_aggregates(aggregates)
+    named = key_fields(schema, keys)
     start, end = pa.field("window_start", pa.int64()), pa.field("window_end", pa.int64())
     partials = [field for aggregate in aggregates for field in aggregate.partial_fields(schema)]
     results = [aggregate.output_field(schema) for aggregate in aggregates]
     return (
-        Types.SCHEMA(_distinct([start, *key_fields, *partials])),
-        ArrowTypeInfo(_distinct([start, end, *key_fields, *results])),
+        Types.SCHEMA(distinct([start, *named, *partials])),
+        ArrowTypeInfo(distinct([start, end, *named, *results])),
     )
-
-
-def _distinct(fields: list[pa.Field]) -> pa.Schema:
-    names = [field.name for field in fields]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InvalidJob(
-            f"agg would give the column {twice[0]!r} twice: rename an aggregate with alias(), or a key before"
-        )
-    return pa.schema(fields)

@@ -33,6 +33,7 @@ OperatorKind = Literal[
     "map_batches",
     "columnar_window",
     "columnar_window_local",
+    "columnar_aggregate",
 ]
 """What ``taskmanager.operators.factory`` can build. The options of each kind are documented there, and validated
 by the client when the graph is built."""

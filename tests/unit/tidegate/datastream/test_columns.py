@@ -105,6 +105,32 @@ class TestKeys:
         assert env.from_collection([1], Types.LONG()).key_by("value").record_key().selector(5) == 5
 
 
+class TestRunningAggregates:
+    def test_one_operator_behind_the_exchange_by_columns(self) -> None:
+        env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+        made = stream(env).key_by("k").agg(count(), avg("x").alias("mean"))
+        assert columns(made) == {"k": "string", "count": "int64", "mean": "double"}
+        made.print()
+        job = env.build()
+        assert [e.partitioner for e in job.graph.edges] == [Partitioner.HASH]
+        sender, receiver = job.programs.values()
+        assert sender.outputs[0].key is not None
+        assert sender.outputs[0].key.columns == ("k",)
+        assert receiver.operators[0].kind == "columnar_aggregate"
+        assert receiver.operators[0].options == {
+            "keys": ["k"],
+            "aggregates": [("count", "count", None), ("mean", "avg", "x")],
+        }
+
+    def test_what_cannot_be_is_refused(self) -> None:
+        with pytest.raises(InvalidJob, match="agg works on columns"):
+            stream().key_by(lambda row: row.k).agg(count())
+        with pytest.raises(InvalidJob, match="at least one aggregate"):
+            stream().key_by("k").agg()
+        with pytest.raises(InvalidJob, match="the column 'k' twice"):
+            stream().key_by("k").agg(count().alias("k"))
+
+
 class TestWindowAggregates:
     def window(self, env: StreamExecutionEnvironment | None = None) -> DataStream:
         windowed = stream(env).key_by("k").window(TumblingEventTimeWindows.of(Time.minutes(1), Time.seconds(5)))

@@ -1,0 +1,116 @@
+"""Running aggregates of columns by key, without windows: ``key_by("k").agg(count(), sum("x"))``.
+
+    batch ─▶ one partial for each key in it ─▶ slots of the keys ─▶ combined with what is there ─▶ emitted: keys, aggregates
+
+For each batch it emits the new aggregates of the keys in it, so the last row of a key is its result so far. State is as in
+``taskmanager.state.columnar_keyed``, one value column for each partial (an average has two).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskmanager.operators.base import Operator, OperatorContext
+from taskmanager.operators.window_aggregates import AggregatePlan, Aggregates, Scatter, group, plan_of_rows
+from taskmanager.state.base import FrozenState
+from taskmanager.state.columnar_keyed import ColumnarKeyedState, stored_schema
+from taskmanager.state.fixed_width import Nulls, Numbers, to_column, to_numbers
+from taskmanager.state.overlay import Rows
+from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.model.keygroups import range_of
+
+STEP_ROWS = 1 << 14
+"""Rows of a batch that are worked on at a time: what they touch then stays in the cache."""
+
+
+class ColumnarAggregate(Operator):
+    works_on = "arrow"
+
+    def __init__(self, name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema) -> None:
+        """``schema``: of the input. Raises ``SchemaMismatch`` when a column is missing or unfit."""
+        self._plan = plan_of_rows(name, keys, aggregates, schema)
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
+        keys, values = _fields_of(self._plan)
+        self._state = ColumnarKeyedState(self._plan.operator, keys, values, owned, context.max_parallelism)
+        if context.restored is not None:
+            assert context.segments is not None
+            self._state.restore(context.restored, context.segments)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, ArrowBatch)
+        for at in range(0, len(batch), STEP_ROWS):
+            results = self._add(batch.data.slice(at, STEP_ROWS))
+            self.context.output.emit(ArrowBatch(results))
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        self.context.metrics.gauge("stateKeys", len(self._state.rows))
+        return self._state.freeze(checkpoint_id, self.context.checkpoint_options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._state.increments.confirmed(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._state.increments.aborted(checkpoint_id)
+
+    def _add(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        plan, rows = self._plan, self._state.rows
+        partials = group(plan, data)
+        keys = partials.columns[: len(plan.keys)]
+        located = rows.locate(keys)
+        held = rows.take(located.slots)
+        added = [to_numbers(column) for column in partials.columns[len(plan.keys) :]]
+        totals = [_combined(part.scatter, old, new) for part, old, new in zip(plan.partials, held, added, strict=True)]
+        rows.put(located, totals)
+        return _results(plan, keys, totals)
+
+
+def columns_in_state(name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema) -> pa.Schema:
+    """What such an operator writes. Raises ``SchemaMismatch``."""
+    return stored_schema(*_fields_of(plan_of_rows(name, keys, aggregates, schema)))
+
+
+def _fields_of(plan: AggregatePlan) -> tuple[list[pa.Field], list[pa.Field]]:
+    """Of the keys, and of the values."""
+    keys = [pa.field(name, kind) for name, kind in zip(plan.keys, plan.key_types, strict=True)]
+    return keys, [pa.field(part.name, part.type, part.scatter != "count") for part in plan.partials]
+
+
+def _combined(
+    scatter: Scatter, old: tuple[Numbers, Nulls | None], new: tuple[Numbers, Nulls | None]
+) -> tuple[Numbers, Nulls | None]:
+    """What is null counts as nothing; its value is 0. Integers wrap, as Arrow's do."""
+    (before, was_null), (more, is_null) = old, new
+    if scatter in ("count", "sum"):
+        if was_null is None:
+            return before + more, None
+        return before + more, np.zeros(len(more), np.bool_) if is_null is None else was_null & is_null
+    assert was_null is not None  # columns of minima and maxima may be null
+    is_float = np.issubdtype(before.dtype, np.floating)  # these pass over NaN
+    choose = (np.fmin if is_float else np.minimum) if scatter == "min" else (np.fmax if is_float else np.maximum)
+    found = np.where(was_null, more, choose(before, more))
+    if is_null is None:
+        return found, np.zeros(len(more), np.bool_)
+    return np.where(is_null, before, found), was_null & is_null
+
+
+def _results(plan: AggregatePlan, keys: Sequence[pa.Array], totals: Rows) -> pa.RecordBatch:
+    columns = {
+        part.name: to_column(values, part.type, nulls)
+        for part, (values, nulls) in zip(plan.partials, totals, strict=True)
+    }
+    arrays, names = list(keys), list(plan.keys)
+    for result in plan.results:
+        names.append(result.name)
+        if len(result.parts) == 1:
+            arrays.append(columns[result.parts[0]])
+        else:
+            total, count = (columns[part].cast(pa.float64(), safe=False) for part in result.parts)
+            arrays.append(pc.divide(total, count))  # the sum of no value is null, and so is its average
+    return pa.RecordBatch.from_arrays(arrays, names=names)
