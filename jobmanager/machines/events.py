@@ -67,6 +67,8 @@ class JobRecovered:
     submitted: JobSubmitted
     checkpoints: tuple[FoundCheckpoint, ...] = ()
     first_attempt: int = 0
+    next_id: CheckpointId | None = None
+    """The id counter of the earlier life, if that was kept: savepoints, which are not found, may have used higher ids."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ The id counter goes on behind everything found, attempts behind everything that 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
 from jobmanager.machines.events import FoundCheckpoint, JobRecovered, JobSubmitted
@@ -76,6 +76,8 @@ def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettin
     restore = submitted.restore
     try:
         inventory = take_inventory(recovered.checkpoints)
+        if recovered.next_id is not None and recovered.next_id > inventory.next_id:
+            inventory = replace(inventory, next_id=recovered.next_id)
         latest = inventory.completed[-1].manifest if inventory.completed else restore.manifest if restore else None
         graph = submitted.graph
         if latest is not None:

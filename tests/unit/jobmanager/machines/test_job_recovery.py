@@ -87,6 +87,17 @@ def test_the_newest_whole_checkpoint_is_restored_and_the_counter_goes_on_behind_
     assert discarded(cluster) == ["/cp/chk-9", "/cp/chk-7"], "subsumed as if nothing had happened"
 
 
+def test_the_counter_of_the_earlier_life_wins_if_it_was_kept() -> None:
+    cluster = Cluster()
+    cluster.register("tm-1", 2)
+    found = (whole(8),)
+    cluster.tell(e.JobRecovered(e.JobSubmitted(two_stage(), TWO_KEPT), found, next_id=CheckpointId(12)))
+    cluster.settle()
+    cluster.start_tasks()
+    until_triggered(cluster, 12)
+    assert [t.checkpoint_id for t in cluster.of(c.TriggerCheckpoint)] == [12]
+
+
 def test_without_a_completed_checkpoint_it_starts_where_it_started_first() -> None:
     savepoint = manifest(3, kind=SnapshotType.SAVEPOINT)
     cluster = recovered(cut_off(4), restore=e.RestoreFrom("/sp/savepoint-x", savepoint))
