@@ -128,4 +128,5 @@ class Deployments:
             target.parallelism,
             target.max_parallelism,
             self._graph.graph.supports_unaligned(edge.target),
+            edge.input_index,
         )

@@ -10,7 +10,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from tidegate.common.batch import ArrowBatch
-from tidegate.model.channel_events import ChannelEvent
+from tidegate.model.channel_events import Barrier, ChannelEvent, WatermarkEvent
+from tidegate.wire.frames import EncodedBatch, OutgoingFrame
+
+Overtaken = list[tuple[int, list[OutgoingFrame]]]
+"""By consumer subtask index: the frames that a barrier overtook, oldest first."""
+
+InFlightItem = EncodedBatch | WatermarkEvent
+"""What is persisted of a channel."""
 
 
 class ResultPartition(Protocol):
@@ -24,6 +31,24 @@ class ResultPartition(Protocol):
 
     def flush(self) -> None:
         """What was gathered leaves now (the runtime calls it by ``execution.buffer-timeout.interval``)."""
+
+    @property
+    def edge_id(self) -> int: ...
+
+    @property
+    def supports_unaligned(self) -> bool:
+        """Barriers may overtake data here. The next four are only for such edges, and ``holds`` for all."""
+
+    def overtake(self, barrier: Barrier) -> Overtaken:
+        """Like ``broadcast``, in front of everything that waits."""
+
+    def announce(self, barrier: Barrier) -> None:
+        """Like ``broadcast``; ``prioritise`` may follow while it ``holds`` the barrier."""
+
+    def prioritise(self, barrier: Barrier) -> Overtaken:
+        """Where the barrier that was announced still waits, ``barrier`` overtakes in its place."""
+
+    def holds(self, checkpoint_id: int) -> bool: ...
 
     def is_available(self) -> bool:
         """Whether more may be emitted without going over the bound of bytes in flight. The runtime processes no input
@@ -49,6 +74,17 @@ class InputGate(Protocol):
     def poll(self) -> tuple[int, ArrowBatch | ChannelEvent] | None:
         """The next frame of a channel that is not blocked, fair among channels; ``None`` when there is none now.
         Raises ``CorruptFrame``, or ``SubtaskLost`` when a producer's connection broke before its end of partition."""
+
+    def poll_priority(self) -> tuple[int, ChannelEvent] | None:
+        """The next event that overtakes data, of any channel, blocked ones too; costs next to nothing when there is none.
+        ``poll`` gives these first as well."""
+
+    def persist(self, channel: int, checkpoint_id: int) -> None:
+        """Record what this channel has in front of the barrier of this checkpoint and what will come in front of it. A
+        barrier that is found, or comes, behind data is handed out at once, as if it had overtaken."""
+
+    def take_persisted(self, checkpoint_id: int) -> list[tuple[int, list[InFlightItem]]]:
+        """What was recorded, by channel, oldest first. Recording ends."""
 
     def block(self, channel: int) -> None:
         """Hand out nothing of this channel until it is unblocked; it still fills up to its credit."""

@@ -1,10 +1,14 @@
 """The consumer's end: one queue for each channel, filled by the I/O thread and emptied by the subtask's thread.
 
     I/O thread ─▶ on_frames(channel) ─▶ queue ─▶ ready, in turn ─▶ poll: subtask's thread ─▶ credit back to the producer
+                        └── event with priority, of any channel ─▶ first in poll, alone in poll_priority
 
 Laws: frames of a channel come out in their order (priority ones first); a blocked channel fills up to its credit and
 hinders no other; each poll takes the next channel that has something, so none starves. Time between two polls is the
 work that the last batch made: it bounds how much may be in flight.
+
+What a channel has in front of a barrier that overtakes is recorded by the order in which the frames came on the wire
+(their sequence), so it does not matter when the subtask's thread gets to see the barrier (``channel_recording``).
 """
 
 from __future__ import annotations
@@ -13,27 +17,45 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
+import pyarrow as pa
+
+from taskmanager.exchange.base import InFlightItem
+from taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
 from taskmanager.exchange.settings import ExchangeSettings
 from taskmanager.machines.credit import GrantCredit, ReceiverCredit, WorkRate, decide_window
 from tidegate.common.batch import ArrowBatch, from_wire
-from tidegate.model.channel_events import ChannelEvent
+from tidegate.model.channel_events import Barrier, ChannelEvent
 from tidegate.model.errors import CorruptFrame, TidegateError
-from tidegate.wire.frames import BatchDecoder, Frame, FrameFlags, FrameType
+from tidegate.wire.channel_messages import decode_event
+from tidegate.wire.frames import Frame, FrameFlags, FrameType, read_schema
 
 _DATA = (FrameType.SCHEMA, FrameType.BATCH, FrameType.EVENT)
 _CreditSink = Callable[[int, GrantCredit], None]
 
 
 class _Channel:
-    __slots__ = ("blocked", "credit", "decoder", "ended", "frames", "input_index", "is_ready", "name", "priorities")
+    __slots__ = (
+        "blocked",
+        "credit",
+        "ended",
+        "frames",
+        "input_index",
+        "is_ready",
+        "name",
+        "overtook",
+        "recording",
+        "schema",
+    )
 
     def __init__(self, input_index: int, name: str) -> None:
         self.input_index = input_index
         self.name = name
-        self.frames: deque[Frame] = deque()
-        self.priorities = 0
-        self.decoder = BatchDecoder()
+        self.frames: deque[QueuedFrame] = deque()
+        self.schema: pa.Schema | None = None
         self.credit = ReceiverCredit()
+        self.recording: Recording | None = None
+        self.overtook: tuple[int, int] | None = None
+        """Checkpoint id and place on the wire of the last barrier that came with priority."""
         self.blocked = False
         self.is_ready = False
         self.ended = False
@@ -58,6 +80,7 @@ class ChannelInputGate:
         self._send = send
         self._lock = threading.Lock()
         self._ready: deque[int] = deque()
+        self._priority: deque[tuple[int, ChannelEvent]] = deque()
         self._open = len(self._channels)
         self._queued_bytes = 0
         self._failure: TidegateError | None = None
@@ -78,17 +101,50 @@ class ChannelInputGate:
         if self._worked_bytes:
             self._rate.on_worked(self._worked_bytes, self._clock() - self._handed_out_ms)
             self._worked_bytes = 0
-        while True:
-            with self._lock:
-                if self._failure is not None:
-                    raise self._failure
-                if not self._ready:
-                    return None
-                index = self._ready.popleft()
-                channel, frame = self._take(index)
-            item = self._decode(index, channel, frame)
-            if item is not None:
-                return index, item
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._priority:
+                return self._priority.popleft()
+            if not self._ready:
+                return None
+            index = self._ready.popleft()
+            channel, queued = self._take(index)
+        return index, self._item(index, channel, queued)
+
+    def poll_priority(self) -> tuple[int, ChannelEvent] | None:
+        if not self._priority:
+            return None
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            return self._priority.popleft()
+
+    def persist(self, channel: int, checkpoint_id: int) -> None:
+        with self._lock:
+            found = self._channels[channel]
+            overtook = found.overtook
+            place = overtook[1] if overtook is not None and overtook[0] == checkpoint_id else None
+            found.recording = Recording.of(checkpoint_id, found.frames, place)
+            waiting = find_barrier(checkpoint_id, found.frames)
+            if waiting is not None:  # it overtakes now, what was in front of it is recorded
+                found.frames.remove(waiting)
+                self._queued_bytes -= waiting.size_bytes
+                assert waiting.event is not None
+                self._priority.append((channel, waiting.event))
+                if not found.frames and found.is_ready:
+                    found.is_ready = False
+                    self._ready.remove(channel)
+
+    def take_persisted(self, checkpoint_id: int) -> list[tuple[int, list[InFlightItem]]]:
+        taken: list[tuple[int, list[InFlightItem]]] = []
+        with self._lock:
+            for index, channel in enumerate(self._channels):
+                recording = channel.recording
+                if recording is not None and recording.checkpoint_id == checkpoint_id:
+                    channel.recording = None
+                    taken.append((index, recording.items))
+        return taken
 
     def block(self, channel: int) -> None:
         with self._lock:
@@ -114,6 +170,7 @@ class ChannelInputGate:
     def close(self) -> None:
         with self._lock:
             self._ready.clear()
+            self._priority.clear()
             for channel in self._channels:
                 channel.frames.clear()
                 channel.is_ready = False
@@ -137,7 +194,7 @@ class ChannelInputGate:
                     found.credit.on_asked()
                     grant = found.credit.decide_grant(decide_window(self._bounds, self._rate, self._open))
                     continue
-                self._enqueue(found, frame)
+                self._enqueue(channel, found, frame)
             self._make_ready(channel)
             ended = found.ended
         if grant is not None:
@@ -151,60 +208,70 @@ class ChannelInputGate:
             self._failure = self._failure or error
         self._wakeup()
 
-    def _enqueue(self, channel: _Channel, frame: Frame) -> None:
+    def _enqueue(self, index: int, channel: _Channel, frame: Frame) -> None:
         if frame.type not in _DATA:
             raise CorruptFrame(f"{channel.name}: a {frame.type.name} frame among the data")
         if channel.ended:
             raise CorruptFrame(f"{channel.name}: a {frame.type.name} frame after the end of the partition")
+        event: ChannelEvent | None = None
+        try:
+            if frame.type is FrameType.SCHEMA:
+                channel.schema = read_schema(frame)
+                return
+            if frame.type is FrameType.EVENT:
+                event = decode_event(memoryview(frame.payload))
+        except CorruptFrame as error:
+            raise type(error)(f"{channel.name}: {error.message}") from error
         if frame.type is FrameType.BATCH:
             channel.credit.on_received(frame.size_bytes)
         if frame.flags & FrameFlags.END:
             channel.ended = True
             self._open -= 1
-        if frame.flags & FrameFlags.PRIORITY:
-            channel.frames.insert(channel.priorities, frame)
-            channel.priorities += 1
-        else:
-            channel.frames.append(frame)
-        self._queued_bytes += frame.size_bytes
+        self._put(index, channel, QueuedFrame(frame, event, channel.schema))
+
+    def _put(self, index: int, channel: _Channel, queued: QueuedFrame) -> None:
+        recording, event = channel.recording, queued.event
+        if recording is not None and not recording.complete:
+            if ends_recording(event, recording.checkpoint_id):
+                recording.complete = True
+            elif not queued.has_priority:
+                recording.add(queued)
+        is_awaited = recording is not None and queued.is_barrier_of(recording.checkpoint_id)
+        if event is not None and (queued.has_priority or is_awaited):
+            if isinstance(event, Barrier):
+                channel.overtook = (event.checkpoint_id, queued.sequence)
+            self._priority.append((index, event))
+            return
+        channel.frames.append(queued)
+        self._queued_bytes += queued.size_bytes
 
     def _make_ready(self, index: int) -> None:
         channel = self._channels[index]
-        if not channel.frames or channel.blocked:
-            return
-        if channel.is_ready:
-            if not channel.priorities or self._ready[0] == index:
-                return
-            self._ready.remove(index)
-        channel.is_ready = True
-        if channel.priorities:
-            self._ready.appendleft(index)
-        else:
+        if channel.frames and not channel.blocked and not channel.is_ready:
+            channel.is_ready = True
             self._ready.append(index)
 
-    def _take(self, index: int) -> tuple[_Channel, Frame]:
+    def _take(self, index: int) -> tuple[_Channel, QueuedFrame]:
         channel = self._channels[index]
-        frame = channel.frames.popleft()
-        channel.priorities = max(0, channel.priorities - 1)
+        queued = channel.frames.popleft()
         channel.is_ready = False
-        self._queued_bytes -= frame.size_bytes
+        self._queued_bytes -= queued.size_bytes
         self._make_ready(index)
-        return channel, frame
+        return channel, queued
 
-    def _decode(self, index: int, channel: _Channel, frame: Frame) -> ArrowBatch | ChannelEvent | None:
+    def _item(self, index: int, channel: _Channel, queued: QueuedFrame) -> ArrowBatch | ChannelEvent:
+        if queued.event is not None:
+            return queued.event
         try:
-            item = channel.decoder.decode(frame)
+            batch = queued.batch().decode()
         except CorruptFrame as error:
-            raise CorruptFrame(f"{channel.name}: {error.message}") from error
-        if frame.type is not FrameType.BATCH:
-            event: ChannelEvent | None = item
-            return event
+            raise CorruptFrame(f"{channel.name}, frame {queued.sequence}: {error.message}") from error
         with self._lock:
-            channel.credit.on_consumed(frame.size_bytes)
+            channel.credit.on_consumed(queued.size_bytes)
             grant = channel.credit.decide_grant(decide_window(self._bounds, self._rate, self._open))
             ended = channel.ended
         if grant is not None and not ended:
             self._send(index, grant)
-        self._worked_bytes += frame.size_bytes
+        self._worked_bytes += queued.size_bytes
         self._handed_out_ms = self._clock()
-        return from_wire(item)
+        return from_wire(batch)

@@ -3,7 +3,7 @@
     emit ─▶ dealer ─▶ gatherer of lane i ─▶ frames ─▶ subpartition i ─▶ (I/O thread) ─▶ consumer i
 
 BROADCAST has one lane for all subpartitions: a batch is framed once and the bytes are shared. Events flush all lanes
-first, so they stay behind everything that was emitted before (unless they have priority: those overtake).
+first, so they stay behind everything that was emitted before; an unaligned barrier too, which then overtakes the frames.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from taskmanager.exchange.base import Overtaken
 from taskmanager.exchange.partitioners import Dealer, make_dealer
 from taskmanager.exchange.settings import ExchangeSettings
 from taskmanager.exchange.subpartition import Subpartition
 from tidegate.common.batch import ArrowBatch
-from tidegate.model.channel_events import ChannelEvent, EndOfPartition
+from tidegate.model.channel_events import Barrier, BarrierAnnouncement, ChannelEvent, EndOfPartition
 from tidegate.model.deployment import OutputDeployment
 from tidegate.model.errors import UserError
 from tidegate.model.graph import Partitioner
@@ -38,6 +39,8 @@ class PipelinedResultPartition:
     ) -> None:
         assert len(subpartitions) == len(output.consumers), (len(subpartitions), output.consumers)
         self.edge_id = output.edge_id
+        self.consumers = output.consumers
+        self.supports_unaligned = output.supports_unaligned
         self._dealer: Dealer = make_dealer(output, spec, producer_index)
         self._subpartitions = tuple(subpartitions)
         targets = (
@@ -54,15 +57,41 @@ class PipelinedResultPartition:
         """As ``emit``, for an edge whose key is a function of the record: ``keys[i]`` is the key of row i."""
         self._deal(batch, keys)
 
-    def broadcast(self, event: ChannelEvent, priority: bool = False) -> None:
-        """To every subpartition: behind everything emitted before, or with ``priority`` before all that still waits."""
+    def broadcast(self, event: ChannelEvent) -> None:
+        """To every subpartition, behind everything emitted before."""
         assert not self._ended, f"{event} after the end of edge {self.edge_id}"
-        if not priority:
-            self.flush()
+        self.flush()
         self._ended = isinstance(event, EndOfPartition)
-        frame = event_frame(event, priority=priority)
+        frame = event_frame(event)
         for subpartition in self._subpartitions:
-            subpartition.push([frame], priority=priority)
+            subpartition.push([frame])
+
+    def overtake(self, barrier: Barrier) -> Overtaken:
+        """An unaligned barrier, in front of everything that waits; what it overtook, by consumer subtask."""
+        assert self.supports_unaligned, f"edge {self.edge_id} forces alignment"
+        self.flush()
+        frame = event_frame(barrier, priority=True)
+        return [(c, s.overtake(frame)) for c, s in zip(self.consumers, self._subpartitions, strict=True)]
+
+    def announce(self, barrier: Barrier) -> None:
+        """An aligned barrier that may time out: behind everything, its announcement in front of everything."""
+        assert self.supports_unaligned, f"edge {self.edge_id} forces alignment"
+        self.flush()
+        frame = event_frame(barrier)
+        for subpartition in self._subpartitions:
+            announcement = BarrierAnnouncement(barrier, subpartition.queued_frames)
+            subpartition.push([event_frame(announcement, priority=True)], priority=True)
+            subpartition.push_barrier(barrier.checkpoint_id, frame)
+
+    def prioritise(self, barrier: Barrier) -> Overtaken:
+        """The time of an announced barrier is over: where it still waits it overtakes, as ``barrier``, which is unaligned."""
+        frame, checkpoint_id = event_frame(barrier, priority=True), barrier.checkpoint_id
+        pairs = zip(self.consumers, self._subpartitions, strict=True)
+        return [(c, s.prioritise(checkpoint_id, frame)) for c, s in pairs]
+
+    def holds(self, checkpoint_id: int) -> bool:
+        """Whether an announced barrier of this checkpoint still waits for some consumer."""
+        return any(subpartition.holds(checkpoint_id) for subpartition in self._subpartitions)
 
     def flush(self) -> None:
         for lane in self._lanes:

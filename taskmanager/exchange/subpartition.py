@@ -2,6 +2,10 @@
 
     subtask's thread: push ─▶ queue ─▶ take: I/O thread           (a lock, held for a few operations only)
 
+A barrier that overtakes goes to the front; what it overtook (batches and watermarks) is handed to the caller, who persists
+it, and stays in the queue. A barrier that may time out is remembered until it leaves (``holds``): ``prioritise`` lets it
+overtake afterwards.
+
 It is taken by one consumer attempt, once: a pipelined subpartition cannot be read again. A consumer that goes away
 before the end leaves it ``gone``: nothing is kept any more, and it counts as full, so that the producer waits for the
 JobManager's word instead of running ahead into nothing.
@@ -9,6 +13,7 @@ JobManager's word instead of running ahead into nothing.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -35,6 +40,8 @@ class Subpartition:
         self._busy_since_ms = 0.0
         self._pump: Callable[[], None] | None = None
         self._idle = False
+        self._held: tuple[int, OutgoingFrame] | None = None
+        """The queued barrier that may still overtake, with its checkpoint's id."""
         self._end_queued = False
         self._gone = False
         self._done = False
@@ -61,6 +68,55 @@ class Subpartition:
         if pump is not None:
             pump()
 
+    def push_barrier(self, checkpoint_id: int, barrier: OutgoingFrame) -> None:
+        """Behind everything, and able to overtake it later: ``holds`` until it leaves."""
+        with self._lock:
+            self._held = None if self._gone else (checkpoint_id, barrier)
+        self.push([barrier])
+
+    def overtake(self, barrier: OutgoingFrame) -> list[OutgoingFrame]:
+        """Put ``barrier`` in front of all that waits; what it overtook, oldest first: BATCH and EVENT frames."""
+        with self._lock:
+            if self._gone:
+                return []
+            self._held = None
+            overtaken = self._data_before(len(self._queue))
+            pump = self._put_first(barrier)
+        if pump is not None:
+            pump()
+        return overtaken
+
+    def prioritise(self, checkpoint_id: int, barrier: OutgoingFrame) -> list[OutgoingFrame]:
+        """As ``overtake``, for a barrier that waits in the queue, in whose place ``barrier`` goes; nothing if it has left."""
+        with self._lock:
+            held, self._held = self._held, None
+            if held is None or held[0] != checkpoint_id or self._gone:
+                return []
+            at = next(i for i, frame in enumerate(self._queue) if frame is held[1])
+            overtaken = self._data_before(at)
+            del self._queue[at]
+            self._queued_bytes -= held[1].size_bytes
+            pump = self._put_first(barrier)
+        if pump is not None:
+            pump()
+        return overtaken
+
+    def holds(self, checkpoint_id: int) -> bool:
+        """Whether the barrier of ``push_barrier`` has not left yet."""
+        held = self._held
+        return held is not None and held[0] == checkpoint_id
+
+    def _data_before(self, at: int) -> list[OutgoingFrame]:
+        frames = itertools.islice(self._queue, self._priorities, at)
+        return [frame for frame in frames if frame.type is not FrameType.SCHEMA]
+
+    def _put_first(self, frame: OutgoingFrame) -> Callable[[], None] | None:
+        self._queue.insert(self._priorities, frame)
+        self._priorities += 1
+        self._queued_bytes += frame.size_bytes
+        self._idle = False
+        return self._pump
+
     def is_available(self) -> bool:
         return self._queued_bytes < self._limit_bytes and not self._gone
 
@@ -70,6 +126,10 @@ class Subpartition:
     @property
     def queued_bytes(self) -> int:
         return self._queued_bytes
+
+    @property
+    def queued_frames(self) -> int:
+        return len(self._queue)
 
     # --- I/O thread ---
 
@@ -81,7 +141,7 @@ class Subpartition:
     def take(self, limit_bytes: int) -> list[tuple[OutgoingFrame, int]]:
         """Frames that credit allows to send now, in order, each with the backlog behind it; about ``limit_bytes``."""
         taken: list[tuple[OutgoingFrame, int]] = []
-        total, now_ms = 0, self._clock()
+        total, now_ms, released = 0, self._clock(), False
         with self._lock:
             was_full = self._queued_bytes >= self._limit_bytes
             while self._queue and total < limit_bytes and self._may_leave(self._queue[0]):
@@ -91,6 +151,8 @@ class Subpartition:
                 total += frame.size_bytes
                 if frame.type is FrameType.BATCH:
                     self.credit.on_sent(frame.size_bytes)
+                elif self._held is not None and frame is self._held[1]:
+                    self._held, released = None, True
                 taken.append((frame, self._queued_bytes))
             if total:
                 self._rate.on_worked(total, now_ms - self._busy_since_ms)
@@ -98,7 +160,7 @@ class Subpartition:
                 self._limit_bytes = decide_window(self._bounds, self._rate, 1)
             self._idle = not taken and not self._queue
             has_room = was_full and self._queued_bytes < self._limit_bytes
-        if has_room:
+        if has_room or released:
             self._wakeup()
         return taken
 
@@ -115,6 +177,7 @@ class Subpartition:
             self._pump = None
             self._done = end_was_sent
             self._gone = not end_was_sent
+            self._held = None
             if self._gone:
                 self._queue.clear()
                 self._queued_bytes = 0

@@ -56,7 +56,30 @@ class CheckpointAborted:
     checkpoint_id: int
 
 
-AlignmentEvent = BarrierArrived | CancelBarrierArrived | ChannelEnded | CheckpointTriggered | CheckpointAborted
+@dataclass(frozen=True, slots=True)
+class BarrierAnnounced:
+    """An aligned barrier that may time out is on its way on this channel, behind data."""
+
+    channel: int
+    barrier: Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentTimedOut:
+    """The timer of ``StartAlignmentTimer`` fired."""
+
+    checkpoint_id: int
+
+
+AlignmentEvent = (
+    BarrierArrived
+    | CancelBarrierArrived
+    | ChannelEnded
+    | CheckpointTriggered
+    | CheckpointAborted
+    | BarrierAnnounced
+    | AlignmentTimedOut
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +100,9 @@ class StartSnapshot:
     barrier: Barrier
     start_delay_ms: float
     alignment_ms: float
+    persists: bool = False
+    """Data in flight belongs to it: ``PersistChannel`` follows for each channel, ``FinishPersisting`` ends it, and only
+    then it may be acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +114,56 @@ class AbortAlignment:
     reason: DeclineReason | None
 
 
-AlignmentCommand = BlockChannel | UnblockChannel | StartSnapshot | AbortAlignment
+@dataclass(frozen=True, slots=True)
+class StartAlignmentTimer:
+    """Comes back as ``AlignmentTimedOut``; a later one replaces it."""
+
+    checkpoint_id: int
+    delay_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class PersistChannel:
+    """What waits on this channel in front of the barrier of this checkpoint, and what will come in front of it."""
+
+    checkpoint_id: int
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopPersisting:
+    """The barrier of this channel came: nothing behind it belongs to the checkpoint."""
+
+    checkpoint_id: int
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinishPersisting:
+    """All channels were persisted up to their barriers. ``alignment_ms``: from the first barrier to the last."""
+
+    checkpoint_id: int
+    alignment_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class DropPersisted:
+    """The checkpoint was given up while channels were persisted for it."""
+
+    checkpoint_id: int
+
+
+AlignmentCommand = (
+    BlockChannel
+    | UnblockChannel
+    | StartSnapshot
+    | AbortAlignment
+    | StartAlignmentTimer
+    | PersistChannel
+    | StopPersisting
+    | FinishPersisting
+    | DropPersisted
+)
 
 
 class BarrierHandler(Protocol):
@@ -139,6 +214,8 @@ class AlignedHandler:
                 return self._on_trigger(barrier, now_ms)
             case CheckpointAborted(checkpoint_id):
                 return self._on_abort(checkpoint_id)
+            case BarrierAnnounced() | AlignmentTimedOut():
+                return []  # of unaligned checkpoints
             case _:
                 assert_never(event)
 

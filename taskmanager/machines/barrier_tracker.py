@@ -16,6 +16,8 @@ from taskmanager.machines.alignment import (
     AbortAlignment,
     AlignmentCommand,
     AlignmentEvent,
+    AlignmentTimedOut,
+    BarrierAnnounced,
     BarrierArrived,
     CancelBarrierArrived,
     ChannelEnded,
@@ -68,6 +70,8 @@ class TrackingHandler:
                 return self._on_trigger(barrier, now_ms)
             case CheckpointAborted(checkpoint_id):
                 return self._on_abort(checkpoint_id)
+            case BarrierAnnounced() | AlignmentTimedOut():
+                return []  # of unaligned checkpoints
             case _:
                 assert_never(event)
 

@@ -217,6 +217,11 @@ class SnapshotCoordinator:
         return [PrepareSnapshot(checkpoint_id), BroadcastBarrier(barrier), FreezeState(barrier)]
 
     def _on_alignment_aborted(self, checkpoint_id: int, reason: DeclineReason | None) -> list[SnapshotCommand]:
+        if self._settle(checkpoint_id, WriteState.DISCARDED):  # unaligned: it began, and its channels were not complete
+            given_up: list[SnapshotCommand] = [CancelWrite(checkpoint_id)]
+            if reason is not None:
+                given_up.append(Decline(checkpoint_id, reason))
+            return [*given_up, BroadcastCancelBarrier(checkpoint_id)]
         if checkpoint_id <= self._last_id:
             return []
         self._last_id = checkpoint_id

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.common.batch import Batch
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
+from tidegate.model.errors import UnknownEvent
 from tidegate.model.ids import AttemptId, OperatorId
 
 
@@ -126,6 +127,12 @@ class Operator(ABC):
 
     def on_idle(self, idle: bool) -> None:
         self.context.output.emit_idle(idle)
+
+    def on_user_event(self, value: Any, input_index: int) -> None:
+        """An event that a producer sent among the records, of a registered type. Refused where nothing waits for any."""
+        raise UnknownEvent(
+            f"{self.context.operator_name} takes no user events, but got one of type {type(value).__qualname__}"
+        )
 
     def end_input(self, input_index: int) -> None:  # noqa: B027  (optional hook)
         """One input is at its end."""

@@ -8,7 +8,7 @@ whatever the others do. A chain whose operators had all finished in the restored
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from taskmanager.operators.base import Operator, OperatorContext
 from taskmanager.operators.keys import KeyFunction
@@ -109,6 +109,10 @@ class OperatorChain:
 
     def end_input(self, input_index: int) -> None:
         self._head.end_input(input_index)
+
+    def on_user_event(self, value: Any, edge: int) -> None:
+        """Raises ``UnknownEvent`` unless the head takes such events."""
+        self._head.on_user_event(value, self._inputs[edge].input_index)
 
     def finish(self) -> None:
         """No more records will come: everything that was held back is emitted, from the head on."""

@@ -42,6 +42,7 @@ class RuntimeSettings:
 
     checkpointing: bool
     exactly_once: bool
+    unaligned: bool
     checkpoints_after_tasks_finish: bool
     inline_threshold_bytes: int
     local_backup: bool
@@ -61,6 +62,7 @@ class RuntimeSettings:
         return RuntimeSettings(
             checkpointing=configuration.get(CheckpointingOptions.INTERVAL) is not None,
             exactly_once=configuration.get(CheckpointingOptions.MODE).value == "EXACTLY_ONCE",
+            unaligned=configuration.get(CheckpointingOptions.UNALIGNED),
             checkpoints_after_tasks_finish=configuration.get(CheckpointingOptions.AFTER_TASKS_FINISH),
             inline_threshold_bytes=configuration.get(CheckpointingOptions.INLINE_THRESHOLD),
             local_backup=configuration.get(CheckpointingOptions.LOCAL_BACKUP),

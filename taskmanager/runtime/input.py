@@ -1,11 +1,18 @@
 """The input side of a subtask that reads from channels: what the gate yields goes through alignment and watermarks.
 
+    step():  events with priority ─▶ the batch at hand, slice by slice ─▶ restored data in flight ─▶ the gate
+
 Laws: events take effect in the order in which their channel delivered them, and only after every record before them was
-processed. The snapshot starts inside the step that read the last barrier. The ends of all channels' data end the input once.
+processed, but for events with priority: those are taken between two slices, and while outputs have no room. The snapshot
+starts inside the step that read the barrier that decided it. The ends of all channels' data end the input once.
+
+In flight, for an unaligned snapshot, is what the gate records (``persist``), behind the rest of the batch at hand and what
+has not been replayed. It is told to the snapshot when the barriers of all channels came.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol, assert_never
 
@@ -15,22 +22,29 @@ from taskmanager.machines import watermarks as w
 from taskmanager.machines.snapshot import AlignmentAborted
 from taskmanager.operators.base import Clock
 from taskmanager.runtime.chain import OperatorChain
+from taskmanager.runtime.in_flight import Item
+from taskmanager.runtime.input_channels import InputChannels
 from taskmanager.runtime.metrics import TaskCounters
+from taskmanager.runtime.replay import Replay
 from taskmanager.runtime.slicing import SliceSizer
 from taskmanager.runtime.snapshots import AlignmentFigures, SnapshotDriver
-from tidegate.common.batch import ArrowBatch
+from taskmanager.runtime.timers import TimerQueue
+from tidegate.common.batch import ArrowBatch, to_wire
 from tidegate.model.channel_events import (
     Barrier,
     BarrierAnnouncement,
     CancelBarrier,
     ChannelEvent,
+    ChannelUnavailable,
     EndOfChannelState,
     EndOfData,
     EndOfPartition,
+    UserEvent,
+    VirtualChannelSelector,
     WatermarkEvent,
     WatermarkStatus,
 )
-from tidegate.model.errors import CorruptFrame, InternalError
+from tidegate.model.errors import CorruptFrame, InternalError, SubtaskLost
 
 
 class SubtaskInput(Protocol):
@@ -53,6 +67,9 @@ class SubtaskInput(Protocol):
     @property
     def retry_ms(self) -> float | None:
         """When to look again although nobody wakes the mailbox; ``None``: not before a wake."""
+
+    def step_priority(self) -> bool:
+        """What must not wait for room in the outputs; whether there was any."""
 
     def end_data(self, *, drain: bool) -> None:
         """A source ends its data here. (Whoever reads from channels is told by them.)"""
@@ -77,9 +94,17 @@ class ChannelInput:
         counters: TaskCounters,
         clock: Clock,
         probe: Callable[[str, dict[str, Any]], None],
+        alarms: TimerQueue,
+        channels: InputChannels | None = None,
+        replay: Replay | None = None,
     ) -> None:
-        """``input_indices[e]``: the operator's input that is fed by edge e of the deployment."""
+        """``input_indices[e]``: the operator's input that is fed by edge e of the deployment. ``alarms`` fire whatever the
+        subtask is busy with. ``channels``: what a checkpoint says of them."""
         self._gate = gate
+        self._alarms = alarms
+        self._channels = channels or InputChannels.unnamed(gate.channels)
+        self._replay = replay
+        self._in_flight: dict[int, list[Item]] = {}
         self._chain = chain
         self._handler = handler
         self._valve = w.WatermarkValve(gate.channels)
@@ -93,6 +118,7 @@ class ChannelInput:
         self._open = set(range(gate.channels))
         self._drains = True
         self._batch: ArrowBatch | None = None
+        self._channel = 0
         self._edge = 0
         self._position = 0
         self._alignment_bytes = 0
@@ -114,8 +140,10 @@ class ChannelInput:
         return None
 
     def step(self) -> bool:
+        if self.step_priority():
+            return True
         if self._batch is None:
-            polled = self._gate.poll()
+            polled = self._poll()
             if polled is None:
                 return False
             channel, item = polled
@@ -125,6 +153,21 @@ class ChannelInput:
             self._accept(channel, item)
         self._process_slice()
         return True
+
+    def step_priority(self) -> bool:
+        polled = self._gate.poll_priority()
+        if polled is None:
+            return False
+        self._on_event(*polled)
+        return True
+
+    def _poll(self) -> tuple[int, ArrowBatch | ChannelEvent] | None:
+        if self._replay is not None:
+            replayed = self._replay.next()
+            if replayed is not None:
+                return replayed.channel, replayed.item
+            self._replay = None
+        return self._gate.poll()
 
     def end_data(self, *, drain: bool) -> None:
         raise InternalError("a subtask that is no source was told to end its data")
@@ -144,6 +187,7 @@ class ChannelInput:
         if self._handler.collecting is not None:
             self._alignment_bytes += size_bytes
         self._batch, self._edge, self._position = batch, self._gate.input_of(channel), 0
+        self._channel = channel
 
     def _process_slice(self) -> None:
         batch = self._batch
@@ -176,8 +220,17 @@ class ChannelInput:
                     raise CorruptFrame(f"channel {channel} ended without its end of data")
                 self._open.discard(channel)
                 self._align(a.ChannelEnded(channel))
-            case EndOfChannelState() | BarrierAnnouncement():
-                pass  # of unaligned checkpoints: an aligned handler waits for the barrier itself
+            case BarrierAnnouncement(barrier):
+                self._align(a.BarrierAnnounced(channel, barrier))
+            case ChannelUnavailable(reason):
+                raise SubtaskLost(f"the producer of {self._channels.name_of(channel)} lost its data: {reason}")
+            case UserEvent(value):
+                self._chain.on_user_event(value, self._gate.input_of(channel))
+            case EndOfChannelState() | VirtualChannelSelector():
+                raise CorruptFrame(
+                    f"{type(event).__name__} on channel {channel}: consumers restore what was in flight themselves; "
+                    "the peer is no tidegate subtask of this version"
+                )
             case _:
                 assert_never(event)
 
@@ -191,20 +244,54 @@ class ChannelInput:
 
     def _align(self, event: a.AlignmentEvent) -> None:
         for command in self._handler.on(event, self._clock.now_ms()):
-            match command:
-                case a.BlockChannel(channel):
-                    self._gate.block(channel)
-                case a.UnblockChannel(channel):
-                    self._gate.unblock(channel)
-                case a.StartSnapshot(barrier, start_delay_ms, alignment_ms):
-                    figures = AlignmentFigures(start_delay_ms, alignment_ms, self._alignment_bytes)
-                    self._alignment_bytes = 0
-                    self._snapshots.request(barrier, figures)
-                case a.AbortAlignment(checkpoint_id, reason):
-                    self._alignment_bytes = 0
-                    self._snapshots.on(AlignmentAborted(checkpoint_id, reason))
-                case _:
-                    assert_never(command)
+            self._carry_out(command, event)
+
+    def _carry_out(self, command: a.AlignmentCommand, event: a.AlignmentEvent) -> None:
+        match command:
+            case a.BlockChannel(channel):
+                self._gate.block(channel)
+            case a.UnblockChannel(channel):
+                self._gate.unblock(channel)
+            case a.StartAlignmentTimer(checkpoint_id, delay_ms):
+                at_ms = math.ceil(self._clock.now_ms() + delay_ms)
+                self._alarms.schedule(at_ms, lambda _: self._align(a.AlignmentTimedOut(checkpoint_id)))
+            case a.StartSnapshot():
+                self._start_snapshot(command, self._channels.last(event))
+            case a.PersistChannel(checkpoint_id, channel):
+                self._gate.persist(channel, checkpoint_id)
+            case a.StopPersisting():
+                pass  # the gate knows from the barrier itself
+            case a.FinishPersisting(checkpoint_id, alignment_ms):
+                contents = self._channels.contents(self._in_flight, self._gate.take_persisted(checkpoint_id))
+                self._in_flight = {}
+                self._snapshots.inputs_persisted(checkpoint_id, contents, alignment_ms, self._channels.last(event))
+            case a.DropPersisted(checkpoint_id):
+                self._gate.take_persisted(checkpoint_id)
+                self._in_flight = {}
+            case a.AbortAlignment(checkpoint_id, reason):
+                self._alignment_bytes = 0
+                self._snapshots.on(AlignmentAborted(checkpoint_id, reason))
+            case _:
+                assert_never(command)
+
+    def _start_snapshot(self, start: a.StartSnapshot, waited_for: str) -> None:
+        figures = AlignmentFigures(
+            start.start_delay_ms, start.alignment_ms, self._alignment_bytes, waited_for, start.persists
+        )
+        self._alignment_bytes = 0
+        if start.persists:
+            self._in_flight = self._at_hand()
+        self._snapshots.request(start.barrier, figures)
+
+    def _at_hand(self) -> dict[int, list[Item]]:
+        """By channel: what was taken from the gate, or restored, and has not been processed."""
+        found: dict[int, list[Item]] = {}
+        if self._batch is not None:
+            found[self._channel] = [to_wire(self._batch.slice(self._position, len(self._batch)))]
+        for replayed in [] if self._replay is None else self._replay.rest():
+            item = replayed.item
+            found.setdefault(replayed.channel, []).append(to_wire(item) if isinstance(item, ArrowBatch) else item)
+        return found
 
     def _pass(self, event: w.ValveEvent) -> None:
         for command in self._valve.on(event, self._clock.now_ms()):

@@ -17,11 +17,14 @@ from taskmanager.machines import subtask as life
 from taskmanager.machines.alignment import AlignedHandler, BarrierHandler
 from taskmanager.machines.barrier_tracker import TrackingHandler
 from taskmanager.machines.snapshot import SnapshotCoordinator
+from taskmanager.machines.unaligned import AlternatingHandler
 from taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
 from taskmanager.runtime.background import BackgroundThread
+from taskmanager.runtime.barriers import BarrierSender, OutgoingEdge
 from taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
 from taskmanager.runtime.failures import failure_info
 from taskmanager.runtime.input import ChannelInput, SubtaskInput
+from taskmanager.runtime.input_channels import InputChannels
 from taskmanager.runtime.mailbox import Mailbox
 from taskmanager.runtime.metrics import TaskCounters
 from taskmanager.runtime.outputs import KeyedPartition
@@ -34,6 +37,7 @@ from taskmanager.runtime.ports import (
     Mail,
     TriggerCheckpoint,
 )
+from taskmanager.runtime.replay import Replay
 from taskmanager.runtime.slicing import SliceSizer
 from taskmanager.runtime.snapshots import OpenStore, SnapshotDriver
 from taskmanager.runtime.source_input import SourceInput
@@ -182,11 +186,13 @@ class _SubtaskRun:
         restore = self._deployment.restore
         restored_id = 0 if restore is None else int(restore.checkpoint_id)
         outputs = list(partitions.values())
+        alarms = TimerQueue(self._clock)
         snapshots = SnapshotDriver(
             attempt=self._deployment.attempt,
             coordinator=SnapshotCoordinator(restored_id=restored_id),
             chain=assembled.chain,
-            partitions=outputs,
+            barriers=BarrierSender(outputs, self._outgoing_edges()),
+            alarms=alarms,
             writer=BackgroundThread("snapshot-writer", self._mailbox),
             open_store=_store_opener(settings.inline_threshold_bytes),
             port=self._port,
@@ -199,10 +205,11 @@ class _SubtaskRun:
         return SubtaskLoop(
             subtask=self._life,
             chain=assembled.chain,
-            work=self._make_input(settings, assembled, snapshots, gate, restored_id),
+            work=self._make_input(settings, assembled, snapshots, gate, alarms),
             partitions=outputs,
             snapshots=snapshots,
             timers=timers,
+            alarms=alarms,
             counters=self._counters,
             mailbox=self._mailbox,
             port=self._port,
@@ -218,7 +225,7 @@ class _SubtaskRun:
         assembled: AssembledChain,
         snapshots: SnapshotDriver,
         gate: InputGate | None,
-        restored_id: int,
+        alarms: TimerQueue,
     ) -> SubtaskInput:
         chain = assembled.chain
         sizer = SliceSizer(columnar=chain.is_columnar, step_ms=settings.slice_ms, first_records=1)
@@ -236,23 +243,58 @@ class _SubtaskRun:
                 clock=self._clock,
                 emitted=lambda: output.records_emitted,
             )
-        kind = AlignedHandler if settings.exactly_once else TrackingHandler
-        handler: BarrierHandler = kind(
-            range(gate.channels),
-            last_id=restored_id,
-            checkpoints_after_tasks_finish=settings.checkpoints_after_tasks_finish,
-        )
+        head = self._program.operators[0]
         return ChannelInput(
             gate=gate,
             input_indices=[spec.input_index for spec in self._deployment.inputs],
             chain=chain,
-            handler=handler,
+            handler=self._make_handler(settings, gate),
             snapshots=snapshots,
             sizer=sizer,
             counters=self._counters,
             clock=self._clock,
             probe=self._probe,
+            alarms=alarms,
+            channels=InputChannels.of(self._deployment, head.operator_id, head.uid or head.name),
+            replay=self._make_replay(assembled),
         )
+
+    def _make_handler(self, settings: RuntimeSettings, gate: InputGate) -> BarrierHandler:
+        restore = self._deployment.restore
+        kind: type[AlignedHandler | AlternatingHandler | TrackingHandler] = TrackingHandler
+        if settings.exactly_once:
+            kind = AlternatingHandler if settings.unaligned else AlignedHandler
+        return kind(
+            range(gate.channels),
+            last_id=0 if restore is None else int(restore.checkpoint_id),
+            checkpoints_after_tasks_finish=settings.checkpoints_after_tasks_finish,
+        )
+
+    def _make_replay(self, assembled: AssembledChain) -> Replay | None:
+        """Of the data that was in flight in the restored checkpoint."""
+        restore = self._deployment.restore
+        head = None if restore is None else restore.operators.get(self._program.operators[0].operator_id)
+        if restore is None or head is None or not head.channels:
+            return None
+        source = open_segment_source(restore.location)
+        edges = {spec.edge_id: spec for spec in self._program.inputs}
+        specs = [edges[edge.edge_id] for edge in self._deployment.inputs]
+        return Replay(self._deployment, specs, source, head.channels, assembled.contexts[0])
+
+    def _outgoing_edges(self) -> dict[int, OutgoingEdge]:
+        deployment, edges = self._deployment, dict[int, OutgoingEdge]()
+        for spec in self._program.outputs:
+            operator = self._program.operators[spec.operator]
+            output = next(found for found in deployment.outputs if found.edge_id == spec.edge_id)
+            edges[spec.edge_id] = OutgoingEdge(
+                operator.operator_id,
+                operator.uid or operator.name,
+                deployment.attempt.subtask,
+                deployment.parallelism,
+                output.consumer_parallelism,
+                output.input_index,
+            )
+        return edges
 
     def _await_inputs(self, endpoint: DataEndpoint) -> None:
         while not self._life.is_over and not endpoint.all_connected():

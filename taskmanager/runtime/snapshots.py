@@ -3,6 +3,9 @@
     request ─▶ prepare ─▶ barrier to all outputs ─▶ freeze │ background thread: write segments │ mail: release, acknowledge
     └──────────── synchronous part, subtask's thread ──────┘
 
+    acknowledged when all of these are there: STATE written │ INPUTS, of an unaligned one: each channel up to its barrier
+                  │ OUTPUTS: an announced barrier has left, or overtook │ CHANNELS: data in flight written
+
 Laws: a frozen state is released in the subtask's thread exactly once, whatever happened; nothing leaves after ``stop``.
 """
 
@@ -10,21 +13,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import partial
 from typing import Any, assert_never
 
-from taskmanager.exchange.base import ResultPartition
 from taskmanager.machines import snapshot as m
 from taskmanager.operators.base import Clock
 from taskmanager.runtime.background import BackgroundThread
+from taskmanager.runtime.barriers import BarrierSender, has_timeout
 from taskmanager.runtime.chain import OperatorChain
+from taskmanager.runtime.in_flight import ChannelContent, with_channels, write_channels
 from taskmanager.runtime.ports import ControlPort
+from taskmanager.runtime.timers import TimerQueue
 from taskmanager.state.base import FrozenState, SegmentStore
 from taskmanager.state.local_copies import LocalCopies
-from tidegate.model.channel_events import Barrier, CancelBarrier
+from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import (
     Acknowledgement,
+    Alignment,
     CheckpointMetrics,
     CheckpointOptions,
     OperatorSnapshot,
@@ -45,20 +52,45 @@ class AlignmentFigures:
     start_delay_ms: float = 0.0
     alignment_ms: float = 0.0
     bytes_processed: int = 0
+    waited_for: str = ""
+    persists: bool = False
+    """Data of the input channels belongs to it: ``inputs_persisted`` follows."""
+
+
+class _Part(Enum):
+    """What an acknowledgement waits for."""
+
+    STATE = "STATE"
+    INPUTS = "INPUTS"
+    OUTPUTS = "OUTPUTS"
+    CHANNELS = "CHANNELS"
+
+
+_OF_CHANNELS = {_Part.INPUTS, _Part.OUTPUTS, _Part.CHANNELS}
 
 
 @dataclass(slots=True)
 class _Write:
     """One asynchronous part. ``canceled`` is read by the background thread before it begins."""
 
-    checkpoint_id: int
-    options: CheckpointOptions
+    barrier: Barrier
     frozen: list[tuple[OperatorId, FrozenState]]
     metrics: CheckpointMetrics
     began_ms: float
+    waits_for: set[_Part]
+    in_flight: list[ChannelContent]
     canceled: bool = False
     snapshot: SubtaskSnapshot | None = None
+    channels: dict[OperatorId, OperatorSnapshot] = field(default_factory=dict)
     written_bytes: int = 0
+
+    @property
+    def checkpoint_id(self) -> int:
+        return self.barrier.checkpoint_id
+
+    @property
+    def options(self) -> CheckpointOptions:
+        return self.barrier.options
 
 
 class SnapshotDriver:
@@ -70,7 +102,8 @@ class SnapshotDriver:
         attempt: AttemptId,
         coordinator: m.SnapshotCoordinator,
         chain: OperatorChain,
-        partitions: Sequence[ResultPartition],
+        barriers: BarrierSender,
+        alarms: TimerQueue,
         writer: BackgroundThread,
         open_store: OpenStore,
         port: ControlPort,
@@ -79,11 +112,12 @@ class SnapshotDriver:
         on_started: Callable[[int], None],
         copies: LocalCopies | None = None,
     ) -> None:
-        """``copies``: for local recovery."""
+        """``alarms`` fire whatever the subtask is busy with. ``copies``: for local recovery."""
         self._attempt = attempt
         self._coordinator = coordinator
         self._chain = chain
-        self._partitions = partitions
+        self._barriers = barriers
+        self._alarms = alarms
         self._writer = writer
         self._open_store = open_store
         self._port = port
@@ -92,6 +126,7 @@ class SnapshotDriver:
         self._on_started = on_started
         self._copies = copies
         self._figures = AlignmentFigures()
+        self._overtaken: list[ChannelContent] = []
         self._sync_began_ms = 0.0
         self._writes: dict[int, _Write] = {}
 
@@ -120,7 +155,23 @@ class SnapshotDriver:
         self.stop()
         if self._writer.close(CLOSE_TIMEOUT_MS):
             for write in list(self._writes.values()):
-                self._release(write)
+                self._forget(write)
+
+    def inputs_persisted(
+        self, checkpoint_id: int, contents: list[ChannelContent], alignment_ms: float, waited_for: str
+    ) -> None:
+        """What the input channels had in front of their barriers, of a checkpoint that was requested with ``persists``."""
+        write = self._writes.get(checkpoint_id)
+        if write is not None and _Part.INPUTS in write.waits_for:
+            write.in_flight += contents
+            write.metrics = replace(write.metrics, alignment_ms=alignment_ms, waited_for=waited_for)
+            self._there(write, _Part.INPUTS)
+
+    def look_at_outputs(self) -> None:
+        """Announced barriers may have left meanwhile."""
+        for write in list(self._writes.values()):
+            if _Part.OUTPUTS in write.waits_for and not self._barriers.holds(write.checkpoint_id):
+                self._there(write, _Part.OUTPUTS)
 
     def _carry_out(self, command: m.SnapshotCommand) -> None:
         match command:
@@ -129,14 +180,12 @@ class SnapshotDriver:
                 self._on_started(checkpoint_id)
                 self._chain.prepare_snapshot(checkpoint_id)
             case m.BroadcastBarrier(barrier):
-                for partition in self._partitions:
-                    partition.broadcast(barrier)
+                self._overtaken = self._barriers.send(barrier)
                 self._probe("barrier-sent", {"checkpoint_id": barrier.checkpoint_id})
             case m.FreezeState(barrier):
                 self._freeze(barrier)
             case m.BroadcastCancelBarrier(checkpoint_id):
-                for partition in self._partitions:
-                    partition.broadcast(CancelBarrier(checkpoint_id))
+                self._barriers.cancel(checkpoint_id)
             case m.Acknowledge(checkpoint_id, snapshot, metrics):
                 told = {"checkpoint_id": checkpoint_id}
                 self._probe("before-ack", told)
@@ -145,8 +194,7 @@ class SnapshotDriver:
             case m.Decline():
                 self.decline(command)
             case m.CancelWrite(checkpoint_id):
-                if checkpoint_id in self._writes:
-                    self._writes[checkpoint_id].canceled = True
+                self._cancel(checkpoint_id)
             case m.NotifyComplete(checkpoint_id):
                 self.commit(checkpoint_id)
                 if self._copies is not None:
@@ -169,6 +217,7 @@ class SnapshotDriver:
 
     def _freeze(self, barrier: Barrier) -> None:
         checkpoint_id, figures = barrier.checkpoint_id, self._figures
+        in_flight, self._overtaken = self._overtaken, []
         frozen = self._chain.freeze(checkpoint_id, barrier.timestamp_ms, barrier.options)
         now_ms = self._clock.monotonic_ms()
         metrics = CheckpointMetrics(
@@ -177,15 +226,30 @@ class SnapshotDriver:
             sync_ms=now_ms - self._sync_began_ms,
             bytes_processed_during_alignment=figures.bytes_processed,
             barrier_timestamp_ms=self._clock.now_ms(),
+            unaligned=barrier.options.alignment is Alignment.UNALIGNED,
+            waited_for=figures.waited_for,
         )
-        write = _Write(checkpoint_id, barrier.options, frozen, metrics, now_ms)
+        waits_for = {_Part.STATE, _Part.INPUTS} if figures.persists else {_Part.STATE}
+        write = _Write(barrier, frozen, metrics, now_ms, waits_for, in_flight)
         self._writes[checkpoint_id] = write
+        if has_timeout(barrier) and self._barriers.holds(checkpoint_id):
+            waits_for.add(_Part.OUTPUTS)
+            at_ms = barrier.timestamp_ms + (barrier.options.aligned_timeout_ms or 0)
+            self._alarms.schedule(at_ms, lambda _: self._on_time_up(checkpoint_id))
         self._probe("frozen", {"checkpoint_id": checkpoint_id})
         if frozen:
             self._writer.submit(lambda: self._write(write), lambda error: self._on_written(write, error))
         else:
             write.snapshot = SubtaskSnapshot()
             self._on_written(write, None)
+
+    def _on_time_up(self, checkpoint_id: int) -> None:
+        write = self._writes.get(checkpoint_id)
+        if write is not None and _Part.OUTPUTS in write.waits_for:
+            overtaken = self._barriers.prioritise(write.barrier)
+            write.in_flight += overtaken
+            write.metrics = replace(write.metrics, unaligned=write.metrics.unaligned or bool(overtaken))
+            self._there(write, _Part.OUTPUTS)
 
     def _write(self, write: _Write) -> None:
         """Background thread. What takes long is waiting for disks, so the operators are written at the same time."""
@@ -205,20 +269,59 @@ class SnapshotDriver:
     def _on_written(self, write: _Write, error: BaseException | None) -> None:
         self._release(write)
         if error is not None:
-            self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
+            self._fail(write, error)
         elif write.snapshot is not None:
-            self.on(m.SnapshotWritten(write.checkpoint_id, write.snapshot, self._final_metrics(write)))
+            self._there(write, _Part.STATE)
+        else:
+            self._writes.pop(write.checkpoint_id, None)  # canceled before it began
+
+    def _write_channels(self, write: _Write) -> None:
+        """Background thread."""
+        if not write.canceled:
+            store = self._open_store(write.options, self._attempt, write.checkpoint_id)
+            write.channels = write_channels(store, write.in_flight)
+
+    def _on_channels(self, write: _Write, error: BaseException | None) -> None:
+        write.in_flight = []
+        if error is not None:
+            self._fail(write, error)
+        else:
+            self._there(write, _Part.CHANNELS)
+
+    def _there(self, write: _Write, part: _Part) -> None:
+        """One more of the parts: once all data in flight is known it is written; once all is there, acknowledged."""
+        write.waits_for.discard(part)
+        if write.canceled:
+            if not write.waits_for & {_Part.STATE, _Part.CHANNELS}:
+                self._writes.pop(write.checkpoint_id, None)
+            return
+        if write.in_flight and not write.waits_for & _OF_CHANNELS:
+            write.waits_for.add(_Part.CHANNELS)
+            self._writer.submit(lambda: self._write_channels(write), lambda error: self._on_channels(write, error))
+        if not write.waits_for and write.snapshot is not None:
+            self._writes.pop(write.checkpoint_id, None)
+            snapshot = with_channels(write.snapshot, write.channels)
+            self.on(m.SnapshotWritten(write.checkpoint_id, snapshot, self._final_metrics(write)))
+
+    def _fail(self, write: _Write, error: BaseException) -> None:
+        write.canceled = True
+        self._writes.pop(write.checkpoint_id, None)
+        self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
+
+    def _cancel(self, checkpoint_id: int) -> None:
+        write = self._writes.get(checkpoint_id)
+        if write is not None:
+            write.canceled = True
+            if not write.waits_for & {_Part.STATE, _Part.CHANNELS}:
+                del self._writes[checkpoint_id]
 
     def _final_metrics(self, write: _Write) -> CheckpointMetrics:
-        begun = write.metrics
-        return CheckpointMetrics(
-            start_delay_ms=begun.start_delay_ms,
-            alignment_ms=begun.alignment_ms,
-            sync_ms=begun.sync_ms,
+        in_flight = sum(channels.size_bytes for channels in write.channels.values())
+        return replace(
+            write.metrics,
             async_ms=self._clock.monotonic_ms() - write.began_ms,
-            bytes_processed_during_alignment=begun.bytes_processed_during_alignment,
-            bytes_persisted=write.written_bytes,
-            barrier_timestamp_ms=begun.barrier_timestamp_ms,
+            bytes_persisted=write.written_bytes + in_flight,
+            in_flight_bytes=in_flight,
         )
 
     def _tidy(self, work: Callable[[], None]) -> None:
@@ -226,9 +329,13 @@ class SnapshotDriver:
         self._writer.submit(work, lambda error: None)
 
     def _release(self, write: _Write) -> None:
-        if self._writes.pop(write.checkpoint_id, None) is not None:
-            for _, frozen in write.frozen:
-                frozen.release()
+        frozen, write.frozen = write.frozen, []
+        for _, state in frozen:
+            state.release()
+
+    def _forget(self, write: _Write) -> None:
+        self._writes.pop(write.checkpoint_id, None)
+        self._release(write)
 
 
 def write_all(states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:

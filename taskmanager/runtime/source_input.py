@@ -79,6 +79,9 @@ class SourceInput:
         self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)
         return False
 
+    def step_priority(self) -> bool:
+        return False
+
     def end_data(self, *, drain: bool) -> None:
         """Nothing is emitted from now on; what was polled and not emitted stays behind the position."""
         self._ended, self._drained = True, drain

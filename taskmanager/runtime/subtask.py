@@ -1,10 +1,10 @@
 """The mailbox loop of one running subtask: one thread, one step at a time.
 
-    step():  mails ─▶ (outputs have room?) timers ─▶ one slice of input ─▶ flush and metrics when due
+    step():  mails ─▶ alarms ─▶ (outputs have room?) timers ─▶ one slice of input ─▶ flush and metrics when due
     run():   step() until the life is over; when a step had nothing to do, one wait for a mail or a wake
 
 Laws: mails come first, and no step works longer than a slice, so a trigger, an abort or a cancel waits for 5 ms at most. While an
-output has no room nothing is processed (backpressure), but mails are. After the life is over nothing is published.
+output has no room nothing is processed (backpressure), but mails are, and barriers that overtake. After the life is over nothing is published.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class SubtaskLoop:
         partitions: Sequence[ResultPartition],
         snapshots: SnapshotDriver,
         timers: TimerQueue,
+        alarms: TimerQueue,
         counters: TaskCounters,
         mailbox: Mailbox,
         port: ControlPort,
@@ -62,13 +63,14 @@ class SubtaskLoop:
         probe: Callable[[str, dict[str, Any]], None],
         check: Callable[[], None],
     ) -> None:
-        """``check()`` raises what broke outside of the subtask's thread (called now and then)."""
+        """``alarms`` fire in every state, whatever the outputs do. ``check()`` raises what broke outside of the subtask's thread (called now and then)."""
         self._life = subtask
         self._chain = chain
         self._work = work
         self._partitions = partitions
         self._snapshots = snapshots
         self._timers = timers
+        self._alarms = alarms
         self._counters = counters
         self._mailbox = mailbox
         self._port = port
@@ -99,6 +101,8 @@ class SubtaskLoop:
         """One short step; whether anything was done (``False``: wait before the next one)."""
         worked = self._take_mails()
         if not self._life.is_over:
+            worked = self._alarms.fire() or worked
+            self._snapshots.look_at_outputs()
             worked = self._advance() or worked
             self._flush_when_due()
             self._tell_metrics_when_due()
@@ -159,7 +163,7 @@ class SubtaskLoop:
     def _work_on(self) -> bool:
         self._congested = not all(partition.is_available() for partition in self._partitions)
         if self._congested:
-            return False
+            return self._work.step_priority()
         fired = self._timers.fire()
         worked = self._work.step()
         if self._work.data_ended:
@@ -237,6 +241,9 @@ class SubtaskLoop:
     def _patience_ms(self, now_ms: float) -> float:
         """How long there is nothing to do if nobody wakes the mailbox."""
         limits = [self._metrics_at_ms - now_ms]
+        alarm_ms = self._alarms.next_ms()
+        if alarm_ms is not None:
+            limits.append(alarm_ms - self._clock.now_ms())
         if self._flush_at_ms is not None:
             limits.append(self._flush_at_ms - now_ms)
         if self._life.state is life.LifeState.CLOSING:

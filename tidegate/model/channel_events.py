@@ -1,11 +1,13 @@
 """Events that travel in data channels, in order with the batches (Flink: ``EventSerializer.java``).
 
-Batches and these events are all that a channel carries; ``tidegate.wire.frames`` gives them bytes.
+Batches and these events are all that a channel carries; ``tidegate.wire.frames`` gives them bytes. Of Flink's types, the end
+of a superstep has no counterpart: there are no iterations, and it is refused by name.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tidegate.model.checkpoint import CheckpointOptions
 
@@ -50,7 +52,8 @@ class EndOfPartition:
 
 @dataclass(frozen=True, slots=True)
 class EndOfChannelState:
-    """All restored in-flight data of this channel has been read."""
+    """All restored in-flight data of this channel has been read. Never sent here: consumers restore what was in flight
+    themselves (ADR 0020); one that arrives is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,29 @@ class BarrierAnnouncement:
 
     barrier: Barrier
     sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualChannelSelector:
+    """The frames behind it were in flight between these two subtasks before a rescale. Never sent here, and refused, for
+    the same reason as ``EndOfChannelState``."""
+
+    producer: int
+    consumer: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelUnavailable:
+    """The producer lost what the channel was to deliver: the consumer fails, and the JobManager restarts both."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UserEvent:
+    """An event of a type that was registered by name (``tidegate.wire.user_events``); for the head of the chain."""
+
+    value: Any
 
 
 ChannelEvent = (
@@ -70,4 +96,7 @@ ChannelEvent = (
     | EndOfPartition
     | EndOfChannelState
     | BarrierAnnouncement
+    | VirtualChannelSelector
+    | ChannelUnavailable
+    | UserEvent
 )

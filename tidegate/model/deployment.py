@@ -35,6 +35,8 @@ class OutputDeployment:
     consumer_max_parallelism: int
     supports_unaligned: bool = False
     """Barriers may overtake data here (``JobGraph.supports_unaligned``)."""
+    input_index: int = 0
+    """Of the consumers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@
     │   ├── ConfigurationError
     │   └── Misuse                                                   (the CLI exits with 2)
     ├── ExternalError        the world around us: disks, sockets, Spark, brokers
-    │   ├── Unreachable · NoResourceAvailable · StorageError · CorruptData · CorruptFrame · SubtaskLost
+    │   ├── Unreachable · NoResourceAvailable · StorageError · CorruptData · CorruptFrame (UnknownEvent) · SubtaskLost
     │   └── VersionMismatch
     └── InternalError        our own mistake, or a message that came too late
         └── Fenced · UnknownAttempt · UnknownJob · IllegalTransition
@@ -91,6 +91,12 @@ class CorruptData(ExternalError):
 
 class CorruptFrame(ExternalError):
     code = "corrupt-frame"
+
+
+class UnknownEvent(CorruptFrame):
+    """A user event whose name or type nobody registered in this process."""
+
+    code = "unknown-event"
 
 
 class SubtaskLost(ExternalError):

@@ -544,12 +544,15 @@ class OutputDeployment(_message.Message):
     CONSUMER_PARALLELISM_FIELD_NUMBER: _builtins.int
     CONSUMER_MAX_PARALLELISM_FIELD_NUMBER: _builtins.int
     SUPPORTS_UNALIGNED_FIELD_NUMBER: _builtins.int
+    INPUT_INDEX_FIELD_NUMBER: _builtins.int
     edge_id: _builtins.int
     partitioner: _builtins.str
     consumer_parallelism: _builtins.int
     consumer_max_parallelism: _builtins.int
     supports_unaligned: _builtins.bool
     """barriers may overtake data"""
+    input_index: _builtins.int
+    """of the consumers"""
     @_builtins.property
     def consumers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """subtask indices, subpartition by subpartition"""
@@ -563,10 +566,11 @@ class OutputDeployment(_message.Message):
         consumer_parallelism: _builtins.int = ...,
         consumer_max_parallelism: _builtins.int = ...,
         supports_unaligned: _builtins.bool = ...,
+        input_index: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_max_parallelism", b"consumer_max_parallelism", "consumer_parallelism", b"consumer_parallelism", "consumers", b"consumers", "edge_id", b"edge_id", "partitioner", b"partitioner", "supports_unaligned", b"supports_unaligned"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consumer_max_parallelism", b"consumer_max_parallelism", "consumer_parallelism", b"consumer_parallelism", "consumers", b"consumers", "edge_id", b"edge_id", "input_index", b"input_index", "partitioner", b"partitioner", "supports_unaligned", b"supports_unaligned"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

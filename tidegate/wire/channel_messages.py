@@ -6,8 +6,8 @@
        Credit(granted, consumed)            ──▶        consumer's bounds, cumulative
                                             ◀──  SCHEMA, BATCH, EVENT frames; BACKLOG when credit is out
 
-Payloads are MessagePack. An event is ``[name, fields]``, the name that of its class in ``model.channel_events``.
-All decoders raise ``CorruptFrame``.
+Payloads are MessagePack. An event is ``[name, fields]``, the name that of its class in ``model.channel_events``; the fields
+of a user event are those of ``tidegate.wire.user_events``. All decoders raise ``CorruptFrame``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import msgspec
 from tidegate.model import channel_events
 from tidegate.model.channel_events import ChannelEvent
 from tidegate.model.errors import CorruptFrame
+from tidegate.wire.user_events import decode_user_event, encode_user_event
 
 PROTOCOL_VERSION = 1
 
@@ -74,8 +75,11 @@ _EVENT_TYPES: dict[str, type] = {
         channel_events.EndOfPartition,
         channel_events.EndOfChannelState,
         channel_events.BarrierAnnouncement,
+        channel_events.VirtualChannelSelector,
+        channel_events.ChannelUnavailable,
     )
 }
+_USER_EVENT = channel_events.UserEvent.__name__
 _encoder = msgspec.msgpack.Encoder()
 _envelope = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw])
 _fields: dict[str, msgspec.msgpack.Decoder[Any]] = {
@@ -84,12 +88,17 @@ _fields: dict[str, msgspec.msgpack.Decoder[Any]] = {
 
 
 def encode_event(event: ChannelEvent) -> bytes:
+    """Raises ``UnknownEvent`` for a user event of a type that nobody registered."""
+    if isinstance(event, channel_events.UserEvent):
+        return _encoder.encode((_USER_EVENT, msgspec.Raw(encode_user_event(event.value))))
     return _encoder.encode((type(event).__name__, event))
 
 
 def decode_event(payload: bytes | memoryview) -> ChannelEvent:
     try:
         name, fields = _envelope.decode(payload)
+        if name == _USER_EVENT:
+            return channel_events.UserEvent(decode_user_event(memoryview(fields)))
         decoder = _fields.get(name)
         if decoder is None:
             raise CorruptFrame(_unknown_event(name))

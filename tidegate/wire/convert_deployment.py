@@ -190,6 +190,7 @@ def _output_to_pb(edge: OutputDeployment) -> pb.OutputDeployment:
         consumer_parallelism=edge.consumer_parallelism,
         consumer_max_parallelism=edge.consumer_max_parallelism,
         supports_unaligned=edge.supports_unaligned,
+        input_index=edge.input_index,
     )
 
 
@@ -201,4 +202,5 @@ def _output_from_pb(message: pb.OutputDeployment) -> OutputDeployment:
         message.consumer_parallelism,
         message.consumer_max_parallelism,
         message.supports_unaligned,
+        message.input_index,
     )

@@ -84,19 +84,63 @@ class OutgoingFrame:
     flags: int
     payload: memoryview
     checksum: int = 0
+    schema: pa.Schema | None = None
+    """Of a BATCH frame: it is known without the frames that went before, should the batch be persisted."""
 
     @property
     def size_bytes(self) -> int:
         return self.payload.nbytes
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """A batch as it travels, with all that it takes to read it."""
+
+    payload: pa.Buffer
+    schema: pa.Schema | None
+    is_stream: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.payload.size)
+
+    def decode(self) -> pa.RecordBatch:
+        """Raises ``CorruptFrame``."""
+        try:
+            if self.is_stream:
+                return pa.ipc.open_stream(self.payload).read_next_batch()
+            if self.schema is None:
+                raise CorruptFrame("a batch came before its schema")
+            return pa.ipc.read_record_batch(self.payload, self.schema)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise CorruptFrame(f"a batch of {self.size_bytes} bytes cannot be read: {error}") from error
+
+
+def encoded_batch(frame: OutgoingFrame) -> EncodedBatch:
+    """Of a BATCH frame that waits to be sent; no copy."""
+    return EncodedBatch(pa.py_buffer(frame.payload), frame.schema, bool(frame.flags & FrameFlags.STREAM))
+
+
+def read_schema(frame: Frame) -> pa.Schema:
+    """Of a SCHEMA frame. Raises ``CorruptFrame``."""
+    try:
+        return pa.ipc.read_schema(frame.payload)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptFrame(f"SCHEMA frame {frame.sequence}, {frame.size_bytes} bytes: {error}") from error
+
+
 def make_frame(
-    kind: FrameType, payload: bytes | pa.Buffer = b"", flags: int = 0, *, checksum: bool = True
+    kind: FrameType,
+    payload: bytes | pa.Buffer = b"",
+    flags: int = 0,
+    *,
+    checksum: bool = True,
+    schema: pa.Schema | None = None,
 ) -> OutgoingFrame:
     view = memoryview(payload).cast("B") if len(payload) else memoryview(b"")
     if not checksum:
-        return OutgoingFrame(kind, flags, view)
-    return OutgoingFrame(kind, flags | FrameFlags.CHECKSUM, view, _checksum(view))
+        return OutgoingFrame(kind, flags, view, schema=schema)
+    return OutgoingFrame(kind, flags | FrameFlags.CHECKSUM, view, _checksum(view), schema)
 
 
 def make_header(frame: OutgoingFrame, sequence: int, backlog_bytes: int = 0) -> bytes:
@@ -151,7 +195,7 @@ class BatchEncoder:
                 f"a batch of {batch.num_rows} rows takes {payload.size} bytes; a frame takes less than 4 GiB"
             )
         flags = FrameFlags.STREAM if self._whole_stream else FrameFlags.NONE
-        frames.append(make_frame(FrameType.BATCH, payload, flags, checksum=self._checksum))
+        frames.append(make_frame(FrameType.BATCH, payload, flags, checksum=self._checksum, schema=schema))
         return frames
 
 
@@ -165,24 +209,15 @@ class BatchDecoder:
         """``None`` for a frame that only prepares what follows. Raises ``CorruptFrame``."""
         if frame.type is FrameType.EVENT:
             return decode_event(memoryview(frame.payload))
-        try:
-            if frame.type is FrameType.SCHEMA:
-                self._schema = pa.ipc.read_schema(frame.payload)
-                return None
-            if frame.type is FrameType.BATCH:
-                return self._batch(frame)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise CorruptFrame(
-                f"{frame.type.name} frame {frame.sequence}, {frame.size_bytes} bytes: {error}"
-            ) from error
+        if frame.type is FrameType.SCHEMA:
+            self._schema = read_schema(frame)
+            return None
+        if frame.type is FrameType.BATCH:
+            try:
+                return EncodedBatch(frame.payload, self._schema, bool(frame.flags & FrameFlags.STREAM)).decode()
+            except CorruptFrame as error:
+                raise CorruptFrame(f"BATCH frame {frame.sequence}: {error.message}") from error
         raise CorruptFrame(f"a {frame.type.name} frame among the data (frame {frame.sequence})")
-
-    def _batch(self, frame: Frame) -> pa.RecordBatch:
-        if frame.flags & FrameFlags.STREAM:
-            return pa.ipc.open_stream(frame.payload).read_next_batch()
-        if self._schema is None:
-            raise CorruptFrame(f"a batch came before its schema (frame {frame.sequence})")
-        return pa.ipc.read_record_batch(frame.payload, self._schema)
 
 
 class FrameDecoder:

@@ -40,7 +40,8 @@ def rows(*values: int) -> ArrowBatch:
 
 
 def output_of(partitioner: Partitioner, consumers: int, edge_id: int = EDGE) -> OutputDeployment:
-    return OutputDeployment(edge_id, partitioner, tuple(range(consumers)), consumers, 128)
+    unaligned = not partitioner.forces_alignment
+    return OutputDeployment(edge_id, partitioner, tuple(range(consumers)), consumers, 128, unaligned)
 
 
 def spec_of(partitioner: Partitioner, key: KeySpec | None = None, edge_id: int = EDGE) -> OutputSpec:

@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal
 
+from taskmanager.exchange.base import InFlightItem, Overtaken
 from taskmanager.operators.base import Operator, OperatorContext, Output
 from taskmanager.runtime.metrics import OperatorMetrics, TaskCounters
 from taskmanager.runtime.ports import TaskMetrics
 from taskmanager.runtime.timers import TimerQueue
 from taskmanager.state.base import FrozenState, SegmentStore
 from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
-from tidegate.model.channel_events import ChannelEvent
+from tidegate.model.channel_events import Barrier, ChannelEvent
 from tidegate.model.checkpoint import Acknowledgement, DeclineReason, OperatorSnapshot, StateHandle
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
@@ -33,6 +34,9 @@ class FakeClock:
 
 
 class FakePartition:
+    edge_id = 0
+    supports_unaligned = False
+
     def __init__(self) -> None:
         self.items: list[ArrowBatch | ChannelEvent] = []
         self.keys: list[list[Any]] = []
@@ -49,6 +53,19 @@ class FakePartition:
 
     def broadcast(self, event: ChannelEvent) -> None:
         self.items.append(event)
+
+    def overtake(self, barrier: Barrier) -> Overtaken:
+        self.items.insert(0, barrier)
+        return []
+
+    def announce(self, barrier: Barrier) -> None:
+        self.items.append(barrier)
+
+    def prioritise(self, barrier: Barrier) -> Overtaken:
+        return []
+
+    def holds(self, checkpoint_id: int) -> bool:
+        return False
 
     def flush(self) -> None:
         self.flushes += 1
@@ -71,6 +88,8 @@ class FakeGate:
         self.channels = channels
         self.queues: list[deque[ArrowBatch | ChannelEvent]] = [deque() for _ in range(channels)]
         self.blocked: set[int] = set()
+        self.priority: deque[tuple[int, ChannelEvent]] = deque()
+        self.persisted: list[tuple[int, int]] = []
 
     def input_of(self, channel: int) -> int:
         return 0
@@ -80,6 +99,15 @@ class FakeGate:
             if items and channel not in self.blocked:
                 return channel, items.popleft()
         return None
+
+    def poll_priority(self) -> tuple[int, ChannelEvent] | None:
+        return self.priority.popleft() if self.priority else None
+
+    def persist(self, channel: int, checkpoint_id: int) -> None:
+        self.persisted.append((channel, checkpoint_id))
+
+    def take_persisted(self, checkpoint_id: int) -> list[tuple[int, list[InFlightItem]]]:
+        return []
 
     def block(self, channel: int) -> None:
         self.blocked.add(channel)

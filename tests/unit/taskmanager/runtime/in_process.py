@@ -382,6 +382,7 @@ class InProcessJob:
             target.parallelism,
             target.max_parallelism,
             supports_unaligned,
+            edge.input_index,
         )
 
     def _restore(self, vertex: JobVertex, subtask: int) -> TaskRestore | None:

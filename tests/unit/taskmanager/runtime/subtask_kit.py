@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from taskmanager.machines import subtask as life
-from taskmanager.machines.alignment import AlignedHandler
+from taskmanager.machines.alignment import AlignedHandler, BarrierHandler
 from taskmanager.machines.snapshot import SnapshotCoordinator
 from taskmanager.runtime.background import BackgroundThread
+from taskmanager.runtime.barriers import BarrierSender
 from taskmanager.runtime.chain import OperatorChain
 from taskmanager.runtime.input import ChannelInput
 from taskmanager.runtime.mailbox import Mailbox
@@ -51,7 +52,14 @@ def barrier(n: int) -> Barrier:
 class Subtask:
     """A loop with one operator and one output, RUNNING."""
 
-    def __init__(self, channels: int = 2, *, checkpointing: bool = True, flush_ms: int | None = 5) -> None:
+    def __init__(
+        self,
+        channels: int = 2,
+        *,
+        checkpointing: bool = True,
+        flush_ms: int | None = 5,
+        handler: BarrierHandler | None = None,
+    ) -> None:
         self.clock, self.gate, self.partition, self.port = FakeClock(), FakeGate(channels), FakePartition(), FakePort()
         self.mailbox, self.counters, self.operator = Mailbox(), TaskCounters(), FakeOperator("op")
         self.points: list[str] = []
@@ -59,11 +67,13 @@ class Subtask:
         chain = self._chain()
         self.writer = BackgroundThread("writer", self.mailbox)
         self.timers = TimerQueue(self.clock)
+        self.alarms = TimerQueue(self.clock)
         self.snapshots = SnapshotDriver(
             attempt=ATTEMPT,
             coordinator=SnapshotCoordinator(),
             chain=chain,
-            partitions=[self.partition],
+            barriers=BarrierSender([self.partition]),
+            alarms=self.alarms,
             writer=self.writer,
             open_store=lambda *_: FakeStore(),
             port=self.port,
@@ -78,16 +88,18 @@ class Subtask:
                 gate=self.gate,
                 input_indices=[0],
                 chain=chain,
-                handler=AlignedHandler(range(channels)),
+                handler=handler or AlignedHandler(range(channels)),
                 snapshots=self.snapshots,
                 sizer=SliceSizer(columnar=False),
                 counters=self.counters,
                 clock=self.clock,
                 probe=self._probe,
+                alarms=self.alarms,
             ),
             partitions=[self.partition],
             snapshots=self.snapshots,
             timers=self.timers,
+            alarms=self.alarms,
             counters=self.counters,
             mailbox=self.mailbox,
             port=self.port,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,9 +14,12 @@ from tidegate.model.channel_events import (
     BarrierAnnouncement,
     CancelBarrier,
     ChannelEvent,
+    ChannelUnavailable,
     EndOfChannelState,
     EndOfData,
     EndOfPartition,
+    UserEvent,
+    VirtualChannelSelector,
     WatermarkEvent,
     WatermarkStatus,
 )
@@ -44,6 +48,15 @@ from tidegate.wire.frames import (
     make_frame,
     make_header,
 )
+from tidegate.wire.user_events import register_user_event
+
+
+@dataclass(frozen=True)
+class PriceListChanged:
+    version: int
+
+
+register_user_event("shop.price-list-changed", PriceListChanged)
 
 OPTIONS = CheckpointOptions("file:///c/chk-7", SnapshotType.SUSPEND, Alignment.FORCED_ALIGNED, 30, True)
 EVENTS: list[ChannelEvent] = [
@@ -56,6 +69,9 @@ EVENTS: list[ChannelEvent] = [
     EndOfPartition(),
     EndOfChannelState(),
     BarrierAnnouncement(Barrier(8, 1, CheckpointOptions("x")), 3),
+    VirtualChannelSelector(2, 1),
+    ChannelUnavailable("the disk of its producer is gone"),
+    UserEvent(PriceListChanged(7)),
 ]
 
 
@@ -187,7 +203,7 @@ def test_batch_without_schema_and_nonsense_in_a_batch() -> None:
     decoder = BatchDecoder()
     decoder.decode(schema)
     (nonsense,) = FrameDecoder().feed(wire([make_frame(FrameType.BATCH, b"\xff" * 64)]))
-    with pytest.raises(CorruptFrame, match="BATCH frame 0, 64 bytes"):
+    with pytest.raises(CorruptFrame, match="BATCH frame 0: a batch of 64 bytes"):
         decoder.decode(nonsense)
     (credit,) = FrameDecoder().feed(wire([make_frame(FrameType.CREDIT)]))
     with pytest.raises(CorruptFrame, match="CREDIT frame among the data"):

@@ -1,0 +1,86 @@
+"""What one channel has in flight for an unaligned checkpoint, collected at the consumer.
+
+    already queued when the snapshot began ─┐
+    came afterwards ────────────────────────┴─▶ Recording ─▶ until the barrier of the checkpoint (or what stands for it)
+
+Laws: batches and watermarks only, in their order, each once. What came behind the barrier is not in it, even if the barrier
+had overtaken it in the queue: ``place`` (the sequence of the barrier's frame) decides. A barrier of a newer checkpoint, the
+cancel barrier and the end of the partition end a recording too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from taskmanager.exchange.base import InFlightItem
+from tidegate.model.channel_events import Barrier, CancelBarrier, ChannelEvent, EndOfPartition, WatermarkEvent
+from tidegate.wire.frames import EncodedBatch, Frame, FrameFlags
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueuedFrame:
+    """A BATCH or EVENT frame with what it takes to read it: its event, or the schema of its batch."""
+
+    frame: Frame
+    event: ChannelEvent | None = None
+    schema: pa.Schema | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return self.frame.size_bytes
+
+    @property
+    def sequence(self) -> int:
+        return self.frame.sequence
+
+    @property
+    def has_priority(self) -> bool:
+        return bool(self.frame.flags & FrameFlags.PRIORITY)
+
+    def is_barrier_of(self, checkpoint_id: int) -> bool:
+        """Its barrier, or the word that none will come."""
+        return isinstance(self.event, (Barrier, CancelBarrier)) and self.event.checkpoint_id == checkpoint_id
+
+    def batch(self) -> EncodedBatch:
+        return EncodedBatch(self.frame.payload, self.schema, bool(self.frame.flags & FrameFlags.STREAM))
+
+
+@dataclass(slots=True)
+class Recording:
+    checkpoint_id: int
+    items: list[InFlightItem] = field(default_factory=list)
+    complete: bool = False
+    """The barrier came: nothing is added any more."""
+
+    @staticmethod
+    def of(checkpoint_id: int, queue: Iterable[QueuedFrame], place: int | None) -> Recording:
+        """Begins with what is queued. ``place``: where the barrier was on the wire, if it came already."""
+        recording = Recording(checkpoint_id, complete=place is not None)
+        for queued in queue:
+            if place is not None and queued.sequence > place:
+                break
+            if ends_recording(queued.event, checkpoint_id):
+                recording.complete = True
+                break
+            recording.add(queued)
+        return recording
+
+    def add(self, queued: QueuedFrame) -> None:
+        if queued.event is None:
+            self.items.append(queued.batch())
+        elif isinstance(queued.event, WatermarkEvent):
+            self.items.append(queued.event)
+
+
+def ends_recording(event: ChannelEvent | None, checkpoint_id: int) -> bool:
+    if isinstance(event, (Barrier, CancelBarrier)):
+        return event.checkpoint_id >= checkpoint_id
+    return isinstance(event, EndOfPartition)
+
+
+def find_barrier(checkpoint_id: int, queue: Iterable[QueuedFrame]) -> QueuedFrame | None:
+    """The barrier that waits behind data, or the cancel barrier."""
+    return next((queued for queued in queue if queued.is_barrier_of(checkpoint_id)), None)
