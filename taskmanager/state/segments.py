@@ -168,8 +168,7 @@ def read_keyed(source: SegmentSource, segment: SegmentHandle, wanted: KeyGroupRa
     first, last = (0, 0) if both.size == 0 else _rows_of(segment, both)
     part = table.slice(first, last - first)
     groups = part.column(KEY_GROUP).to_numpy()
-    if len(groups):
-        _check_groups(groups, both, name)
+    _check_groups(groups, segment, both, 0, name)
     return groups, _one_batch(part.drop_columns([KEY_GROUP]))
 
 
@@ -186,10 +185,12 @@ def read_keyed_batches(
     table = _from_ipc(source.read(segment.handle), name)
     _check_rows(segment, table, name)
     first, last = _rows_of(segment, both)
+    row = 0
     for batch in table.slice(first, last - first).to_batches():
         groups = batch.column(batch.schema.get_field_index(KEY_GROUP)).to_numpy()
         if len(groups):
-            _check_groups(groups, both, name)
+            _check_groups(groups, segment, both, row, name)
+            row += len(groups)
             yield groups, batch.drop_columns([KEY_GROUP])
 
 
@@ -213,7 +214,8 @@ def read_element_table(source: SegmentSource, state: OperatorStateHandle, first:
 
 def _check_rows(segment: SegmentHandle, table: pa.Table, name: str) -> None:
     """The index of a segment may leave rows out that others speak of, but not speak of rows that are not there."""
-    if len(segment.offsets) != segment.key_groups.size + 1 or segment.offsets[-1] > table.num_rows:
+    is_whole = len(segment.offsets) == segment.key_groups.size + 1
+    if not is_whole or segment.offsets[-1] > table.num_rows or bool((np.diff((0, *segment.offsets)) < 0).any()):
         raise CorruptData(
             f"{name}: it has {table.num_rows} rows, its index tells {segment.offsets[-1:]} in "
             f"{len(segment.offsets)} entries for {segment.key_groups.size} key groups; restore another checkpoint"
@@ -222,11 +224,14 @@ def _check_rows(segment: SegmentHandle, table: pa.Table, name: str) -> None:
         raise CorruptData(f"{name}: no int32 column '{KEY_GROUP}' among {table.schema.names}; it is no keyed state")
 
 
-def _check_groups(groups: Groups, both: KeyGroupRange, name: str) -> None:
-    if not (both.start <= int(groups.min()) and int(groups.max()) <= both.end):
+def _check_groups(groups: Groups, segment: SegmentHandle, both: KeyGroupRange, row: int, name: str) -> None:
+    """``groups`` are those of the rows from ``row`` on, counted from the first of ``both``."""
+    at = both.start - segment.key_groups.start
+    ends = np.array(segment.offsets[at + 1 : at + 1 + both.size]) - segment.offsets[at]
+    told = both.start + np.searchsorted(ends, np.arange(row, row + len(groups)), side="right")
+    if not np.array_equal(groups, told):
         raise CorruptData(
-            f"{name}: rows that the index tells to be of key groups {both.start} to {both.end} are of others; restore another "
-            "checkpoint"
+            f"{name}: its rows are not of the key groups that its index tells; restore another checkpoint"
         )
 
 
