@@ -29,3 +29,21 @@ def keyed_window(runs: Runs, path: Path) -> None:
     right.grid(alpha=0.3)
     figure.savefig(path, dpi=120)
     plt.close(figure)
+
+
+def control_plane(subtasks: list[int], us_per_subtask: list[float], peak_mib: list[float], path: Path) -> None:
+    """What a checkpoint costs the JobManager, for each subtask, and what it holds."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), constrained_layout=True)
+    for axes, values, label, title in (
+        (left, us_per_subtask, "us of CPU for each subtask", "a checkpoint, request to last confirm"),
+        (right, peak_mib, "MiB", "peak memory, simulated TaskManagers included"),
+    ):
+        axes.plot(subtasks, values, marker="o")
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("subtasks")
+        axes.set_ylabel(label)
+        axes.set_title(title)
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

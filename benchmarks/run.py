@@ -17,7 +17,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import keyed_window, plots
+from benchmarks import control_plane, keyed_window, plots
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -35,6 +35,7 @@ def main(rows: int, repeats: int) -> None:
     (RESULTS / "keyed_window.json").write_text(json.dumps(asdict(runs), indent=1))
     plots.keyed_window(runs, RESULTS / "keyed_window.png")
     console.print(f"drawn in {RESULTS / 'keyed_window.png'}")
+    control_plane.report(console, RESULTS)
 
 
 def _rates(runs: keyed_window.Runs) -> Table:

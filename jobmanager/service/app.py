@@ -21,7 +21,7 @@ from jobmanager.service.core import JobManagerCore
 from jobmanager.service.submission import Submission
 from jobmanager.service.task_manager_servicer import TaskManagerServicer
 from tidegate.aio.pool import Pool
-from tidegate.aio.process import Services, Shutdown
+from tidegate.aio.process import Services, Shutdown, collect_seldom
 from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import Generation
@@ -48,9 +48,8 @@ class Listening:
 
 def run(configuration: Configuration, on_ready: Callable[[Listening], None] = lambda _: None) -> int:
     """Serve until a signal or a client ends the process. Exit code 0, or 1 after a fatal error.
-
-    Raises ``TidegateError`` when it cannot start: a port is in use, a directory cannot be made.
-    """
+    Raises ``TidegateError`` when it cannot start: a port is in use, a directory cannot be made."""
+    collect_seldom()
     return asyncio.run(serve(configuration, on_ready))
 
 
