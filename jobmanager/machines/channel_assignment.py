@@ -15,13 +15,13 @@ Follows Flink's ``StateAssignmentOperation.reDistributeInputChannelStates`` and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidegate.model.checkpoint import ChannelStateHandle, CheckpointManifest, InFlightEdge
-from tidegate.model.graph import JobGraph, JobVertex, Partitioner
+from tidegate.model.graph import JobEdge, JobGraph, JobVertex, Partitioner
 from tidegate.model.ids import VertexId
 from tidegate.model.keygroups import range_of, subtask_of
-from tidegate.model.restore_check import edges_by_ends
+from tidegate.model.restore_check import places_of_edges
 
 
 @dataclass(slots=True)
@@ -43,24 +43,23 @@ class ChannelAssignment:
 
     def __init__(self, graph: JobGraph, manifest: CheckpointManifest) -> None:
         self._channels = _channels_of(manifest)
-        self._edges: dict[VertexId, list[tuple[InFlightEdge, Partitioner]]] = {}
+        self._edges: dict[VertexId, list[tuple[InFlightEdge, JobEdge]]] = {}
         self._dealt: dict[VertexId, list[tuple[ChannelStateHandle, ...]]] = {}
-        places = edges_by_ends(graph) if manifest.edges else {}
+        places = places_of_edges(graph, manifest.edges) if manifest.edges else {}
         for old in manifest.edges:
-            new = places.get((old.source, old.target, old.input_index))
-            if new is not None:
-                self._edges.setdefault(new.target, []).append((old, new.partitioner))
+            if (new := places.get(old.edge_id)) is not None:
+                self._edges.setdefault(new.target, []).append((old, new))
 
     def of(self, vertex: JobVertex, index: int) -> tuple[ChannelStateHandle, ...]:
-        """What one subtask replays, in order."""
+        """What one subtask replays, in order. ``edge_id`` is that of the new job, everything else is as it was written."""
         if vertex.vertex_id not in self._edges:
             return ()
         if vertex.vertex_id not in self._dealt:
             self._dealt[vertex.vertex_id] = [
                 tuple(
-                    channel
-                    for old, partitioner in self._edges[vertex.vertex_id]
-                    for consumer in old_consumers(old, partitioner, vertex, i)
+                    channel if channel.edge_id == new.edge_id else replace(channel, edge_id=new.edge_id)
+                    for old, new in self._edges[vertex.vertex_id]
+                    for consumer in old_consumers(old, new.partitioner, vertex, i)
                     for channel in self._channels[old.edge_id].of(consumer)
                 )
                 for i in range(vertex.parallelism)

@@ -167,7 +167,7 @@ class PendingCheckpoint:
 
 
 def _edges_in_flight(graph: JobGraph, snapshots: Iterable[SubtaskSnapshot]) -> tuple[InFlightEdge, ...]:
-    """The edges that any snapshot holds data of."""
+    """The edges that any snapshot holds data of, and those beside them, by which they are told apart in another job."""
     found: set[int] = set()
     for snapshot in snapshots:
         for operator in snapshot.operators.values():
@@ -176,6 +176,7 @@ def _edges_in_flight(graph: JobGraph, snapshots: Iterable[SubtaskSnapshot]) -> t
     if not found:
         return ()
     vertices = {vertex.vertex_id: vertex for vertex in graph.vertices}
+    ends = {(edge.source, edge.target, edge.input_index) for edge in graph.edges if edge.edge_id in found}
     return tuple(
         InFlightEdge(
             edge_id=edge.edge_id,
@@ -188,7 +189,7 @@ def _edges_in_flight(graph: JobGraph, snapshots: Iterable[SubtaskSnapshot]) -> t
             max_parallelism=vertices[edge.target].max_parallelism,
         )
         for edge in graph.edges
-        if edge.edge_id in found
+        if (edge.source, edge.target, edge.input_index) in ends
     )
 
 

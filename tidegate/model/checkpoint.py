@@ -273,7 +273,8 @@ class RestoredOperator:
     elements that are its own. ``slices[i]`` = (first, last + 1) elements of ``operator[i]`` to take.
 
     ``channels``: in-flight data for the head of a chain, in the order in which it is to be processed before anything
-    new. All of it is replayed by consumers; after a rescale each takes the rows of its own key groups."""
+    new. All of it is replayed by consumers; after a rescale each takes the rows of its own key groups. ``edge_id`` is that of
+    the edge of this job, the subtask indices are those of the job that wrote it."""
 
     keyed: tuple[SegmentHandle, ...] = ()
     operator: tuple[OperatorStateHandle, ...] = ()

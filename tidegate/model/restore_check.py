@@ -89,21 +89,26 @@ def raise_refusal(verdicts: Sequence[OperatorVerdict], *, allow_non_restored: bo
             raise InvalidJob(verdict.reason)
 
 
-def edges_by_ends(graph: JobGraph) -> dict[tuple[OperatorId, OperatorId, int], JobEdge]:
-    """Edges by the tail of the producing chain, the head of the consuming one, and the input that they feed."""
+def places_of_edges(graph: JobGraph, edges: Sequence[InFlightEdge]) -> dict[int, JobEdge]:
+    """By the id of an old edge, the one that connects the same chains in the job (the tail of the producing one, the head of the
+    consuming one, and the input). Where several do, they are taken in their order; the last stands for what is missing."""
     vertices = {vertex.vertex_id: vertex for vertex in graph.vertices}
-    return {
-        (
-            vertices[edge.source].operators[-1].operator_id,
-            vertices[edge.target].operators[0].operator_id,
-            edge.input_index,
-        ): edge
-        for edge in graph.edges
-    }
+    found: dict[tuple[OperatorId, OperatorId, int], list[JobEdge]] = {}
+    for edge in graph.edges:
+        source, target = vertices[edge.source].operators[-1], vertices[edge.target].operators[0]
+        found.setdefault((source.operator_id, target.operator_id, edge.input_index), []).append(edge)
+    places: dict[int, JobEdge] = {}
+    taken: dict[tuple[OperatorId, OperatorId, int], int] = {}
+    for old in sorted(edges, key=lambda e: e.edge_id):
+        ends = (old.source, old.target, old.input_index)
+        if ends in found:
+            number = taken[ends] = taken.get(ends, -1) + 1
+            places[old.edge_id] = found[ends][min(number, len(found[ends]) - 1)]
+    return places
 
 
 def _edges_without_a_place(graph: JobGraph, manifest: CheckpointManifest) -> list[OperatorVerdict]:
-    places = edges_by_ends(graph)
+    places = places_of_edges(graph, manifest.edges)
     states = {state.operator_id: state for state in manifest.operators}
 
     def named(operator_id: OperatorId) -> str:
@@ -120,7 +125,8 @@ def _edges_without_a_place(graph: JobGraph, manifest: CheckpointManifest) -> lis
         uid = target.uid if target else ""
         return OperatorVerdict(edge.target, f"data in flight {way}", uid, RestoreOutcome.DROPPED, reason)
 
-    return [verdict(e) for e in manifest.edges if (e.source, e.target, e.input_index) not in places]
+    lost = {(e.source, e.target, e.input_index): e for e in manifest.edges if e.edge_id not in places}
+    return [verdict(edge) for edge in lost.values()]
 
 
 def _verdict(state: OperatorState, outcome: RestoreOutcome, reason: str = "") -> OperatorVerdict:

@@ -146,6 +146,21 @@ def test_data_in_flight_without_a_place_is_refused_unless_it_may_be_dropped() ->
     assert all(v.outcome is not RestoreOutcome.DROPPED for v in examine_restore(job(4), old))
 
 
+def test_edges_get_their_numbers_of_the_new_job_and_twins_keep_their_order() -> None:
+    def twins(first: Partitioner, second: Partitioner) -> JobGraph:
+        ends = ("source", "sink")
+        return graph([vertex("source", 1, source=True), vertex("sink", 1)], [(*ends, first), (*ends, second)])
+
+    old = manifest(1, 1, HASH)
+    twin = replace(old.edges[0], edge_id=OLD_EDGE + 1, partitioner=REBALANCE)
+    of_twin = OperatorSnapshot(input_channels=(replace(channel(0, 0, "twin"), edge_id=twin.edge_id),))
+    more = OperatorState(operator_id("sink"), "sink", "sink", 1, 128, {0: of_twin})
+    both = replace(old, operators=(old.operators[0], more), edges=(old.edges[0], twin))
+    restored = StateAssignment(twins(HASH, REBALANCE), both, "/cp").restore_of(subtask("sink", 0)).task
+    found = [(c.edge_id, c.handle.path) for c in restored.operators[operator_id("sink")].channels]
+    assert found == [(0, "out-0-0"), (1, "twin-0-0")]
+
+
 def test_acknowledged_channels_stand_in_the_manifest_with_their_edge() -> None:
     cluster = checkpointed(**{"unaligned.enabled": "true"})
     for name, snapshot in (
