@@ -118,20 +118,23 @@ def _chosen(listed: pb.CheckpointList, checkpoint_id: int, job: str) -> pb.Check
 
 
 def _draw(checkpoint: pb.CheckpointStatus, job: pb.JobStatus) -> None:
-    from cli.tables import lines_of, moment, screen_width, show, size
+    from cli.tables import duration, lines_of, moment, screen_width, show, size
     from cli.timeline import SUBTASKS_SHOWN, explained, legend, make_timeline, missing_of, tracks_of, waits
 
+    took = ""
+    if checkpoint.HasField("completed_ms"):
+        took = f", took {duration(checkpoint.completed_ms - checkpoint.trigger_ms)}"
     tracks = tracks_of(checkpoint, {vertex.vertex_id: vertex.name for vertex in job.vertices})
     click.echo(
-        f"{checkpoint.snapshot_type} {checkpoint.checkpoint_id} of job '{job.name}', {_status_of(checkpoint)}, triggered "
-        f"{moment(checkpoint.trigger_ms)}, {checkpoint.acknowledged}/{checkpoint.expected} acknowledged, "
-        f"{size(checkpoint.size_bytes)}"
+        f"{checkpoint.snapshot_type} {checkpoint.checkpoint_id} of job '{job.name}': {_status_of(checkpoint)}\n"
+        f"triggered {moment(checkpoint.trigger_ms)}, {checkpoint.acknowledged}/{checkpoint.expected} acknowledged, "
+        f"{size(checkpoint.size_bytes)}{took}"
     )
     if tracks:
         show(make_timeline(tracks, screen_width()))
         if len(checkpoint.subtasks) > SUBTASKS_SHOWN:
             click.echo(f"... the {SUBTASKS_SHOWN} slowest of {len(checkpoint.subtasks)}")
-        for line in [*lines_of(legend()), *waits(tracks, screen_width())]:
+        for line in [*lines_of(legend(tracks)), *waits(tracks, screen_width())]:
             click.echo(line)
     click.echo(explained(checkpoint, tracks, missing_of(checkpoint, job.vertices), int(time.time() * 1000)))
 

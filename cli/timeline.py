@@ -164,15 +164,16 @@ def bar(track: Track, total_ms: float, cells: int) -> Text:
     return text
 
 
-def legend() -> Text:
+def legend(tracks: Sequence[Track]) -> Text:
     text = Text()
     for phase in Phase:
         if phase is Phase.WAITING:
             continue
         label, character, colour = phase.value
         text.append(character, style=colour)
-        text.append(f" {label}  ")
-    text.append("U unaligned")
+        text.append(f" {label} ")
+    if any(track.unaligned for track in tracks):
+        text.append("\nU unaligned: the barrier overtook data")
     return text
 
 
@@ -251,6 +252,8 @@ def _name(vertex: str, index: int) -> str:
 
 def _shortened(name: str, characters: int) -> str:
     """Its subtask's number stays."""
+    if len(name) > characters:
+        name = name.removeprefix("Source: ")  # what comes behind it tells more
     if len(name) <= characters:
         return name
     head, _, number = name.rpartition(" ")

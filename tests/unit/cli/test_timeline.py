@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from cli.tables import lines_of
-from cli.timeline import SUBTASKS_SHOWN, bar, explained, make_timeline, milliseconds, missing_of, tracks_of, waits
+from cli.timeline import (
+    SUBTASKS_SHOWN,
+    bar,
+    explained,
+    legend,
+    make_timeline,
+    milliseconds,
+    missing_of,
+    tracks_of,
+    waits,
+)
 from tests.unit.cli.test_commands import refused, tidegate
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
@@ -140,6 +150,7 @@ def test_the_picture_has_a_line_for_each_subtask_and_fits(width: int, monkeypatc
     text = " ".join(lines)
     assert "…" not in text
     assert "window (2) U" in text
+    assert "U unaligned" in legend(tracks_of(checkpoint(slow), NAMES)).plain
     assert all(figure in text for figure in ("250ms", "0.2ms", "2.0 KiB", "300ms"))
 
 
@@ -177,12 +188,15 @@ class FakeClient:
 
 def test_the_command_draws_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cli.jobs.connect", lambda *_: FakeClient())
+    monkeypatch.setattr("cli.tables.PIPE_WIDTH", 80)
     result = tidegate("checkpoints", "a" * 32, "--id", 7)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("CHECKPOINT 7 of job 'clicks', COMPLETED, triggered ")
-    assert lines[0].endswith("1/1 acknowledged, 2.0 KiB")
-    assert lines[3].startswith("source (1)")
+    assert lines[0] == "CHECKPOINT 7 of job 'clicks': COMPLETED"
+    assert lines[1].startswith("triggered ")
+    assert lines[1].endswith(", 1/1 acknowledged, 2.0 KiB, took 400ms")
+    assert lines[4].startswith("source (1)")
+    assert max(map(len, lines[:-1])) <= 80
     assert lines[-1] == "380ms of 400ms (95 %): the JobManager wrote _metadata after the last acknowledgement."
 
 
