@@ -32,6 +32,7 @@ from taskmanager.runtime.ports import (
 from tidegate.datastream.job_graph_builder import BuiltJob
 from tidegate.model.checkpoint import (
     Acknowledgement,
+    Alignment,
     CheckpointOptions,
     DeclineReason,
     OperatorStateHandle,
@@ -157,6 +158,8 @@ class InProcessJob:
     """Vertices that had finished in the restored checkpoint."""
     local_state: str = ""
     """Where copies of state go."""
+    alignment: Alignment = Alignment.ALIGNED
+    aligned_timeout_ms: int | None = None
     tasks: dict[AttemptId, Task] = field(default_factory=dict)
     declined: list[tuple[AttemptId, int, DeclineReason]] = field(default_factory=list)
 
@@ -209,7 +212,8 @@ class InProcessJob:
         self.acks[n] = {}
         self._waits_for = [task.attempt for task in self.tasks.values() if not task.state.is_terminal]
         self._may_finish = {v.vertex_id for v in self.built.graph.vertices if all(t.ended for t in self._of(v))}
-        mail = TriggerCheckpoint(n, time.time_ns() // 1_000_000, CheckpointOptions(location))
+        options = CheckpointOptions(location, alignment=self.alignment, aligned_timeout_ms=self.aligned_timeout_ms)
+        mail = TriggerCheckpoint(n, time.time_ns() // 1_000_000, options)
         for task in self._first_running():
             task.mailbox.put(mail)
         return n

@@ -81,14 +81,19 @@ class Subtask:
             probe=self._probe,
             on_started=lambda n: list(self.life.on(life.SnapshotStarted(n), 0)).clear(),
         )
-        self.loop = SubtaskLoop(
+        self.loop = self._loop(chain, handler or AlignedHandler(range(channels)), flush_ms)
+        for event in (life.InitializationStarted(), life.Initialized()):
+            self.life.on(event, 0)
+
+    def _loop(self, chain: OperatorChain, handler: BarrierHandler, flush_ms: int | None) -> SubtaskLoop:
+        return SubtaskLoop(
             subtask=self.life,
             chain=chain,
             work=ChannelInput(
                 gate=self.gate,
                 input_indices=[0],
                 chain=chain,
-                handler=handler or AlignedHandler(range(channels)),
+                handler=handler,
                 snapshots=self.snapshots,
                 sizer=SliceSizer(columnar=False),
                 counters=self.counters,
@@ -108,8 +113,6 @@ class Subtask:
             probe=self._probe,
             check=lambda: None,
         )
-        for event in (life.InitializationStarted(), life.Initialized()):
-            self.life.on(event, 0)
 
     def _chain(self) -> OperatorChain:
         output = ChainOutput("op", LONG)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobmanager.machines.recovery import StateAssignment
+from tests.unit.taskmanager.runtime.assigned import Assigned
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import Completed, InProcessJob
 from tidegate.common import Types, WatermarkStrategy
@@ -26,8 +25,6 @@ from tidegate.datastream import (
 )
 from tidegate.datastream.job_graph_builder import BuiltJob
 from tidegate.datastream.state import ListStateDescriptor, MapStateDescriptor
-from tidegate.model.checkpoint import CheckpointManifest, OperatorState, RestoredOperator, SnapshotType
-from tidegate.model.ids import CheckpointId, OperatorId, SubtaskId
 from tidegate.store.segments import open_segment_source
 
 TOTAL, GROUP = 30_000, 64
@@ -81,40 +78,6 @@ def build(world: str, parallelism: int, rate: float | None = None) -> BuiltJob:
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows").map(lambda row: row[0], Types.LONG())
     stream.rebalance().flat_map(Bundle(), Types.LONG()).uid("bundle").sink_to(CollectingSink(world))
     return env.build()
-
-
-@dataclass
-class Assigned(Completed):
-    """Dealt as the JobManager does."""
-
-    built: BuiltJob | None = None
-    rescaled: BuiltJob | None = None
-
-    def restored(self, operator_id: OperatorId, subtask: int, parallelism: int) -> RestoredOperator:
-        assert self.built is not None
-        assert self.rescaled is not None
-        states = []
-        for vertex in self.built.graph.vertices:
-            acks = {a.subtask: ack for a, ack in self.acks.items() if a.vertex_id == vertex.vertex_id}
-            for op in vertex.operators:
-                parts = {
-                    i: a.snapshot.operators[op.operator_id]
-                    for i, a in acks.items()
-                    if op.operator_id in a.snapshot.operators
-                }
-                states.append(OperatorState(op.operator_id, op.uid, op.name, vertex.parallelism, 128, parts))
-        manifest = CheckpointManifest(
-            self.built.graph.job_id, "job", CheckpointId(self.checkpoint_id), 1, SnapshotType.CHECKPOINT, tuple(states)
-        )
-        assignment = StateAssignment(self.rescaled.graph, manifest, self.location)
-        vertex_id = next(
-            v.vertex_id for v in self.rescaled.graph.vertices if any(o.operator_id == operator_id for o in v.operators)
-        )
-        return assignment.restore_of(SubtaskId(vertex_id, subtask)).task.operators.get(operator_id, RestoredOperator())
-
-    @staticmethod
-    def of(completed: Completed, built: BuiltJob, rescaled: BuiltJob) -> Assigned:
-        return Assigned(completed.checkpoint_id, completed.location, completed.acks, 0.0, built, rescaled)
 
 
 def test_a_function_with_all_kinds_of_operator_state_is_exact_over_2_3_and_1_subtasks(directory: Path) -> None:
