@@ -195,6 +195,7 @@ class _SubtaskRun:
             alarms=alarms,
             writer=BackgroundThread("snapshot-writer", self._mailbox),
             open_store=_store_opener(settings.inline_threshold_bytes),
+            inline_bytes=settings.inline_threshold_bytes,
             port=self._port,
             clock=self._clock,
             probe=self._probe,

@@ -39,6 +39,7 @@ from tidegate.model.checkpoint import (
 )
 from tidegate.model.errors import ErrorInfo, TidegateError
 from tidegate.model.ids import AttemptId, CheckpointId, OperatorId
+from tidegate.store.segments import InlineSegmentStore
 
 CLOSE_TIMEOUT_MS = 2_000.0
 """How long ``close`` waits for a write that is under way before it leaves it to the end of the process."""
@@ -111,8 +112,10 @@ class SnapshotDriver:
         probe: Callable[[str, dict[str, Any]], None],
         on_started: Callable[[int], None],
         copies: LocalCopies | None = None,
+        inline_bytes: int = 0,
     ) -> None:
-        """``alarms`` fire whatever the subtask is busy with. ``copies``: for local recovery."""
+        """``alarms`` fire whatever the subtask is busy with. ``copies``: for local recovery. ``inline_bytes``: a state known to
+        be no larger is written by this thread, into the acknowledgement."""
         self._attempt = attempt
         self._coordinator = coordinator
         self._chain = chain
@@ -125,6 +128,7 @@ class SnapshotDriver:
         self._probe = probe
         self._on_started = on_started
         self._copies = copies
+        self._inline_bytes = inline_bytes
         self._figures = AlignmentFigures()
         self._overtaken: list[ChannelContent] = []
         self._sync_began_ms = 0.0
@@ -237,7 +241,9 @@ class SnapshotDriver:
             at_ms = barrier.timestamp_ms + (barrier.options.aligned_timeout_ms or 0)
             self._alarms.schedule(at_ms, lambda _: self._on_time_up(checkpoint_id))
         self._probe("frozen", {"checkpoint_id": checkpoint_id})
-        if frozen:
+        if frozen and self._copies is None and self._is_small(frozen):
+            self._write_inline(write)
+        elif frozen:
             self._writer.submit(lambda: self._write(write), lambda error: self._on_written(write, error))
         else:
             write.snapshot = SubtaskSnapshot()
@@ -251,6 +257,19 @@ class SnapshotDriver:
             write.metrics = replace(write.metrics, unaligned=write.metrics.unaligned or bool(overtaken))
             self._there(write, _Part.OUTPUTS)
 
+    def _is_small(self, frozen: Sequence[tuple[OperatorId, FrozenState]]) -> bool:
+        sizes = [state.size_limit_bytes() for _, state in frozen]
+        return all(size is not None and size <= self._inline_bytes for size in sizes)
+
+    def _write_inline(self, write: _Write) -> None:
+        """All of it travels in the acknowledgement: nothing here waits for a disk, nor for another thread."""
+        error: Exception | None = None
+        try:
+            self._write_to(write, InlineSegmentStore())
+        except Exception as raised:  # noqa: BLE001  driver: a snapshot that cannot be written is declined
+            error = raised
+        self._on_written(write, error)
+
     def _write(self, write: _Write) -> None:
         """Background thread. What takes long is waiting for disks, so the operators are written at the same time."""
         if write.canceled:
@@ -259,12 +278,17 @@ class SnapshotDriver:
         copies = None if write.options.snapshot_type.is_savepoint else self._copies
         if copies is not None:
             store = copies.store(store, write.checkpoint_id)
+        snapshot = self._write_to(write, store)
+        if copies is not None:
+            copies.complete(write.checkpoint_id, snapshot)
+
+    def _write_to(self, write: _Write, store: SegmentStore) -> SubtaskSnapshot:
         snapshots = write_all([frozen for _, frozen in write.frozen], store)
         written = zip((operator_id for operator_id, _ in write.frozen), snapshots, strict=True)
-        write.snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
+        snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
         write.written_bytes = store.written_bytes
-        if copies is not None:
-            copies.complete(write.checkpoint_id, write.snapshot)
+        write.snapshot = snapshot
+        return snapshot
 
     def _on_written(self, write: _Write, error: BaseException | None) -> None:
         self._release(write)

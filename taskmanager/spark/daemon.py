@@ -11,6 +11,7 @@ Laws:
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -68,6 +69,8 @@ def main() -> None:
     if threads is not None and threads != 1:
         sys.exit(f"taskmanager.spark.daemon: {threads} threads after the imports, so a fork is not safe; not starting")
     daemon = importlib.import_module("pyspark.daemon")
+    gc.collect()
+    gc.freeze()  # a collection in a subtask does not walk what was imported, nor touch its pages: 50 ms with the interpreter's lock
     daemon.manager()
 
 

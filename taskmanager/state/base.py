@@ -43,5 +43,10 @@ class FrozenState(ABC):
     def write(self, store: SegmentStore) -> OperatorSnapshot:
         """Snapshot thread. Raises ``StorageError``."""
 
+    def size_limit_bytes(self) -> int | None:
+        """At least what ``write`` writes, where that is little and known; ``None``: unknown. Small states are written by the
+        subtask's thread itself: handing them to another one would take longer."""
+        return None
+
     def release(self) -> None:  # noqa: B027  (optional hook)
         """Subtask's thread: merge what was written meanwhile, drop the references."""

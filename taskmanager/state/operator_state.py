@@ -22,6 +22,9 @@ from taskmanager.state.segments import ELEMENT, MSGPACK, StateDescription, read_
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateRedistribution
 from tidegate.model.errors import CorruptData, NotSerializable
 
+_FILE_BYTES = 2048
+"""More than an Arrow file needs besides its elements: schema, footer, padding."""
+
 
 @dataclass(slots=True)
 class FrozenElements(FrozenState):
@@ -33,6 +36,9 @@ class FrozenElements(FrozenState):
     mode: StateRedistribution
     elements: Sequence[bytes]
     is_kept_empty: bool = False
+
+    def size_limit_bytes(self) -> int | None:
+        return sum(map(len, self.elements)) + 8 * len(self.elements) + _FILE_BYTES
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
         if not self.elements and not self.is_kept_empty:
@@ -48,6 +54,10 @@ class FrozenParts(FrozenState):
     """Several frozen states of one operator as one."""
 
     parts: list[FrozenState]
+
+    def size_limit_bytes(self) -> int | None:
+        sizes = [part.size_limit_bytes() for part in self.parts]
+        return None if None in sizes else sum(size or 0 for size in sizes)
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
         written = [part.write(store) for part in self.parts]

@@ -156,9 +156,13 @@ class FakeStore:
 
 
 class FakeFrozen(FrozenState):
-    def __init__(self, fail: Exception | None = None) -> None:
+    def __init__(self, fail: Exception | None = None, size_limit_bytes: int | None = None) -> None:
         self.released = 0
         self.fail = fail
+        self.limit_bytes = size_limit_bytes
+
+    def size_limit_bytes(self) -> int | None:
+        return self.limit_bytes
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
         if self.fail is not None:

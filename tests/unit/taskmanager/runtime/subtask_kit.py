@@ -59,6 +59,7 @@ class Subtask:
         checkpointing: bool = True,
         flush_ms: int | None = 5,
         handler: BarrierHandler | None = None,
+        inline_bytes: int = 0,
     ) -> None:
         self.clock, self.gate, self.partition, self.port = FakeClock(), FakeGate(channels), FakePartition(), FakePort()
         self.mailbox, self.counters, self.operator = Mailbox(), TaskCounters(), FakeOperator("op")
@@ -80,6 +81,7 @@ class Subtask:
             clock=self.clock,
             probe=self._probe,
             on_started=lambda n: list(self.life.on(life.SnapshotStarted(n), 0)).clear(),
+            inline_bytes=inline_bytes,
         )
         self.loop = self._loop(chain, handler or AlignedHandler(range(channels)), flush_ms)
         for event in (life.InitializationStarted(), life.Initialized()):

@@ -70,6 +70,28 @@ def test_a_barrier_waits_for_the_others_goes_out_first_and_is_acknowledged() -> 
     assert order == ["before-barrier", "barrier-sent", "frozen", "before-ack", "after-ack"]
 
 
+def test_a_state_known_to_be_small_is_acknowledged_in_the_step_that_freezes_it() -> None:
+    subtask = Subtask(channels=1, inline_bytes=100)
+    subtask.operator.frozen = frozen = FakeFrozen(size_limit_bytes=100)
+    subtask.send(0, barrier(1))
+    subtask.loop.step()
+    assert subtask.port.of("ack") == [("ack", 1)]
+    assert frozen.released == 1
+    frozen.limit_bytes = 101  # more than travels in an acknowledgement: by the other thread
+    subtask.send(0, barrier(2))
+    subtask.settle()
+    assert subtask.port.of("ack") == [("ack", 1), ("ack", 2)]
+
+
+def test_a_small_state_that_cannot_be_written_declines_and_releases() -> None:
+    subtask = Subtask(channels=1, inline_bytes=100)
+    subtask.operator.frozen = frozen = FakeFrozen(ValueError("no"), size_limit_bytes=1)
+    subtask.send(0, barrier(1))
+    subtask.loop.step()
+    assert len(subtask.port.of("decline")) == 1
+    assert frozen.released == 1
+
+
 def test_a_write_that_fails_declines_and_releases() -> None:
     subtask = Subtask(channels=1)
     subtask.operator.frozen = frozen = FakeFrozen(OSError("disk full"))
