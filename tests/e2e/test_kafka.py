@@ -33,7 +33,9 @@ def fill(broker: KafkaBroker, topic: str, rows: int) -> None:
     from confluent_kafka import Producer
 
     broker.create_topic(topic, PARTITIONS)
-    client = Producer({"bootstrap.servers": broker.servers, "queue.buffering.max.messages": 1_000_000})
+    # without idempotence a first batch that meets a topic too young for a leader is sent again behind later ones
+    settings = {"enable.idempotence": True, "queue.buffering.max.messages": 1_000_000}
+    client = Producer({"bootstrap.servers": broker.servers, **settings})
     for n in range(rows):
         key = f"{topic}-{n % KEYS}"
         client.produce(topic, key=key, value=json.dumps({"key": key, "n": n, "from": topic}))
