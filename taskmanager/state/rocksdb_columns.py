@@ -9,27 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from taskmanager.state.entries import KEY, NAMESPACE, VALUE, WINDOW_END, WINDOW_START
+from taskmanager.state.entries import KEY, VALUE
 from taskmanager.state.rocksdb_database import Pair, View
+from taskmanager.state.rocksdb_key_columns import batch_of, key_columns, namespace_columns
 from taskmanager.state.rocksdb_keys import decode_key, group_of
 from taskmanager.state.rocksdb_tables import StateRows, entry_end
 from taskmanager.state.rocksdb_values import STAMP_BYTES, column, decode, stamp_of
 from taskmanager.state.segment_streams import Rows
-from taskmanager.state.segments import PICKLED
 from tidegate.common.record_codec import encode_column
-from tidegate.common.typeinfo import Types
 from tidegate.model.keygroups import KeyGroupRange
 
 DELETED = "deleted"
 BATCH_ENTRIES = 8192
-_PICKLED_TYPE = Types.PICKLED_BYTE_ARRAY()
-_NONE, _WINDOW = ord("n"), ord("w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +85,11 @@ def _until(rows: Iterator[Pair], last_group: int) -> Iterator[Pair]:
 
 
 def _batches(form: Form, rows: Iterator[Pair]) -> Iterator[Rows]:
-    is_single = form.rows.layout.kind not in ("list", "map")
+    if form.rows.layout.kind not in ("list", "map"):
+        yield from _single_batches(form, rows)
+        return
     batch = _Batch()
-    if is_single:
-        entries: Iterable[tuple[bytes, Iterable[Pair]]] = ((pair[0], (pair,)) for pair in rows)
-    else:
-        entries = groupby(rows, lambda pair: pair[0][: entry_end(pair[0])[2]])
-    for entry, pairs in entries:
+    for entry, pairs in groupby(rows, lambda pair: pair[0][: entry_end(pair[0])[2]]):
         found = _living(form, pairs)
         if found:
             key, namespace, _ = entry_end(entry)
@@ -104,6 +99,25 @@ def _batches(form: Form, rows: Iterator[Pair]) -> Iterator[Rows]:
                 batch = _Batch()
     if batch.groups:
         yield _columns(form, batch)
+
+
+def _single_batches(form: Form, rows: Iterator[Pair]) -> Iterator[Rows]:
+    """One row for each entry: whole columns at a time."""
+    layout = form.rows.layout
+    assert layout.value_type is not None
+    last = form.expired_before_ms
+    while chunk := list(islice(rows, BATCH_ENTRIES)):
+        if last is not None:
+            chunk = [pair for pair in chunk if stamp_of(pair[1]) > last]
+            if not chunk:
+                continue
+        row_keys, contents = zip(*chunk, strict=True)
+        groups, columns = key_columns(layout.key_type, row_keys, form.namespaces, form.where)
+        if layout.ttl is not None:
+            columns.append((layout.ttl_field, pa.array(list(map(stamp_of, contents)), pa.int64())))
+            contents = tuple(content[STAMP_BYTES:] for content in contents)
+        columns.append((layout.value_type.arrow_field(VALUE), column(layout.value_type, contents, form.where)))
+        yield groups, batch_of(columns)
 
 
 def _living(form: Form, pairs: Iterable[Pair]) -> list[Pair]:
@@ -122,29 +136,21 @@ def _append(form: Form, batch: _Batch, entry: bytes, key: Any, namespace: Any, f
 
 
 def _columns(form: Form, batch: _Batch) -> Rows:
-    layout = form.rows.layout
-    fields, arrays = (
-        [layout.key_type.arrow_field(KEY)],
-        [encode_column(layout.key_type, batch.keys, f"{form.where}, key")],
-    )
-    for name_field, array in _namespace_columns(form.namespaces, batch.spaces):
-        fields.append(name_field)
-        arrays.append(array)
-    contents = batch.contents
+    layout, contents = form.rows.layout, batch.contents
+    columns = [(layout.key_type.arrow_field(KEY), encode_column(layout.key_type, batch.keys, f"{form.where}, key"))]
+    columns += namespace_columns(form.namespaces, batch.spaces)
     if layout.ttl is not None:
         stamps = [[stamp_of(content) for content in parts] for parts in contents]
-        fields.append(layout.ttl_field)
         is_single = not pa.types.is_list(layout.ttl_field.type)
-        arrays.append(pa.array([s[0] if s else None for s in stamps] if is_single else stamps, layout.ttl_field.type))
+        stored = [s[0] if s else None for s in stamps] if is_single else stamps
+        columns.append((layout.ttl_field, pa.array(stored, layout.ttl_field.type)))
         contents = [[content[STAMP_BYTES:] for content in parts] for parts in contents]
     assert layout.value_type is not None
-    fields.append(layout.value_type.arrow_field(VALUE))
-    arrays.append(_values(form, batch, contents))
+    columns.append((layout.value_type.arrow_field(VALUE), _values(form, batch, contents)))
     if form.has_deleted:
-        fields.append(pa.field(DELETED, pa.bool_(), nullable=False))
-        arrays.append(pa.array([not parts for parts in contents], pa.bool_()))
-    data = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-    return np.array(batch.groups, np.int32), data
+        deleted = pa.array([not parts for parts in contents], pa.bool_())
+        columns.append((pa.field(DELETED, pa.bool_(), nullable=False), deleted))
+    return np.array(batch.groups, np.int32), batch_of(columns)
 
 
 def _values(form: Form, batch: _Batch, contents: list[list[bytes]]) -> pa.Array:
@@ -163,16 +169,3 @@ def _values(form: Form, batch: _Batch, contents: list[list[bytes]]) -> pa.Array:
         return column(layout.value_type, [parts[0] for parts in contents], form.where)
     values = [decode(parts[0]) if parts else None for parts in contents]
     return encode_column(layout.value_type, values, form.where)
-
-
-def _namespace_columns(forms: frozenset[int], spaces: list[Any]) -> list[tuple[pa.Field, pa.Array]]:
-    if forms <= {_NONE}:
-        return []
-    if forms == {_WINDOW}:
-        starts, ends = [w.start for w in spaces], [w.end for w in spaces]
-        return [
-            (pa.field(WINDOW_START, pa.int64()), pa.array(starts, pa.int64())),
-            (pa.field(WINDOW_END, pa.int64()), pa.array(ends, pa.int64())),
-        ]
-    pickled = encode_column(_PICKLED_TYPE, spaces, "namespace")
-    return [(pa.field(NAMESPACE, pa.binary(), metadata=PICKLED), pickled)]
