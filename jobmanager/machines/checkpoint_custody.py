@@ -71,11 +71,12 @@ class CheckpointCustody:
 
     def on_acknowledged(self, checkpoint_id: CheckpointId, snapshot: SubtaskSnapshot, *, is_late: bool) -> None:
         """Whatever the fate of the checkpoint. ``is_late``: that acknowledgement counts no more."""
-        if not is_late:
-            self._registry.register(checkpoint_id, shared_paths(snapshot))
-            return
-        self._cleaner.on_late_files(checkpoint_id)
-        self._cleaner.discard_shared(checkpoint_id, self._registry.unknown(shared_paths(snapshot)))
+        paths = list(shared_paths(snapshot))
+        if is_late:
+            self._cleaner.on_late_files(checkpoint_id)
+            self._cleaner.discard_shared(checkpoint_id, self._registry.unknown(paths))
+        elif paths:
+            self._registry.register(checkpoint_id, paths)
 
     def on_stray(self, checkpoint_id: CheckpointId, location: str, snapshot: SubtaskSnapshot) -> None:
         """Of an attempt that is not in the plan of a pending checkpoint: what it wrote there belongs to nobody."""
