@@ -142,13 +142,23 @@ class SinkOperator(Operator):
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         assert self._commits is not None
+        assert self._writer is not None
         try:
             if checkpoint_id == COMMIT_EVERYTHING:
                 self._pending[checkpoint_id] = self._seal(checkpoint_id)
+            else:
+                self._writer.notify_checkpoint_complete(checkpoint_id)
             for pending_id in sorted(n for n in self._pending if n <= checkpoint_id):
                 if not self._commits.is_committing(pending_id):
                     found = self._pending[pending_id].committables()
                     self._commits.commit(pending_id, found, self._forget)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        assert self._writer is not None
+        try:
+            self._writer.notify_checkpoint_aborted(checkpoint_id)
         except Exception as error:
             raise user_error(self._name, error) from error
 

@@ -125,7 +125,17 @@ class SourceOperator(Operator):
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         assert self._reader is not None
-        self._reader.notify_checkpoint_complete(checkpoint_id)
+        try:
+            self._reader.notify_checkpoint_complete(checkpoint_id)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        assert self._reader is not None
+        try:
+            self._reader.notify_checkpoint_aborted(checkpoint_id)
+        except Exception as error:
+            raise user_error(self._name, error) from error
 
     def close(self) -> None:
         if self._times is not None:

@@ -104,6 +104,9 @@ class SourceReader(ABC):
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
         """The checkpoint was confirmed: offsets may be committed to the outside."""
 
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
+        """This one will never be confirmed; what it holds is in a later one."""
+
     def close(self) -> None:  # noqa: B027  (optional hook)
         """Give everything back. Called once, also after a failure."""
 
@@ -178,6 +181,12 @@ class SinkWriter(ABC):
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """State of the writer itself, as msgpack-able elements of list state."""
         return []
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
+        """The checkpoint was confirmed; what it holds is being committed. Raising fails the attempt."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
+        """This one will never be confirmed; what it holds is in a later one."""
 
     def close(self) -> None:  # noqa: B027  (optional hook)
         """Give everything back; what is not prepared is lost on purpose. Also called after a failure."""

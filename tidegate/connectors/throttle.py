@@ -81,8 +81,14 @@ class ThrottledReader(SourceReader):
     def snapshot_state(self) -> list[SplitState]:
         return self._inner.snapshot_state()
 
+    def note_snapshot(self, checkpoint_id: int, states: Sequence[SplitState]) -> None:
+        self._inner.note_snapshot(checkpoint_id, states)
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self._inner.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._inner.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
         self._inner.close()

@@ -13,7 +13,7 @@ from tests.unit.taskmanager.operators.harness import MemoryStore, Running, resto
 from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
-from tidegate.model.errors import NotSerializable, StorageError
+from tidegate.model.errors import NotSerializable, StorageError, UserFunctionError
 
 
 class World:
@@ -223,6 +223,28 @@ def test_close_reaches_the_writer() -> None:
     world = World()
     sink(world).operator.close()
     assert world.calls[-1] == "close"
+
+
+def test_writers_hear_of_checkpoints() -> None:
+    class Telling(Writer):
+        def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+            self.world.calls.append(f"complete {checkpoint_id}")
+
+        def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+            raise ValueError(f"aborted {checkpoint_id}")
+
+    class TellingSink(Journal):
+        def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+            return Telling(self, context, state)
+
+    world = World()
+    one = start(spec("sink", options={"sink": TellingSink(world)}, input_types=(Types.LONG(),)))
+    world.calls.clear()
+    one.operator.notify_checkpoint_complete(4)
+    one.operator.notify_checkpoint_complete(COMMIT_EVERYTHING)
+    assert world.calls == ["complete 4"]
+    with pytest.raises(UserFunctionError, match="operator 'op': ValueError: aborted 5"):
+        one.operator.notify_checkpoint_aborted(5)
 
 
 class SealingWriter(Writer):
