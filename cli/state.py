@@ -54,7 +54,9 @@ def list_states(path: str) -> None:
         table = make_table("  state", "kind", "redistribution", "rows", "size")
         for found in operator.states:
             kind = checkpoint.kind_of(found)
-            table.add_row(f"  {found.name}", kind, found.redistribution, f"{found.rows:,}", size(found.size_bytes))
+            table.add_row(
+                f"  {found.name}", kind, found.redistribution, f"{checkpoint.rows_in(found):,}", size(found.size_bytes)
+            )
         show(table)
 
 
@@ -132,7 +134,7 @@ def diff_states(first: str, second: str, examples: int, exit_code: bool) -> None
 
 def _totals(checkpoint: Checkpoint) -> tuple[int, int]:
     states = [found for operator in checkpoint.operators for found in operator.states]
-    return sum(found.rows for found in states), sum(found.size_bytes for found in states)
+    return sum(checkpoint.rows_in(found) for found in states), sum(found.size_bytes for found in states)
 
 
 def _about(operator: Operator) -> str:
@@ -179,7 +181,8 @@ def _table_lines(checkpoint: Checkpoint, found: State, key: str | None, limit: i
     limit = limit or TABLE_ROWS
     rows = [row for table in _tables(checkpoint, found, key, limit) for row in readable_rows(table)]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    of = f"{len(rows):,} of {found.rows:,} rows" if key is None else f"{len(rows):,} rows of key {key}"
+    total = checkpoint.rows_in(found)
+    of = f"{len(rows):,} of {total:,} rows" if key is None else f"{len(rows):,} rows of key {key}"
     yield f"{found.name} ({checkpoint.kind_of(found)}): {of}"
     if not rows:
         return
@@ -187,8 +190,8 @@ def _table_lines(checkpoint: Checkpoint, found: State, key: str | None, limit: i
     for row in rows:
         shown.add_row(*(Text(_cut(to_text(row.get(name, "")), CELL_CHARACTERS)) for name in columns))
     yield from lines_of(shown)
-    if key is None and len(rows) < found.rows:
-        yield f"... {found.rows - len(rows):,} more; see them with --limit, --format json or --format parquet"
+    if key is None and len(rows) < total:
+        yield f"... {total - len(rows):,} more; see them with --limit, --format json or --format parquet"
 
 
 def _json_lines(checkpoint: Checkpoint, found: State, key: str | None, limit: int | None) -> Iterator[str]:

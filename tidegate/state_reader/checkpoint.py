@@ -12,7 +12,7 @@ asked for; every file is verified when it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from tidegate.model.checkpoint import CheckpointManifest, OperatorState, OperatorStateHandle, SegmentHandle
 from tidegate.model.errors import CorruptData, Misuse
+from tidegate.state_reader.levels import merged, stacks
 from tidegate.state_reader.pickles import type_name
 from tidegate.state_reader.segments import (
     ELEMENT,
@@ -59,14 +60,21 @@ class State:
         return "KEY_GROUPS" if self.is_keyed else self.elements[0][1].redistribution.value
 
     @property
-    def rows(self) -> int:
+    def has_levels(self) -> bool:
+        """Of an incremental checkpoint: rows of one segment replace those of another."""
+        return any(segment.level for segment in self.segments)
+
+    @property
+    def stored_rows(self) -> int:
+        """Those that are replaced by rows of a higher level included."""
         keyed = sum(segment.offsets[-1] - segment.offsets[0] for segment in self.segments)
         return keyed + sum(handle.elements for _, handle in self.elements)
 
     @property
     def size_bytes(self) -> int:
-        keyed = sum(segment.handle.size_bytes for segment in self.segments)
-        return keyed + sum(handle.handle.size_bytes for _, handle in self.elements)
+        """A file that several segments are parts of counts once."""
+        files = {segment.handle.path or index: segment.handle.size_bytes for index, segment in enumerate(self.segments)}
+        return sum(files.values()) + sum(handle.handle.size_bytes for _, handle in self.elements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +129,26 @@ class Checkpoint:
     def tables_of(self, state: State, *, type_names: bool = True) -> Iterator[pa.Table]:
         """One table after another, as they lie on disk: by key group, or by subtask. ``type_names``: with the columns of
         them, which takes some microseconds a value."""
-        for segment in state.segments:
-            rows = read_segment(self._source, segment, self.location)
-            yield with_types(rows) if type_names else rows
+        for stack in stacks(state.segments):
+            for rows in self.merged(stack):
+                yield with_types(rows) if type_names else rows
         for subtask, handle in state.elements:
             elements = read_elements(self._source, handle, self.location)
             yield _with_json(elements.add_column(0, SUBTASK, pa.array([subtask] * elements.num_rows, pa.int32())))
+
+    def merged(self, stack: Sequence[SegmentHandle]) -> Iterator[pa.Table]:
+        """Segments of one part of the key groups: one by one, or as one table when they have levels."""
+        tables = (read_segment(self._source, segment, self.location) for segment in stack)
+        if any(segment.level for segment in stack):
+            yield merged(list(tables), is_identity)
+        else:
+            yield from tables
+
+    def rows_in(self, state: State) -> int:
+        """How many entries or elements there are. State with levels is read for that."""
+        if not state.has_levels:
+            return state.stored_rows
+        return sum(table.num_rows for table in self.tables_of(state, type_names=False))
 
     def rows_of(self, segment: SegmentHandle) -> pa.Table:
         """One segment as it is stored."""

@@ -3,8 +3,9 @@
 An entry of keyed state is known by its key, window or namespace, and time (of a timer); elements of operator state have no
 names, so they are added or removed only. Pickled values are compared by their bytes.
 
-Segments that are the same in both (by checksum) are not read. Others are compared key group by key group, so that only two
-segments and the entries of one key group are in memory at a time; with different max parallelisms all groups are one.
+Key groups whose segments are the same in both (by checksum) are not read. Others are compared key group by key group, so that
+only the segments (with all their levels) and the entries of one key group are in memory at a time; with different max
+parallelisms all groups are one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.state_reader.checkpoint import Checkpoint, Operator, State, is_identity, joined
+from tidegate.state_reader.levels import merged, stacks
 from tidegate.state_reader.rows import element_value, readable
 from tidegate.state_reader.segments import ELEMENT, KEY_GROUP, is_msgpack
 
@@ -75,7 +77,7 @@ class _Side:
 
     @property
     def rows(self) -> int:
-        return self.state.rows if self.state else 0
+        return self.checkpoint.rows_in(self.state) if self.state else 0
 
     @property
     def segments(self) -> tuple[SegmentHandle, ...]:
@@ -116,18 +118,12 @@ def _compare_state(before: _Side, after: _Side, found: StateDifference, examples
     if not (before.segments or after.segments):
         _compare_elements(before.elements(), after.elements(), found, examples)
         return
-    same = {_content(segment) for segment in before.segments} & {_content(segment) for segment in after.segments}
-    left = [segment for segment in before.segments if _content(segment) not in same]
-    right = [segment for segment in after.segments if _content(segment) not in same]
+    left, right = list(before.segments), list(after.segments)
     grouped = before.max_parallelism == after.max_parallelism or None in (before.max_parallelism, after.max_parallelism)
     for old, new in _pairs(_Groups(before.checkpoint, left), _Groups(after.checkpoint, right), grouped):
         if old is not None and new is not None and old.equals(new):
             continue
         _compare_rows(old, new, found, examples)
-
-
-def _content(segment: SegmentHandle) -> tuple[object, ...]:
-    return segment.handle.checksum, segment.handle.size_bytes, segment.key_groups, segment.offsets
 
 
 class _Groups:
@@ -159,13 +155,26 @@ class _Groups:
                 if number not in self._open:
                     self._open[number] = self._checkpoint.rows_of(segment)
                 first, last = segment.offsets[group - start], segment.offsets[group - start + 1]
-                parts.append(self._open[number].slice(first - segment.offsets[0], last - first))
-        return joined(iter(parts), self._checkpoint.location) if parts else None
+                parts.append((segment.level, self._open[number].slice(first - segment.offsets[0], last - first)))
+        if any(level for level, _ in parts):
+            return merged([rows for _, rows in sorted(parts, key=lambda part: part[0])], is_identity)
+        return joined((rows for _, rows in parts), self._checkpoint.location) if parts else None
+
+    def content(self, group: int) -> list[tuple[object, ...]]:
+        """What tells the rows of a group without reading them."""
+        found = []
+        for segment in self._segments:
+            at = group - segment.key_groups.start
+            if 0 <= at < segment.key_groups.size and segment.offsets[at + 1] > segment.offsets[at]:
+                rows = segment.offsets[at : at + 2]
+                found.append((segment.level, segment.handle.checksum, segment.handle.size_bytes, rows))
+        return sorted(found)
 
     def all_rows(self) -> pa.Table | None:
         if not self._segments:
             return None
-        return joined((self._checkpoint.rows_of(segment) for segment in self._segments), self._checkpoint.location)
+        tables = (table for stack in stacks(self._segments) for table in self._checkpoint.merged(stack))
+        return joined(tables, self._checkpoint.location)
 
 
 def _pairs(left: _Groups, right: _Groups, grouped: bool) -> Iterator[tuple[pa.Table | None, pa.Table | None]]:
@@ -173,6 +182,8 @@ def _pairs(left: _Groups, right: _Groups, grouped: bool) -> Iterator[tuple[pa.Ta
         yield left.all_rows(), right.all_rows()
         return
     for group in sorted(left.groups | right.groups):
+        if left.content(group) == right.content(group):
+            continue
         yield left.rows(group), right.rows(group)
 
 

@@ -1,0 +1,87 @@
+"""Levels of keyed state made into one table: of each entry the row of the highest level, unless that one removes it.
+
+    level 0 ─┐  rows that were replaced above go, rows that are ``deleted`` go with all below
+    level 1 ─┼▶ one table, sorted by key group, without the column ``deleted``
+    ...     ─┘
+
+An entry is known by its key, window or namespace, and time. Columns are compared by Arrow; only what it cannot encode
+(lists and maps in keys) is compared in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.model.checkpoint import SegmentHandle
+from tidegate.state_reader.segments import KEY_GROUP
+
+DELETED = "deleted"
+Codes = npt.NDArray[np.int64]
+
+
+def stacks(segments: Iterable[SegmentHandle]) -> Iterator[list[SegmentHandle]]:
+    """Segments of one state in parts that share no key group, by key group; within one, the lowest level first."""
+    part: list[SegmentHandle] = []
+    end = -1
+    for segment in sorted(segments, key=lambda s: s.key_groups):
+        if part and segment.key_groups.start > end:
+            yield sorted(part, key=lambda s: (s.level, s.key_groups))
+            part = []
+        part.append(segment)
+        end = max(end, segment.key_groups.end)
+    if part:
+        yield sorted(part, key=lambda s: (s.level, s.key_groups))
+
+
+def merged(tables: Sequence[pa.Table], is_identity: Callable[[str], bool]) -> pa.Table:
+    """``tables`` by level, the lowest first; those of one level share no key group. ``is_identity``: whether a column tells
+    which entry a row is."""
+    whole = pa.concat_tables(tables, promote_options="default").combine_chunks()
+    names = [name for name in whole.schema.names if is_identity(name) and name != KEY_GROUP]
+    codes = np.zeros(whole.num_rows, np.int64)
+    for name in names:
+        codes = _paired(codes, _codes(_array(whole.column(name))))
+    order = np.argsort(codes, kind="stable")
+    sorted_codes = codes[order]
+    is_last = np.append(sorted_codes[1:] != sorted_codes[:-1], np.ones(min(1, len(codes)), np.bool_))
+    kept = order[is_last]
+    if DELETED in whole.schema.names:
+        gone = whole.column(DELETED).fill_null(False).to_numpy()
+        kept = kept[~gone[kept].astype(np.bool_)]
+        whole = whole.drop_columns([DELETED])
+    groups = whole.column(KEY_GROUP).to_numpy()
+    kept = kept[np.lexsort((kept, groups[kept]))]
+    return whole.take(pa.array(kept))
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+
+
+def _codes(column: pa.Array) -> Codes:
+    """Equal where the values are."""
+    if pa.types.is_struct(column.type):
+        found = np.asarray(column.is_null()).astype(np.int64)
+        for child in column.flatten():
+            found = _paired(found, _codes(child))
+        return found
+    try:
+        encoded = column.dictionary_encode(null_encoding="encode")
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        numbers: dict[str, int] = {}
+        texts = map(repr, column.to_pylist())
+        return np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
+    places: Codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return places
+
+
+def _paired(left: Codes, right: Codes) -> Codes:
+    """Codes of pairs, as small as can be."""
+    if not len(left) or not left.any():
+        return right
+    codes: Codes = np.unique(left * (int(right.max()) + 1) + right, return_inverse=True)[1].astype(np.int64)
+    return codes
