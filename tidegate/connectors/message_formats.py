@@ -113,7 +113,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         schema = self.type_info.arrow_schema()
         if not values:
             return _no_rows(schema)
-        whole = _json_rows(b"\n".join(value or b"null" for value in values), schema)
+        whole = _json_rows(b"\n".join(value or b"" for value in values), schema)
         if isinstance(whole, pa.RecordBatch) and whole.num_rows == len(values):
             return whole
         for index, value in enumerate(values):

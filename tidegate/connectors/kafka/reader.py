@@ -9,6 +9,7 @@ those of its snapshot, and at most ``MAX_PENDING`` unconfirmed snapshots are rem
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -33,6 +34,7 @@ MAX_PENDING = 100
 FETCH_MESSAGES = 16_384
 FETCH_WAIT_S = 0.1
 _READ_AHEAD = 4
+SETTLE_LIMIT_S = 5.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ class KafkaReader(SourceReader):
         self._open: deque[tuple[Fetched, int]] = deque()
         self._pending: OrderedDict[int, list[SplitState]] = OrderedDict()
         self._client: Any = None
-        self._skipped = 0
+        self._last_commit: list[Any] = []
 
     def open(self, states: Sequence[SplitState]) -> None:
         settings = self._settings
@@ -143,7 +145,7 @@ class KafkaReader(SourceReader):
         if self._fetcher is not None:
             self._fetcher.close()
             if self._fetcher.ended:
-                self._client.close()
+                self._settle()
 
     def _moved(self, split_id: str, offset: int) -> None:
         self._states[split_id] = SplitState(self._states[split_id].split, offset)
@@ -154,10 +156,25 @@ class KafkaReader(SourceReader):
         wanted = [kafka.TopicPartition(*s.split.payload[:2], s.position) for s in states if s.position is not None]
         if not wanted:
             return
+        self._last_commit = wanted
         try:
             self._client.commit(offsets=wanted, asynchronous=True)
         except kafka.KafkaException as error:
             _LOG.warning("the group's offsets were not committed, the next checkpoint will: %s", error.args[0].str())
+
+    def _settle(self) -> None:
+        """At the end of all partitions: the last offsets arrive before the process goes, if the broker answers soon."""
+        client, wanted = self._client, self._last_commit
+
+        def settle() -> None:
+            if wanted:
+                with contextlib.suppress(library().KafkaException):
+                    client.commit(offsets=wanted, asynchronous=False)
+            client.close()
+
+        thread = threading.Thread(target=settle, name="tidegate-kafka-close", daemon=True)
+        thread.start()
+        thread.join(SETTLE_LIMIT_S)
 
 
 def _on_commit(error: Any, partitions: Sequence[Any]) -> None:
