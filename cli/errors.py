@@ -1,5 +1,5 @@
 """How errors reach a user: one line `error: what, where, what to do` on stderr, an exit code, and never a traceback
-(`--verbose` shows it). Exit codes: 0 done, 1 failed, 2 misuse."""
+(`--verbose` shows it). Exit codes: 0 done, 1 failed, 2 misuse. A command may have others for its own errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class ProgramFailed(TidegateError):
 
 
 def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command whose errors are told as this file says. It takes `verbose` itself."""
+    """A command whose errors are told as this file says. It takes `verbose` itself. Its attribute `failed_with`, if it has
+    one, is its exit code for all of them."""
 
     @click.option("-v", "--verbose", is_flag=True, help="Show the details of errors.")
     @functools.wraps(command)
@@ -34,7 +35,7 @@ def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*arguments, **options)
         except TidegateError as error:
-            fail(error, verbose)
+            fail(error, verbose, getattr(command, "failed_with", None))
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             sys.exit(128 + 2)
@@ -52,14 +53,14 @@ def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def fail(error: TidegateError, verbose: bool) -> NoReturn:
+def fail(error: TidegateError, verbose: bool, exit_code: int | None = None) -> NoReturn:
     """Tell one error and leave."""
     click.echo(f"error: {error.message}", err=True)
     if verbose:
         if error.details:
             click.echo(error.details.rstrip(), err=True)
         traceback.print_exception(error, chain=False)
-    sys.exit(MISUSE if error.code in _MISUSE_CODES else FAILED)
+    sys.exit(exit_code or (MISUSE if error.code in _MISUSE_CODES else FAILED))
 
 
 def cause_in_a_few_lines(failure: ErrorInfo) -> str:

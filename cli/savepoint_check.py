@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.errors import reporting
 from cli.options import configuration_options, load_configuration
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import CorruptData, InvalidJob, StorageError
 from tidegate.model.restore_check import OperatorVerdict, RestoreOutcome
 
 if TYPE_CHECKING:
@@ -59,19 +59,30 @@ class Finding:
         return RestoreOutcome.DROPPED if "DROPPED" in outcomes else RestoreOutcome.RESTORES
 
 
+def _failing_with(exit_code: int) -> Callable[[Any], Any]:
+    def mark(command: Any) -> Any:
+        command.failed_with = exit_code
+        return command
+
+    return mark
+
+
 @click.command(context_settings=_PROGRAM)
 @click.option("-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="As for `tidegate run`.")
 @click.option("-n", "--allow-non-restored-state", is_flag=True, help="Dropped state is fine: exit with 0.")
 @click.option("--open", "opened", is_flag=True, help="Open the functions here, to learn what state they ask for.")
+@click.option("--verify", is_flag=True, help="Read all state that restores, and verify its checksums.")
 @configuration_options
 @click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
 @click.argument("path", metavar="PATH")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reporting
+@_failing_with(CANNOT)
 def check(
     parallelism: int | None,
     allow_non_restored_state: bool,
     opened: bool,
+    verify: bool,
     config: Path | None,
     definitions: tuple[str, ...],
     job: Path,
@@ -80,7 +91,7 @@ def check(
 ) -> None:
     """Tell what a job file would restore from the checkpoint or savepoint at PATH, without running the job.
 
-    Exits with 0 when everything restores, 1 when state is dropped (with -n: 0), 2 when something cannot be read.
+    Exits with 0 when everything restores, 1 when state is dropped (with -n: 0), 2 when something cannot be read or checked.
     """
     from cli.program import check_readable, run_program
     from tidegate.datastream.executor import PlanRecorded, PlanRecorder
@@ -94,13 +105,13 @@ def check(
     if recorder.graph is None:
         raise InvalidJob(f"{job.name} ended without a job; call env.execute() at its end")
     checkpoint = open_checkpoint(path)
-    findings = findings_of(recorder, checkpoint, opened=opened)
+    findings = findings_of(recorder, checkpoint, opened=opened, verify=verify)
     for line in report(recorder, checkpoint, findings):
         click.echo(line)
     sys.exit(exit_code(findings, allow_non_restored_state))
 
 
-def findings_of(recorder: PlanRecorder, checkpoint: Checkpoint, *, opened: bool) -> list[Finding]:
+def findings_of(recorder: PlanRecorder, checkpoint: Checkpoint, *, opened: bool, verify: bool = False) -> list[Finding]:
     from taskmanager.operators.restorable import examine_states
     from tidegate.model.restore_check import examine_restore
 
@@ -119,8 +130,8 @@ def findings_of(recorder: PlanRecorder, checkpoint: Checkpoint, *, opened: bool)
         before, after = operator.described.parallelism, new[verdict.operator_id]
         finding.parallelism = f"{before}" if before == after else f"{before} to {after}"
         if verdict.outcome is RestoreOutcome.RESTORES:
-            states = list(_stored_states(checkpoint, operator))
-            finding.states = examine_states(specs[verdict.operator_id], states, opened=opened)
+            readable, damaged = _stored_states(checkpoint, operator, verify)
+            finding.states = [*damaged, *examine_states(specs[verdict.operator_id], readable, opened=opened)]
     return findings
 
 
@@ -191,10 +202,22 @@ def _specs_of(recorder: PlanRecorder) -> dict[OperatorId, OperatorSpec]:
     return {spec.operator_id: spec for program in programs for spec in program.operators}
 
 
-def _stored_states(checkpoint: Checkpoint, operator: Operator) -> Iterator[StoredState]:
-    from taskmanager.operators.restorable import StoredState
+def _stored_states(
+    checkpoint: Checkpoint, operator: Operator, verify: bool
+) -> tuple[list[StoredState], list[StateVerdict]]:
+    """What can be read, and what cannot."""
+    from taskmanager.operators.restorable import StateOutcome, StateVerdict, StoredState
     from tidegate.model.checkpoint import StateRedistribution
 
+    readable, damaged = [], []
     for state in operator.states:
         mode = None if state.is_keyed else StateRedistribution(state.redistribution)
-        yield StoredState(state.name, checkpoint.kind_of(state), mode, checkpoint.schema_of(state))
+        try:
+            readable.append(StoredState(state.name, checkpoint.kind_of(state), mode, checkpoint.schema_of(state)))
+            if verify:
+                for _ in checkpoint.tables_of(state, type_names=False):
+                    pass
+        except (CorruptData, StorageError) as error:
+            readable = [found for found in readable if found.name != state.name]
+            damaged.append(StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, error.message))
+    return readable, damaged

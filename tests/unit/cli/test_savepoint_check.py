@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -75,7 +76,12 @@ def savepoint() -> Iterator[str]:
         directory = Path(path)
         recorder = PlanRecorder()
         with suppress(PlanRecorded):
-            run_program(job_file(directory), [], recorder, {"parallelism.default": "2"})
+            run_program(
+                job_file(directory),
+                [],
+                recorder,
+                {"parallelism.default": "2", "execution.checkpointing.data-inline-threshold": "0 b"},
+            )
         assert recorder.graph is not None
         job = InProcessJob(BuiltJob(recorder.graph, recorder.blobs, {}), directory)
         job.start()
@@ -133,8 +139,24 @@ def test_functions_are_opened_on_request_and_can_refuse(savepoint: str, tmp_path
         tmp_path,
         ("def open(self, runtime_context):", "def open(self, runtime_context):\n        raise ValueError('no table')"),
     )
-    line = refused(tidegate("savepoint", "check", "-p", 2, "--open", job, savepoint), 1)
+    line = refused(tidegate("savepoint", "check", "-p", 2, "--open", job, savepoint), 2)
     assert line == "operator 'remember': ValueError: no table"
+
+
+def test_damage_is_found_when_it_is_looked_for(savepoint: str, tmp_path: Path) -> None:
+    copy = shutil.copytree(savepoint, tmp_path / "chk")
+    victims = sorted(copy.glob("remember-*"))
+    largest = max(victims, key=lambda path: path.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    content[len(content) // 2] ^= 1
+    largest.write_bytes(content)
+    code, output = checked(str(copy), tmp_path, options=("--verify",))
+    assert code == 2
+    assert f"cannot be read: state file {largest} is damaged" in output
+    assert checked(savepoint, tmp_path, options=("--verify",))[0] == 0
+    largest.unlink()
+    job = job_file(tmp_path)
+    assert f"{largest} of operator 'remember' is missing" in refused(tidegate("savepoint", "check", job, copy), 2)
 
 
 def test_what_evolves_is_told(savepoint: str, tmp_path: Path) -> None:
@@ -189,5 +211,5 @@ def test_parallelism_is_told_and_damage_is_one_line(savepoint: str, tmp_path: Pa
     result = tidegate("savepoint", "check", "-p", 3, job_file(tmp_path), savepoint)
     assert result.exit_code == 0
     assert re.search(r"remember +remember +2 to 3 +restores", result.stdout)
-    assert "no such directory" in refused(tidegate("savepoint", "check", job_file(tmp_path), tmp_path / "none"), 1)
+    assert "no such directory" in refused(tidegate("savepoint", "check", job_file(tmp_path), tmp_path / "none"), 2)
     assert "cannot read the job file" in refused(tidegate("savepoint", "check", tmp_path / "x.py", savepoint), 2)
