@@ -22,7 +22,7 @@ import pyarrow as pa
 from taskmanager.exchange.base import InFlightItem
 from taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
 from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.machines.credit import GrantCredit, ReceiverCredit, WorkRate, decide_window
+from taskmanager.machines.credit import BufferDebloater, GrantCredit, ReceiverCredit
 from tidegate.common.batch import ArrowBatch, from_wire
 from tidegate.model.channel_events import Barrier, ChannelEvent
 from tidegate.model.errors import CorruptFrame, TidegateError
@@ -74,7 +74,6 @@ class ChannelInputGate:
         """``names``: for each channel the index of its input, and what to call it in messages. ``send`` takes a grant
         for a channel to its producer, from any thread."""
         self._channels = [_Channel(index, name) for index, name in names]
-        self._bounds = settings.window
         self._clock = settings.clock
         self._wakeup = wakeup
         self._send = send
@@ -84,7 +83,7 @@ class ChannelInputGate:
         self._open = len(self._channels)
         self._queued_bytes = 0
         self._failure: TidegateError | None = None
-        self._rate = WorkRate()
+        self._debloater = BufferDebloater(settings.window)
         self._worked_bytes = 0
         self._handed_out_ms = 0.0
 
@@ -99,7 +98,7 @@ class ChannelInputGate:
 
     def poll(self) -> tuple[int, ArrowBatch | ChannelEvent] | None:
         if self._worked_bytes:
-            self._rate.on_worked(self._worked_bytes, self._clock() - self._handed_out_ms)
+            self._debloater.on_worked(self._worked_bytes, self._clock() - self._handed_out_ms)
             self._worked_bytes = 0
         with self._lock:
             if self._failure is not None:
@@ -182,7 +181,7 @@ class ChannelInputGate:
     def open_channel(self, channel: int) -> GrantCredit:
         """The producer accepted: its first credit."""
         with self._lock:
-            return self._channels[channel].credit.open(decide_window(self._bounds, self._rate, self._open))
+            return self._channels[channel].credit.open(self._debloater.window(self._clock(), self._open))
 
     def on_frames(self, channel: int, frames: Sequence[Frame]) -> bool:
         """Whether the end of the partition came with them. Raises ``CorruptFrame`` when credit was overstepped."""
@@ -192,7 +191,7 @@ class ChannelInputGate:
             for frame in frames:
                 if frame.type is FrameType.BACKLOG:
                     found.credit.on_asked()
-                    grant = found.credit.decide_grant(decide_window(self._bounds, self._rate, self._open))
+                    grant = found.credit.decide_grant(self._debloater.window(self._clock(), self._open))
                     continue
                 self._enqueue(channel, found, frame)
             self._make_ready(channel)
@@ -268,7 +267,7 @@ class ChannelInputGate:
             raise CorruptFrame(f"{channel.name}, frame {queued.sequence}: {error.message}") from error
         with self._lock:
             channel.credit.on_consumed(queued.size_bytes)
-            grant = channel.credit.decide_grant(decide_window(self._bounds, self._rate, self._open))
+            grant = channel.credit.decide_grant(self._debloater.window(self._clock(), self._open))
             ended = channel.ended
         if grant is not None and not ended:
             self._send(index, grant)

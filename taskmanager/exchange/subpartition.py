@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from taskmanager.exchange.settings import Clock
-from taskmanager.machines.credit import SenderCredit, WindowBounds, WorkRate, decide_window
+from taskmanager.machines.credit import BufferDebloater, SenderCredit, WindowBounds
 from tidegate.wire.frames import FrameFlags, FrameType, OutgoingFrame
 
 
@@ -28,15 +28,14 @@ class Subpartition:
         self.credit = SenderCredit()
         self.taken_by = ""
         """Text of the consumer's attempt id (I/O thread)."""
-        self._bounds = bounds
+        self._debloater = BufferDebloater(bounds)
         self._clock = clock
         self._wakeup = wakeup
         self._lock = threading.Lock()
         self._queue: deque[OutgoingFrame] = deque()
         self._priorities = 0
         self._queued_bytes = 0
-        self._limit_bytes = decide_window(bounds, WorkRate(), 1)
-        self._rate = WorkRate()
+        self._limit_bytes = self._debloater.window(clock(), 1)
         self._busy_since_ms = 0.0
         self._pump: Callable[[], None] | None = None
         self._idle = False
@@ -155,9 +154,9 @@ class Subpartition:
                     self._held, released = None, True
                 taken.append((frame, self._queued_bytes))
             if total:
-                self._rate.on_worked(total, now_ms - self._busy_since_ms)
+                self._debloater.on_worked(total, now_ms - self._busy_since_ms)
                 self._busy_since_ms = now_ms
-                self._limit_bytes = decide_window(self._bounds, self._rate, 1)
+                self._limit_bytes = self._debloater.window(now_ms, 1)
             self._idle = not taken and not self._queue
             has_room = was_full and self._queued_bytes < self._limit_bytes
         if has_room or released:

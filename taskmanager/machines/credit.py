@@ -6,7 +6,7 @@
 Laws: the producer never has more in flight (sent, not consumed) than was granted, but for one frame: a frame larger
 than the window may go when nothing is in flight, so nothing waits forever. Grants are cumulative and never taken back;
 a window shrinks by granting later. The window is bounded in bytes, and in milliseconds of the consumer's work, measured
-(``WorkRate``). A producer that is out of credit says so (BACKLOG), behind everything it sent; the consumer answers as
+(``BufferDebloater``). A producer that is out of credit says so (BACKLOG), behind everything it sent; the consumer answers as
 soon as it consumed all that, which is when the producer learns that nothing is in flight.
 
 Events cost no credit (Flink: ``RemoteInputChannel.java``, ``CreditBasedSequenceNumberingViewReader.java`` count buffers).
@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from tidegate.model.errors import CorruptFrame
 
 _MEMORY_MS = 200.0
-"""Work that lies this far back counts 1/e."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +30,27 @@ class WindowBounds:
     min_bytes: int = 64 * 1024
     max_bytes: int = 4 * 1024 * 1024
     max_work_ms: float = 25.0
+    """``math.inf``: the bytes alone count (no debloating)."""
+    period_ms: float = 20.0
+    """A window holds for so long before it is decided anew."""
+    samples: int = 10
+    """The speed is an average over about so many periods."""
+    threshold: float = 0.25
+    """A window that differs by less (part of the one in use) is not taken."""
 
     def __post_init__(self) -> None:
         assert 0 < self.min_bytes <= self.max_bytes, self
         assert self.max_work_ms > 0, self
+        assert self.period_ms > 0, self
+        assert self.samples > 0, self
 
 
 class WorkRate:
-    """How fast work is done while there is some: bytes per millisecond, older work counting less and less."""
+    """How fast work is done while there is some: bytes per millisecond, older work counting less and less: work that lies
+    ``memory_ms`` back counts 1/e."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory_ms: float = _MEMORY_MS) -> None:
+        self._memory_ms = memory_ms
         self._bytes = 0.0
         self._ms = 0.0
 
@@ -52,16 +62,45 @@ class WorkRate:
     def on_worked(self, size_bytes: int, elapsed_ms: float) -> None:
         """``size_bytes`` took ``elapsed_ms`` of work; waiting for input is not work."""
         elapsed_ms = max(elapsed_ms, 0.0)
-        keep = math.exp(-elapsed_ms / _MEMORY_MS)
+        keep = math.exp(-elapsed_ms / self._memory_ms)
         self._bytes = self._bytes * keep + size_bytes
         self._ms = self._ms * keep + elapsed_ms
 
 
 def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
     """Window of each of ``channels`` channels that share one consumer; a quarter of the most before it is measured."""
+    if math.isinf(bounds.max_work_ms):
+        return bounds.max_bytes
     per_ms = rate.bytes_per_ms
     worth = bounds.max_bytes / 4 if per_ms is None else per_ms * bounds.max_work_ms / max(channels, 1)
     return round(min(max(worth, bounds.min_bytes), bounds.max_bytes))
+
+
+class BufferDebloater:
+    """The window in use: decided anew once in a period, and kept while it is about right (Flink: ``BufferDebloater.java``).
+    Before the speed is known, and when channels end, it is decided at once."""
+
+    def __init__(self, bounds: WindowBounds) -> None:
+        self._bounds = bounds
+        self._rate = WorkRate(bounds.period_ms * bounds.samples)
+        self._channels = 0
+        self._window = decide_window(bounds, self._rate, 1)
+        self._decided_ms: float | None = None
+
+    def on_worked(self, size_bytes: int, elapsed_ms: float) -> None:
+        """``size_bytes`` took ``elapsed_ms`` of work; waiting for input is not work."""
+        self._rate.on_worked(size_bytes, elapsed_ms)
+
+    def window(self, now_ms: float, channels: int) -> int:
+        """Bytes that may be in flight on each of ``channels`` channels."""
+        is_new = self._decided_ms is None or channels != self._channels
+        if is_new or now_ms - (self._decided_ms or 0.0) >= self._bounds.period_ms:
+            wanted = decide_window(self._bounds, self._rate, channels)
+            if is_new or abs(wanted - self._window) >= self._bounds.threshold * self._window:
+                self._window = wanted
+            self._channels = channels
+            self._decided_ms = None if self._rate.bytes_per_ms is None else now_ms
+        return self._window
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +12,13 @@ from taskmanager.machines.credit import WindowBounds
 from taskmanager.operators.base import Clock
 from taskmanager.runtime.clock import SystemClock
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import CheckpointingOptions, ExecutionOptions, RuntimeOptions, StateRecoveryOptions
+from tidegate.model.options import (
+    CheckpointingOptions,
+    ExecutionOptions,
+    RuntimeOptions,
+    StateRecoveryOptions,
+    TaskManagerOptions,
+)
 
 Probe = Callable[[str, dict[str, Any]], None]
 """Called at named points of the protocol, with what is known there. Tests aim kills with it; it is absent in production.
@@ -80,7 +87,10 @@ def _exchange_settings(configuration: Configuration) -> ExchangeSettings:
     bounds = WindowBounds(
         min_bytes=min(defaults.window.min_bytes, credit),
         max_bytes=credit,
-        max_work_ms=configuration.get(RuntimeOptions.CHANNEL_WORK),
+        max_work_ms=_work_ms(configuration),
+        period_ms=configuration.get(TaskManagerOptions.BUFFER_DEBLOAT_PERIOD),
+        samples=configuration.get(TaskManagerOptions.BUFFER_DEBLOAT_SAMPLES),
+        threshold=configuration.get(TaskManagerOptions.BUFFER_DEBLOAT_THRESHOLD) / 100,
     )
     return replace(
         defaults,
@@ -91,3 +101,10 @@ def _exchange_settings(configuration: Configuration) -> ExchangeSettings:
         cut_bytes=batch_bytes,
         connect_timeout_ms=configuration.get(RuntimeOptions.CONNECT_TIMEOUT),
     )
+
+
+def _work_ms(configuration: Configuration) -> float:
+    """Of each of the two places where data is in flight: the producer's queue, and the way to the consumer's gate."""
+    if not configuration.get(TaskManagerOptions.BUFFER_DEBLOAT_ENABLED):
+        return math.inf
+    return configuration.get(TaskManagerOptions.BUFFER_DEBLOAT_TARGET) / 2

@@ -214,6 +214,46 @@ class TaskManagerOptions:
         minimum=1,
     )
 
+    BUFFER_DEBLOAT_ENABLED = option(
+        "taskmanager.network.memory.buffer-debloat.enabled",
+        BOOL,
+        "true",
+        "Data in flight is bounded by the time that its consumer needs for it, and not only by its size.",
+        deviation="off in Flink",
+    )
+    BUFFER_DEBLOAT_TARGET = option(
+        "taskmanager.network.memory.buffer-debloat.target",
+        DURATION,
+        "40 ms",
+        "Time that the consumer may need for what is in flight to it: half of it waits at the producer.",
+        minimum=1,
+        deviation="1 s in Flink; a barrier waits behind what is in flight",
+    )
+    BUFFER_DEBLOAT_PERIOD = option(
+        "taskmanager.network.memory.buffer-debloat.period",
+        DURATION,
+        "20 ms",
+        "Time after which the size of what may be in flight is calculated again.",
+        minimum=1,
+        deviation="200 ms in Flink; in accordance with the shorter target",
+    )
+    BUFFER_DEBLOAT_SAMPLES = option(
+        "taskmanager.network.memory.buffer-debloat.samples",
+        INT,
+        "10",
+        "Periods over which the consumer's speed is averaged.",
+        minimum=1,
+        deviation="20 in Flink",
+    )
+    BUFFER_DEBLOAT_THRESHOLD = option(
+        "taskmanager.network.memory.buffer-debloat.threshold-percentages",
+        INT,
+        "25",
+        "A calculated size that differs by less from the one in use, in percent, is not taken.",
+        minimum=0,
+        maximum=100,
+    )
+
 
 class HeartbeatOptions:
     """How a silent process is noticed. A broken connection is noticed at once, whatever these say."""

@@ -40,13 +40,6 @@ class RuntimeOptions:
         "Bytes that a producer may have in flight to one consumer.",
         minimum=1,
     )
-    CHANNEL_WORK = option(
-        "tidegate.exchange.channel-work",
-        DURATION,
-        "20 ms",
-        "Work of the consumer that may be in flight to it, so that a barrier waits no longer.",
-        minimum=1,
-    )
     CONNECT_TIMEOUT = option(
         "tidegate.exchange.connect-timeout", DURATION, "30 s", "Longest wait for a producer's data port.", minimum=1
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from taskmanager.machines.credit import (
+    BufferDebloater,
     GrantCredit,
     ReceiverCredit,
     SenderCredit,
@@ -122,3 +125,44 @@ def test_rate_of_no_time_is_unknown() -> None:
     rate.on_worked(100, 0.0)
     rate.on_worked(100, -1.0)
     assert rate.bytes_per_ms is None
+
+
+DEBLOATING = WindowBounds(1_000, 1_000_000, 25.0, period_ms=20.0, samples=1, threshold=0.25)
+
+
+def measured(bytes_per_ms: int) -> BufferDebloater:
+    """Decided at 0 ms, for one channel."""
+    debloater = BufferDebloater(DEBLOATING)
+    debloater.on_worked(bytes_per_ms, 1.0)
+    assert debloater.window(0.0, 1) == 25 * bytes_per_ms
+    return debloater
+
+
+def test_a_window_holds_for_a_period() -> None:
+    debloater = measured(1_000)
+    debloater.on_worked(200_000, 1_000.0)  # five times slower
+    assert debloater.window(19.0, 1) == 25_000
+    assert debloater.window(20.0, 1) == pytest.approx(5_000, rel=0.01)
+
+
+def test_a_window_that_is_about_right_is_kept() -> None:
+    debloater = measured(1_000)
+    debloater.on_worked(1_200_000, 1_000.0)
+    assert debloater.window(20.0, 1) == 25_000
+    debloater.on_worked(1_300_000, 1_000.0)
+    assert debloater.window(40.0, 1) == pytest.approx(32_500, rel=0.01)
+
+
+def test_before_the_speed_is_known_and_when_a_channel_ends_a_window_is_decided_at_once() -> None:
+    debloater = BufferDebloater(DEBLOATING)
+    assert debloater.window(0.0, 2) == 250_000
+    debloater.on_worked(1_000, 1.0)
+    assert debloater.window(1.0, 2) == 12_500
+    assert debloater.window(2.0, 1) == 25_000
+
+
+def test_without_debloating_the_bytes_alone_count() -> None:
+    debloater = BufferDebloater(WindowBounds(1_000, 1_000_000, math.inf))
+    assert debloater.window(0.0, 3) == 1_000_000
+    debloater.on_worked(1, 1_000.0)
+    assert debloater.window(100.0, 3) == 1_000_000
