@@ -238,6 +238,7 @@ async def test_a_freed_slot_fails_its_task_and_is_told_after_it(fake: FakeJobMan
     await fake.wait_for(lambda: fake.of(jobmanager_pb2.SlotFreedRequest))
     assert [type(told).__name__ for told in fake.told] == ["UpdateTaskStateRequest", "SlotFreedRequest"]
     assert "no longer needed" in fake.last_update(ATTEMPT).error.message
+    assert manager.subtasks.released == [ALLOCATION]
 
 
 async def test_only_the_process_that_was_started_may_attach_and_only_once(
