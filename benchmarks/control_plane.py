@@ -112,8 +112,12 @@ def _answers(cluster: Any) -> dict[str, float]:
     now_ms = int(time.time() * 1000)
     asked: dict[str, Callable[[], Any]] = {
         "heartbeats of all TaskManagers": lambda: [cluster.beat(beat) for beat in beats],
-        "gRPC: jobs": lambda: [status.job_status(j, metrics_of).SerializeToString() for j in core.machine.jobs()],
-        "gRPC: checkpoints": lambda: status.checkpoint_list(core.machine.checkpoints(JOB)).SerializeToString(),
+        "gRPC: list of jobs": lambda: [status.job_summary(j).SerializeToString() for j in core.machine.summaries()],
+        "gRPC: status with subtasks": lambda: status.job_status(core.machine.job(JOB), metrics_of).SerializeToString(),
+        "gRPC: checkpoints": lambda: status.checkpoint_list(core.machine.checkpoints(JOB), 0).SerializeToString(),
+        "gRPC: checkpoints, one with subtasks": lambda: status.checkpoint_list(
+            core.machine.checkpoints(JOB), 1
+        ).SerializeToString(),
         "gRPC: cluster": lambda: status.cluster_status(core.machine.cluster(), "", "", 0, 0).SerializeToString(),
         "machine: view of the job": lambda: core.machine.job(JOB),
         "REST: jobs overview": lambda: json.dumps(job_answers.job_item(job, now_ms)),

@@ -88,8 +88,9 @@ class JobManagerClient:
         request = pb.ListJobsRequest(include_terminal=include_terminal)
         return list(self._call(lambda: self._stub.ListJobs(request, timeout=CALL_TIMEOUT_S)).jobs)
 
-    def checkpoints(self, job_id: str) -> pb.CheckpointList:
-        request = pb.JobRequest(job_id=job_id)
+    def checkpoints(self, job_id: str, subtasks_of: int = 0) -> pb.CheckpointList:
+        """The history; only the checkpoint with the id ``subtasks_of`` is told with its subtasks."""
+        request = pb.ListCheckpointsRequest(job_id=job_id, subtasks_of=subtasks_of)
         answer: pb.CheckpointList = self._call(lambda: self._stub.ListCheckpoints(request, timeout=CALL_TIMEOUT_S))
         _raise_if(answer)
         return answer

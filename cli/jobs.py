@@ -81,7 +81,7 @@ def checkpoints(
     from cli.tables import duration, make_table, moment, show, size
 
     with connect(job_manager, config, definitions) as client:
-        listed = client.checkpoints(job)
+        listed = client.checkpoints(job, subtasks_of=checkpoint_id or 0)
         if checkpoint_id is not None:
             _draw(_chosen(listed, checkpoint_id, job), client.status(job))
             return
@@ -140,7 +140,9 @@ def _draw(checkpoint: pb.CheckpointStatus, job: pb.JobStatus) -> None:
 
 
 def _tasks_of(job: pb.JobStatus) -> str:
-    states = Counter(subtask.state for vertex in job.vertices for subtask in vertex.subtasks)
+    states: Counter[str] = Counter()
+    for vertex in job.vertices:
+        states.update(vertex.task_counts)
     return ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
 
 

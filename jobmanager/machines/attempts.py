@@ -52,10 +52,9 @@ class Attempts:
 
     def on_reported(self, task_manager_id: TaskManagerId, attempts: frozenset[AttemptId]) -> list[Execution]:
         """Attempts of this job on that TaskManager: unknown ones are canceled. Returns those that are missing there."""
-        for attempt in sorted(attempts):
-            execution = self._graph.current(attempt)
-            if execution is None or not execution.is_deployed or execution.state is _E.CANCELING:
-                self.send_cancel(attempt, task_manager_id)
+        strays = [attempt for attempt in attempts if not self._is_expected(attempt)]
+        for attempt in sorted(strays):
+            self.send_cancel(attempt, task_manager_id)
         missing = []
         for execution in self._scheduler.executions_on(task_manager_id):
             is_missing = execution.submit_answered and execution.attempt not in attempts
@@ -63,3 +62,7 @@ class Attempts:
             if execution.missing_reports > MISSING_REPORTS_TOLERATED:
                 missing.append(execution)
         return missing
+
+    def _is_expected(self, attempt: AttemptId) -> bool:
+        execution = self._graph.current(attempt)
+        return execution is not None and execution.is_deployed and execution.state is not _E.CANCELING

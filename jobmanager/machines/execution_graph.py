@@ -119,6 +119,10 @@ class ExecutionGraph:
     def count_of(self, vertex_id: VertexId, state: ExecutionState) -> int:
         return self._vertex_counts[vertex_id][state]
 
+    def counts_of(self, vertex_id: VertexId) -> dict[ExecutionState, int]:
+        """States without any current execution are left out."""
+        return {state: count for state, count in self._vertex_counts[vertex_id].items() if count}
+
     @property
     def all_finished(self) -> bool:
         return self._counts[ExecutionState.FINISHED] == len(self._current)

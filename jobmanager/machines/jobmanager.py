@@ -43,7 +43,7 @@ from jobmanager.machines.job import JobMaster
 from jobmanager.machines.settings import cluster_settings, job_settings
 from jobmanager.machines.slots import AllocationGone
 from jobmanager.machines.task_managers import HEARTBEAT_TIMER, ResourceManager
-from jobmanager.machines.views import CheckpointsView, ClusterView, JobView
+from jobmanager.machines.views import CheckpointsView, ClusterView, JobSummary, JobView
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 
 _AttemptEvent = TaskStateChanged | EndOfDataReached | SubtaskAcknowledged | SubtaskDeclined
@@ -76,6 +76,14 @@ class JobManagerMachine:
     def jobs(self) -> list[JobView]:
         """In the order of their submission, terminal ones included."""
         return [show.job_view(job, self._resources) for job in self._jobs.values()]
+
+    def summary(self, job_id: JobId) -> JobSummary | None:
+        """For questions that need no single subtask: ``job`` takes milliseconds for each thousand of them."""
+        job = self._jobs.get(job_id)
+        return show.job_summary(job) if job else None
+
+    def summaries(self) -> list[JobSummary]:
+        return [show.job_summary(job) for job in self._jobs.values()]
 
     def cluster(self) -> ClusterView:
         return show.cluster_view(self._resources, self._fx.generation, self._start_ms)

@@ -11,10 +11,12 @@ from jobmanager.machines.views import (
     AttemptView,
     CheckpointsView,
     ClusterView,
+    JobSummary,
     JobView,
     SlotView,
     SubtaskView,
     TaskManagerView,
+    VertexSummary,
     VertexView,
 )
 from tidegate.model.ids import Generation, VertexId
@@ -43,6 +45,26 @@ def job_view(job: JobMaster, resources: ResourceManager) -> JobView:
         checkpoints=checkpoints_view(job),
         graph=graph,
         configuration=job.configuration,
+    )
+
+
+def job_summary(job: JobMaster) -> JobSummary:
+    graph, life = job.executions.graph, job.life
+    return JobSummary(
+        job_id=job.job_id,
+        name=graph.name,
+        state=life.state,
+        start_ms=min(life.timestamps_ms.values()),
+        end_ms=life.timestamps_ms[life.state] if life.state.is_terminal else None,
+        state_timestamps_ms=dict(life.timestamps_ms),
+        restarts=life.restarts,
+        failure=life.failures[-1].error if life.failures else None,
+        waiting_for=job.scheduler.waiting_for,
+        vertices=tuple(
+            VertexSummary(v.vertex_id, v.name, v.parallelism, job.executions.counts_of(v.vertex_id))
+            for v in graph.vertices
+        ),
+        checkpoints=checkpoints_view(job),
     )
 
 
@@ -77,6 +99,7 @@ def _vertex_view(job: JobMaster, vertex_id: VertexId, resources: ResourceManager
             )
             for index, execution in enumerate(job.executions.executions_of(vertex_id))
         ),
+        tasks=job.executions.counts_of(vertex_id),
     )
 
 

@@ -24,6 +24,7 @@ class SlotPool:
     def __init__(self) -> None:
         self._by_slot: dict[SharedSlot, Allocation] = {}
         self._by_id: dict[AllocationId, Allocation] = {}
+        self._by_manager: dict[TaskManagerId, dict[AllocationId, Allocation]] = {}
         self._previous: dict[SharedSlot, Placement] = {}
 
     def __len__(self) -> int:
@@ -50,14 +51,18 @@ class SlotPool:
         return self._previous.get(slot)
 
     def add(self, slot: SharedSlot, allocation_id: AllocationId, placement: Placement) -> None:
-        self._by_slot[slot] = self._by_id[allocation_id] = Allocation(allocation_id, placement, slot)
+        allocation = Allocation(allocation_id, placement, slot)
+        self._by_slot[slot] = self._by_id[allocation_id] = allocation
+        self._by_manager.setdefault(placement.task_manager_id, {})[allocation_id] = allocation
 
     def remove(self, allocation_id: AllocationId) -> Allocation | None:
         allocation = self._by_id.pop(allocation_id, None)
         if allocation is not None:
             del self._by_slot[allocation.slot]
+            self._by_manager[allocation.placement.task_manager_id].pop(allocation_id)
             self._previous[allocation.slot] = allocation.placement
         return allocation
 
     def on_task_manager(self, task_manager_id: TaskManagerId) -> list[Allocation]:
-        return [a for a in self._by_id.values() if a.placement.task_manager_id == task_manager_id]
+        """Asked at every heartbeat, so it must not depend on the size of the job."""
+        return list(self._by_manager.get(task_manager_id, {}).values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
 from tidegate.model.errors import ErrorInfo
@@ -38,12 +38,23 @@ class SubtaskView:
 
 
 @dataclass(frozen=True, slots=True)
+class VertexSummary:
+    """``tasks``: how many current attempts are in each state; states without any are absent."""
+
+    vertex_id: VertexId
+    name: str
+    parallelism: int
+    tasks: Mapping[ExecutionState, int]
+
+
+@dataclass(frozen=True, slots=True)
 class VertexView:
     vertex_id: VertexId
     name: str
     parallelism: int
     max_parallelism: int
     subtasks: tuple[SubtaskView, ...]
+    tasks: Mapping[ExecutionState, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +115,23 @@ class CheckpointsView:
     last_restored: CheckpointView | None
     last_restored_ms: int | None = None
     """When the state of ``last_restored`` was given to the tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """A ``JobView`` without single subtasks: what it costs does not depend on their number."""
+
+    job_id: JobId
+    name: str
+    state: JobState
+    start_ms: int
+    end_ms: int | None
+    state_timestamps_ms: Mapping[JobState, int]
+    restarts: int
+    failure: ErrorInfo | None
+    waiting_for: str
+    vertices: tuple[VertexSummary, ...]
+    checkpoints: CheckpointsView
 
 
 @dataclass(frozen=True, slots=True)

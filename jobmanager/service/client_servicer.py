@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -29,6 +30,9 @@ WATCH_INTERVAL_MS = 1_000
 """Longest time between two statuses: counters change without an event of the machine."""
 WATCH_PAUSE_MS = 50
 """Shortest time between two."""
+WATCH_PAUSE_FACTOR = 20
+"""... and so many times what it took to put it together: somebody who watches ten thousand subtasks come up must not keep
+the loop from those subtasks."""
 
 _log = logging.getLogger(__name__)
 _Context = Any
@@ -66,7 +70,7 @@ class ClientServicer(SnapshotServicer):
     async def CancelJob(self, request: pb.JobRequest, context: _Context) -> common_pb2.Ack:
         try:
             job_id = self._known(request.job_id)
-            job = self._core.machine.job(job_id)
+            job = self._core.machine.summary(job_id)
             if job is not None and job.state.is_terminal and job.state.value != "CANCELED":
                 raise Misuse(f"job {job_id} cannot be cancelled: it is {job.state.value} already")
         except TidegateError as error:
@@ -75,8 +79,9 @@ class ClientServicer(SnapshotServicer):
         return ack_of()
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: _Context) -> pb.ListJobsResponse:
-        jobs = [job for job in self._core.machine.jobs() if request.include_terminal or not job.state.is_terminal]
-        return pb.ListJobsResponse(jobs=[status.job_status(job, self._core.attempts.metrics_of) for job in jobs])
+        jobs = self._core.machine.summaries()
+        asked = [job for job in jobs if request.include_terminal or not job.state.is_terminal]
+        return pb.ListJobsResponse(jobs=[status.job_summary(job) for job in asked])
 
     async def WatchJob(self, request: pb.JobRequest, context: _Context) -> AsyncIterator[pb.JobStatus]:
         try:
@@ -85,19 +90,25 @@ class ClientServicer(SnapshotServicer):
             yield pb.JobStatus(error=error_to_pb(ErrorInfo.of(error)))
             return
         with self._core.watchers.watch(job_id) as changed:
-            while (job := self._core.machine.job(job_id)) is not None:
+            while True:
+                began_s = time.perf_counter()
+                job = self._core.machine.job(job_id)
+                if job is None:
+                    return
                 changed.clear()
-                yield status.job_status(job, self._core.attempts.metrics_of)
+                found = status.job_status(job, self._core.attempts.metrics_of)
+                took_ms = (time.perf_counter() - began_s) * 1000
+                yield found
                 if job.state.is_terminal:
                     return
-                await asyncio.sleep(WATCH_PAUSE_MS / 1000)
+                await asyncio.sleep(max(WATCH_PAUSE_MS, took_ms * WATCH_PAUSE_FACTOR) / 1000)
                 await _wait(changed, WATCH_INTERVAL_MS - WATCH_PAUSE_MS)
 
-    async def ListCheckpoints(self, request: pb.JobRequest, context: _Context) -> pb.CheckpointList:
+    async def ListCheckpoints(self, request: pb.ListCheckpointsRequest, context: _Context) -> pb.CheckpointList:
         try:
             checkpoints = self._core.machine.checkpoints(self._known(request.job_id))
             assert checkpoints is not None, request.job_id
-            return status.checkpoint_list(checkpoints)
+            return status.checkpoint_list(checkpoints, request.subtasks_of if request.HasField("subtasks_of") else None)
         except TidegateError as error:
             return pb.CheckpointList(error=error_to_pb(ErrorInfo.of(error)))
 

@@ -8,9 +8,11 @@ from jobmanager.machines.views import (
     CheckpointsView,
     CheckpointView,
     ClusterView,
+    JobSummary,
     JobView,
     SubtaskView,
     TaskManagerView,
+    VertexSummary,
     VertexView,
 )
 from tidegate.model.ids import AttemptId
@@ -23,6 +25,14 @@ MetricsOf = Callable[[AttemptId], common_pb2.TaskMetrics | None]
 
 def job_status(job: JobView, metrics_of: MetricsOf) -> pb.JobStatus:
     """The whole status of a job. Absent fields are absent in the view."""
+    found = job_summary(job)
+    for vertex, shown in zip(job.vertices, found.vertices, strict=True):
+        shown.subtasks.extend(_subtask_status(subtask, metrics_of) for subtask in vertex.subtasks)
+    return found
+
+
+def job_summary(job: JobSummary | JobView) -> pb.JobStatus:
+    """The same without subtasks."""
     last = job.checkpoints.last_completed
     return pb.JobStatus(
         job_id=job.job_id,
@@ -32,8 +42,8 @@ def job_status(job: JobView, metrics_of: MetricsOf) -> pb.JobStatus:
         end_ms=job.end_ms,
         restarts=job.restarts,
         failure=optional_error_to_pb(job.failure),
-        vertices=[_vertex_status(vertex, metrics_of) for vertex in job.vertices],
-        last_completed=None if last is None else checkpoint_status(last),
+        vertices=[_vertex_status(vertex) for vertex in job.vertices],
+        last_completed=None if last is None else checkpoint_status(last, with_subtasks=False),
         state_timestamps_ms={state.value: at_ms for state, at_ms in job.state_timestamps_ms.items()},
         checkpoints_completed=job.checkpoints.completed,
         checkpoints_failed=job.checkpoints.failed,
@@ -41,9 +51,13 @@ def job_status(job: JobView, metrics_of: MetricsOf) -> pb.JobStatus:
     )
 
 
-def checkpoint_list(checkpoints: CheckpointsView) -> pb.CheckpointList:
+def checkpoint_list(checkpoints: CheckpointsView, subtasks_of: int | None = None) -> pb.CheckpointList:
+    """``subtasks_of``: the only checkpoint that is told with its subtasks; ``None``: all are."""
     return pb.CheckpointList(
-        checkpoints=[checkpoint_status(checkpoint) for checkpoint in checkpoints.history],
+        checkpoints=[
+            checkpoint_status(checkpoint, with_subtasks=subtasks_of in (None, checkpoint.checkpoint_id))
+            for checkpoint in checkpoints.history
+        ],
         completed=checkpoints.completed,
         failed=checkpoints.failed,
         in_progress=checkpoints.in_progress,
@@ -51,7 +65,7 @@ def checkpoint_list(checkpoints: CheckpointsView) -> pb.CheckpointList:
     )
 
 
-def checkpoint_status(checkpoint: CheckpointView) -> pb.CheckpointStatus:
+def checkpoint_status(checkpoint: CheckpointView, *, with_subtasks: bool) -> pb.CheckpointStatus:
     return pb.CheckpointStatus(
         checkpoint_id=checkpoint.checkpoint_id,
         status=checkpoint.status,
@@ -71,7 +85,7 @@ def checkpoint_status(checkpoint: CheckpointView) -> pb.CheckpointStatus:
                 metrics=checkpoint_metrics_to_pb(subtask.metrics),
                 size_bytes=subtask.size_bytes,
             )
-            for subtask in checkpoint.subtasks
+            for subtask in (checkpoint.subtasks if with_subtasks else ())
         ],
         discarded=checkpoint.discarded,
         restored=checkpoint.restored,
@@ -95,12 +109,12 @@ def cluster_status(
     )
 
 
-def _vertex_status(vertex: VertexView, metrics_of: MetricsOf) -> pb.VertexStatus:
+def _vertex_status(vertex: VertexSummary | VertexView) -> pb.VertexStatus:
     return pb.VertexStatus(
         vertex_id=vertex.vertex_id,
         name=vertex.name,
         parallelism=vertex.parallelism,
-        subtasks=[_subtask_status(subtask, metrics_of) for subtask in vertex.subtasks],
+        task_counts={state.value: count for state, count in vertex.tasks.items()},
     )
 
 

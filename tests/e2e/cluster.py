@@ -291,7 +291,7 @@ class Cluster:
         return watch
 
     def checkpoints(self, job_id: str) -> Any:
-        return self.stub.ListCheckpoints(pb.JobRequest(job_id=job_id), timeout=CALL_LIMIT_S)
+        return self.stub.ListCheckpoints(pb.ListCheckpointsRequest(job_id=job_id), timeout=CALL_LIMIT_S)
 
     def cancel(self, watch: JobWatch, limit_s: float = 30) -> None:
         self.stub.CancelJob(pb.JobRequest(job_id=watch.job_id), timeout=CALL_LIMIT_S)

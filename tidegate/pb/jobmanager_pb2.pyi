@@ -288,6 +288,31 @@ class JobRequest(_message.Message):
 Global___JobRequest: _TypeAlias = JobRequest  # noqa: Y015
 
 @_typing.final
+class ListCheckpointsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    SUBTASKS_OF_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    subtasks_of: _builtins.int
+    """only this checkpoint is told with its subtasks; absent: every one; 0: none"""
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        subtasks_of: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_subtasks_of", b"_subtasks_of", "subtasks_of", b"subtasks_of"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_subtasks_of", b"_subtasks_of", "job_id", b"job_id", "subtasks_of", b"subtasks_of"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__subtasks_of: _TypeAlias = _typing.Literal["subtasks_of"]  # noqa: Y015
+    _WhichOneofArgType__subtasks_of: _TypeAlias = _typing.Literal["_subtasks_of", b"_subtasks_of"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__subtasks_of) -> _WhichOneofReturnType__subtasks_of | None: ...
+
+Global___ListCheckpointsRequest: _TypeAlias = ListCheckpointsRequest  # noqa: Y015
+
+@_typing.final
 class ListJobsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -370,15 +395,40 @@ Global___SubtaskStatus: _TypeAlias = SubtaskStatus  # noqa: Y015
 class VertexStatus(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class TaskCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     VERTEX_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     PARALLELISM_FIELD_NUMBER: _builtins.int
     SUBTASKS_FIELD_NUMBER: _builtins.int
+    TASK_COUNTS_FIELD_NUMBER: _builtins.int
     vertex_id: _builtins.str
     name: _builtins.str
     parallelism: _builtins.int
     @_builtins.property
     def subtasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___SubtaskStatus]: ...
+    @_builtins.property
+    def task_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """by state of the current attempt"""
+
     def __init__(
         self,
         *,
@@ -386,10 +436,11 @@ class VertexStatus(_message.Message):
         name: _builtins.str = ...,
         parallelism: _builtins.int = ...,
         subtasks: _abc.Iterable[Global___SubtaskStatus] | None = ...,
+        task_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "parallelism", b"parallelism", "subtasks", b"subtasks", "vertex_id", b"vertex_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "parallelism", b"parallelism", "subtasks", b"subtasks", "task_counts", b"task_counts", "vertex_id", b"vertex_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -456,7 +507,7 @@ class JobStatus(_message.Message):
     def vertices(self) -> _containers.RepeatedCompositeFieldContainer[Global___VertexStatus]: ...
     @_builtins.property
     def last_completed(self) -> Global___CheckpointStatus:
-        """absent: none yet"""
+        """without subtasks; absent: none yet"""
 
     @_builtins.property
     def state_timestamps_ms(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...

@@ -57,7 +57,7 @@ class JobManagerClientServiceStub:
                 _registered_method=True)
         self.ListCheckpoints = channel.unary_unary(
                 '/tidegate.pb.JobManagerClientService/ListCheckpoints',
-                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.SerializeToString,
+                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.ListCheckpointsRequest.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.CheckpointList.FromString,
                 _registered_method=True)
         self.TriggerSavepoint = channel.unary_unary(
@@ -118,7 +118,8 @@ class JobManagerClientServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListJobs(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Without single subtasks: their number in each state is in task_counts.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -215,7 +216,7 @@ def add_JobManagerClientServiceServicer_to_server(servicer, server):
             ),
             'ListCheckpoints': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCheckpoints,
-                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.FromString,
+                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.ListCheckpointsRequest.FromString,
                     response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.CheckpointList.SerializeToString,
             ),
             'TriggerSavepoint': grpc.unary_unary_rpc_method_handler(
@@ -392,7 +393,7 @@ class JobManagerClientService:
             request,
             target,
             '/tidegate.pb.JobManagerClientService/ListCheckpoints',
-            tidegate_dot_pb_dot_jobmanager__pb2.JobRequest.SerializeToString,
+            tidegate_dot_pb_dot_jobmanager__pb2.ListCheckpointsRequest.SerializeToString,
             tidegate_dot_pb_dot_jobmanager__pb2.CheckpointList.FromString,
             options,
             channel_credentials,

@@ -35,9 +35,10 @@ class JobManagerClientServiceStub:
     SubmitJob: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.SubmitJobRequest, _jobmanager_pb2.SubmitJobResponse]
     CancelJob: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.JobRequest, _common_pb2.Ack]
     ListJobs: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.ListJobsRequest, _jobmanager_pb2.ListJobsResponse]
+    """Without single subtasks: their number in each state is in task_counts."""
     WatchJob: _grpc.UnaryStreamMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.JobStatus]
     """First the status now, then each change (rates at least every second), until the job is terminal."""
-    ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.CheckpointList]
+    ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.ListCheckpointsRequest, _jobmanager_pb2.CheckpointList]
     TriggerSavepoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerSavepointRequest, _jobmanager_pb2.SnapshotResponse]
     """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id."""
     TriggerCheckpoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerJobCheckpointRequest, _jobmanager_pb2.SnapshotResponse]
@@ -60,9 +61,10 @@ class JobManagerClientServiceAsyncStub(JobManagerClientServiceStub):
     SubmitJob: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.SubmitJobRequest, _jobmanager_pb2.SubmitJobResponse]  # type: ignore[assignment]
     CancelJob: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.JobRequest, _common_pb2.Ack]  # type: ignore[assignment]
     ListJobs: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.ListJobsRequest, _jobmanager_pb2.ListJobsResponse]  # type: ignore[assignment]
+    """Without single subtasks: their number in each state is in task_counts."""
     WatchJob: _aio.UnaryStreamMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.JobStatus]  # type: ignore[assignment]
     """First the status now, then each change (rates at least every second), until the job is terminal."""
-    ListCheckpoints: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.JobRequest, _jobmanager_pb2.CheckpointList]  # type: ignore[assignment]
+    ListCheckpoints: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.ListCheckpointsRequest, _jobmanager_pb2.CheckpointList]  # type: ignore[assignment]
     TriggerSavepoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerSavepointRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
     """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id."""
     TriggerCheckpoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerJobCheckpointRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
@@ -99,7 +101,8 @@ class JobManagerClientServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _jobmanager_pb2.ListJobsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_jobmanager_pb2.ListJobsResponse, _abc.Awaitable[_jobmanager_pb2.ListJobsResponse]]: ...
+    ) -> _typing.Union[_jobmanager_pb2.ListJobsResponse, _abc.Awaitable[_jobmanager_pb2.ListJobsResponse]]:
+        """Without single subtasks: their number in each state is in task_counts."""
 
     @_abc_1.abstractmethod
     def WatchJob(
@@ -112,7 +115,7 @@ class JobManagerClientServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ListCheckpoints(
         self,
-        request: _jobmanager_pb2.JobRequest,
+        request: _jobmanager_pb2.ListCheckpointsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobmanager_pb2.CheckpointList, _abc.Awaitable[_jobmanager_pb2.CheckpointList]]: ...
 

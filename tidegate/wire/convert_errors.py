@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from functools import lru_cache
 from typing import TypeVar, cast
 
 from google.protobuf.message import DecodeError
@@ -108,8 +109,10 @@ def enum_from_text(kind: type[_E], text: str) -> _E:
         ) from None
 
 
+@lru_cache(maxsize=1 << 15)
 def attempt_from_text(text: str) -> AttemptId:
-    """An attempt id as it came. Raises ``InternalError`` for another form."""
+    """An attempt id as it came. Raises ``InternalError`` for another form. The same few come again with every heartbeat and
+    every checkpoint."""
     try:
         return parse_attempt_id(text)
     except ValueError as error:

@@ -80,7 +80,7 @@ async def test_checkpoints_are_written_listed_and_restored(tmp_path: Path) -> No
         assert not (await submit(client, make_graph(**settings))).HasField("error")
         status = await watch_until(client, JOB, lambda status: status.last_completed.checkpoint_id >= 2)
         assert (Path(status.last_completed.path) / METADATA_FILE).exists() or status.last_completed.checkpoint_id >= 2
-        listed = await client.ListCheckpoints(jobmanager_pb2.JobRequest(job_id=JOB))
+        listed = await client.ListCheckpoints(jobmanager_pb2.ListCheckpointsRequest(job_id=JOB))
         assert listed.completed >= 2
         done = next(checkpoint for checkpoint in listed.checkpoints if checkpoint.status == "COMPLETED")
         assert (done.acknowledged, done.expected) == (4, 4)
@@ -214,7 +214,7 @@ async def test_of_a_batch_of_acknowledgements_the_good_ones_count() -> None:
             stale: "unknown-attempt",
             "not an attempt": "internal",
         }
-        (checkpoint,) = (await client.ListCheckpoints(jobmanager_pb2.JobRequest(job_id=JOB))).checkpoints
+        (checkpoint,) = (await client.ListCheckpoints(jobmanager_pb2.ListCheckpointsRequest(job_id=JOB))).checkpoints
         assert (checkpoint.status, checkpoint.acknowledged) == ("IN_PROGRESS", 3)
 
         current, task_manager.generation = task_manager.generation, "0" * 32
@@ -222,6 +222,30 @@ async def test_of_a_batch_of_acknowledgements_the_good_ones_count() -> None:
         task_manager.generation = current
         assert not (await task_manager.acknowledge(attempts)).attempts, "a repeated one is no error"
         await watch_until(client, JOB, lambda status: status.checkpoints_completed == 1)
+
+
+async def test_subtasks_are_told_where_they_are_asked_for(tmp_path: Path) -> None:
+    async with cluster("tm-1") as (client, _, _):
+        await put_blob(client)
+        graph = make_graph(execution_checkpointing_interval="10 min", execution_checkpointing_dir=str(tmp_path))
+        await submit(client, graph)
+        await watch_until(client, JOB, is_running)
+        for _ in range(2):
+            await client.TriggerCheckpoint(jobmanager_pb2.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=20_000))
+        status = await watch_until(client, JOB, lambda status: status.checkpoints_completed == 2)
+        assert [dict(vertex.task_counts) for vertex in status.vertices] == [{"RUNNING": 2}, {"RUNNING": 2}]
+        assert not status.last_completed.subtasks
+        (listed,) = (await client.ListJobs(jobmanager_pb2.ListJobsRequest())).jobs
+        assert [(v.name, dict(v.task_counts), len(v.subtasks)) for v in listed.vertices] == [
+            ("numbers", {"RUNNING": 2}, 0),
+            ("print", {"RUNNING": 2}, 0),
+        ]
+        assert (listed.state, listed.checkpoints_completed) == ("RUNNING", 2)
+        for subtasks_of, told in ((None, [4, 4]), (0, [0, 0]), (1, [0, 4])):
+            request = jobmanager_pb2.ListCheckpointsRequest(job_id=JOB, subtasks_of=subtasks_of)
+            checkpoints = (await client.ListCheckpoints(request)).checkpoints
+            assert [checkpoint.checkpoint_id for checkpoint in checkpoints] == [2, 1]
+            assert [len(checkpoint.subtasks) for checkpoint in checkpoints] == told
 
 
 async def test_counters_arrive_with_the_heartbeat() -> None:
@@ -293,7 +317,8 @@ async def test_unknown_jobs_are_named() -> None:
     async with cluster() as (client, _, _):
         request = jobmanager_pb2.JobRequest(job_id="f" * 32)
         assert (await client.CancelJob(request)).error.code == "unknown-job"
-        assert (await client.ListCheckpoints(request)).error.code == "unknown-job"
+        listed = await client.ListCheckpoints(jobmanager_pb2.ListCheckpointsRequest(job_id="f" * 32))
+        assert listed.error.code == "unknown-job"
         assert [status.error.code async for status in client.WatchJob(request)] == ["unknown-job"]
         assert (await client.CancelJob(jobmanager_pb2.JobRequest(job_id="x"))).error.code == "misuse"
 

@@ -179,7 +179,8 @@ class FakeClient:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def checkpoints(self, job_id: str) -> pb.CheckpointList:
+    def checkpoints(self, job_id: str, subtasks_of: int) -> pb.CheckpointList:
+        assert subtasks_of in (7, 8)
         return pb.CheckpointList(checkpoints=[checkpoint(SOURCE, size_bytes=2048, snapshot_type="CHECKPOINT")])
 
     def status(self, job_id: str) -> pb.JobStatus:
