@@ -17,7 +17,9 @@ class CheckpointCleaner:
         self._job_id = job_id
         self._fx = effects
         self._cleaning: set[CheckpointId] = set()
-        self._aborted: dict[CheckpointId, str] = {}
+        self._aborted: dict[CheckpointId, tuple[str, str]] = {}
+        """Their directory, and that of shared files if they may have written some."""
+        self._to_sweep: dict[CheckpointId, None] = {}
         self._shared_open = 0
 
     @property
@@ -29,21 +31,29 @@ class CheckpointCleaner:
     def is_idle(self) -> bool:
         return not self._cleaning and not self._shared_open
 
-    def discard(self, checkpoint_id: CheckpointId, location: str) -> None:
+    def discard(self, checkpoint_id: CheckpointId, location: str, shared_location: str = "") -> None:
         self._cleaning.add(checkpoint_id)
-        self._fx.emit(DiscardCheckpoint(self._job_id, checkpoint_id, location))
+        self._fx.emit(DiscardCheckpoint(self._job_id, checkpoint_id, location, shared_location))
 
-    def discard_aborted(self, checkpoint_id: CheckpointId, location: str) -> None:
-        self._aborted[checkpoint_id] = location
+    def discard_aborted(self, checkpoint_id: CheckpointId, location: str, shared_location: str = "") -> None:
+        self._aborted[checkpoint_id] = (location, shared_location)
+        if shared_location:
+            self._to_sweep[checkpoint_id] = None
         if len(self._aborted) > ABORTED_REMEMBERED:
             del self._aborted[next(iter(self._aborted))]
-        self.discard(checkpoint_id, location)
+        self.discard(checkpoint_id, location, shared_location)
+
+    def sweep(self) -> None:
+        """Subtasks have heard of the abort by now: once more what they wrote in between, and never told of."""
+        for checkpoint_id in [c for c in self._to_sweep if c not in self._cleaning]:
+            del self._to_sweep[checkpoint_id]
+            self.on_late_files(checkpoint_id)
 
     def on_late_files(self, checkpoint_id: CheckpointId) -> None:
         """A subtask has acknowledged a checkpoint that is decided: what it wrote goes too, if that was an aborted one."""
-        location = self._aborted.get(checkpoint_id)
-        if location is not None and checkpoint_id not in self._cleaning:
-            self.discard(checkpoint_id, location)
+        places = self._aborted.get(checkpoint_id)
+        if places is not None and checkpoint_id not in self._cleaning:
+            self.discard(checkpoint_id, *places)
 
     def discard_shared(self, checkpoint_id: CheckpointId, paths: Sequence[str]) -> None:
         """Files that nobody uses any more; after the directory of that checkpoint, which used them last."""

@@ -204,10 +204,11 @@ class CheckpointCoordinator:
             return self._abort(pending, FailureReason.IO_EXCEPTION, event.error)
         pending.on_located(event.location)
         self._stats.on_sent(event.checkpoint_id, event.location, self._fx.now_ms)
-        oldest_base_id = self._custody.on_triggered(pending.checkpoint_id)
+        oldest_base_id = self._custody.hold(pending.checkpoint_id)
         options = decide_options(
             self._settings, pending.request, event, oldest_base_id, must_be_full=self._must_be_full
         )
+        self._custody.on_triggered(pending.checkpoint_id, options.shared_location)
         self._commands.trigger(pending, options)
         if pending.request.snapshot_type.is_synchronous:
             self.stop.on_triggered()

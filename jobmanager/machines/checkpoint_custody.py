@@ -27,6 +27,8 @@ class CheckpointCustody:
         self._cleaner = CheckpointCleaner(job_id, effects)
         self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)
         self._registry = SharedStateRegistry()
+        self._shared_locations: dict[CheckpointId, str] = {}
+        """Of pending checkpoints that may write shared files."""
         self.keeps_everything = False
         """At the end of the job, whatever the retention."""
 
@@ -61,10 +63,16 @@ class CheckpointCustody:
         for checkpoint in inventory.completed:
             self._adopt(checkpoint)
         for place in inventory.incomplete:
+            self.on_triggered(place.checkpoint_id, place.shared_location)
             self.on_aborted(place.checkpoint_id, place.location)
 
-    def on_triggered(self, checkpoint_id: CheckpointId) -> int:
-        """Returns the oldest checkpoint that its subtasks may build on."""
+    def on_triggered(self, checkpoint_id: CheckpointId, shared_location: str) -> None:
+        """``shared_location`` is empty when it writes no shared files."""
+        if shared_location:
+            self._shared_locations[checkpoint_id] = shared_location
+
+    def hold(self, checkpoint_id: CheckpointId) -> int:
+        """It is about to be triggered. Returns the oldest checkpoint that its subtasks may build on."""
         oldest = self._store.all[0].checkpoint_id if self._store.all else CheckpointId(0)
         self._registry.hold(checkpoint_id, oldest)
         return oldest
@@ -90,11 +98,14 @@ class CheckpointCustody:
         subsumed = self._store.add(complete(permit)) if is_kept else []
         self._cleaner.discard_shared(checkpoint_id, self._registry.decided(checkpoint_id))
         self._remove(subsumed)
+        self._shared_locations.pop(checkpoint_id, None)
+        self._cleaner.sweep()
 
     def on_aborted(self, checkpoint_id: CheckpointId, location: str) -> None:
         """``location`` is empty when it had none yet."""
+        shared_location = self._shared_locations.pop(checkpoint_id, "")
         if location:
-            self._cleaner.discard_aborted(checkpoint_id, location)
+            self._cleaner.discard_aborted(checkpoint_id, location, shared_location)
         unused = [*self._registry.abandon(checkpoint_id), *self._registry.decided(checkpoint_id)]
         self._cleaner.discard_shared(checkpoint_id, unused)
 
@@ -108,6 +119,7 @@ class CheckpointCustody:
         """The job has ended in ``state``, and nothing is pending."""
         if not self.keeps_everything:
             self._remove(self._store.close(state))
+        self._cleaner.sweep()
 
     def _adopt(self, checkpoint: CompletedCheckpoint) -> None:
         self._registry.register(

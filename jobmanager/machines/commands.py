@@ -128,11 +128,13 @@ class ReadBackManifest:
 
 @dataclass(frozen=True, slots=True)
 class DiscardCheckpoint:
-    """Remove a checkpoint's directory (``_metadata`` first), completed or not."""
+    """Remove a checkpoint's directory (``_metadata`` first), completed or not. With ``shared_location`` it was aborted: the files
+    that it wrote there go too, even those that no acknowledgement has told of."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
     location: str
+    shared_location: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,8 @@ class FoundCheckpoint:
     location: str
     manifest: CheckpointManifest | None = None
     damage: ErrorInfo | None = None
+    shared_location: str = ""
+    """Where it may have written shared files, when it is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,9 @@ class CheckpointFiles:
             await asyncio.wait([write])  # or the write would bring the directory's file back
         try:
             await self._pool.submit(partial(self._storage.discard, command.location))
+            if command.shared_location:
+                sweep = partial(self._storage.discard_written_by, command.shared_location)
+                await self._pool.submit(partial(sweep, command.job_id, command.checkpoint_id))
         except TidegateError as error:
             return CheckpointDiscarded(command.job_id, command.checkpoint_id, ErrorInfo.of(error))
         return CheckpointDiscarded(command.job_id, command.checkpoint_id)

@@ -150,7 +150,7 @@ def _says_nothing(commands: CheckpointCommands, pending: PendingCheckpoint, late
     """An abort that nobody hears of."""
 
 
-def _removes_nothing(cleaner: CheckpointCleaner, checkpoint_id: int, location: str) -> None:
+def _removes_nothing(cleaner: CheckpointCleaner, checkpoint_id: int, location: str, shared_location: str) -> None:
     """The files of an aborted checkpoint stay."""
 
 

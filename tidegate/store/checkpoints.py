@@ -20,6 +20,7 @@ from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.files import Files, LocalFiles, MemoryFiles, OutcomeUnknown
 from tidegate.store.locations import MEMORY_SCHEME, normalized, open_files, reason_of, storage_error
+from tidegate.store.segments import written_by
 from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_bytes
 
 SHARED_DIRECTORY = "shared"
@@ -176,6 +177,15 @@ class CheckpointStorage:
             except TidegateError:
                 return []  # it may name any of them
         return sorted(own)
+
+    def discard_written_by(self, shared_location: str, job_id: JobId, checkpoint_id: CheckpointId) -> None:
+        """Remove the shared files that an aborted checkpoint wrote, also those that nobody told of. Raises ``StorageError``."""
+        try:
+            files, path = self._open(shared_location)
+            names = written_by(files.sizes(path), job_id, checkpoint_id)
+        except OSError as error:
+            raise storage_error("list", shared_location, error) from error
+        self.discard_shared(f"{shared_location}/{name}" for name in names)
 
     def discard(self, location: str) -> None:
         """Remove a snapshot's directory, ``_metadata`` first; of one with another name, only the files of the snapshot.

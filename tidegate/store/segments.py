@@ -3,7 +3,8 @@
 A segment of at most ``inline_threshold_bytes`` comes back inline and travels in the acknowledgement. Others become
 files of the checkpoint's own directory, named ``<hint>-<attempt>-<n>``; nobody but this attempt writes that name. The
 directory is made by the JobManager, never here: when it is gone, the checkpoint was aborted. Files that later checkpoints
-may name too go to the job's ``shared/``, under a name that nobody will ever use again.
+may name too go to the job's ``shared/`` as ``<hint>-<attempt>-<checkpoint>-<random>``, a name that nobody will ever use again
+and that says of which checkpoint it is garbage when that was aborted.
 
 Parts are taken one by one, and measured on their way: state is never in memory a second time.
 """
@@ -34,7 +35,13 @@ class FileSegmentStore:
     Thread-safe."""
 
     def __init__(
-        self, files: Files, directory: str, attempt: str, inline_threshold_bytes: int, shared: str = ""
+        self,
+        files: Files,
+        directory: str,
+        attempt: str,
+        checkpoint_id: int,
+        inline_threshold_bytes: int,
+        shared: str = "",
     ) -> None:
         self.written_bytes = 0
         """Of files and inline, so far."""
@@ -42,6 +49,7 @@ class FileSegmentStore:
         self._directory = directory
         self._shared = shared
         self._attempt = attempt
+        self._checkpoint_id = checkpoint_id
         self._inline_threshold_bytes = inline_threshold_bytes
         self._numbers = itertools.count()
 
@@ -55,7 +63,8 @@ class FileSegmentStore:
             return StateHandle(measured.size_bytes, measured.checksum, data=b"".join(head))
         is_shared = is_shared and bool(self._shared)
         hint = _UNSAFE.sub("_", name_hint)[:_HINT_MAX] or "state"
-        name = f"{hint}-{self._attempt}-{secrets.token_hex(8) if is_shared else next(self._numbers)}"
+        ending = f"{self._checkpoint_id}-{secrets.token_hex(8)}" if is_shared else str(next(self._numbers))
+        name = f"{hint}-{self._attempt}-{ending}"
         path = f"{open_files(self._shared)[1] if is_shared else self._directory}/{name}"
         try:
             self._files.write(path, itertools.chain(head, measured))
@@ -124,16 +133,21 @@ def open_segment_store(
 
     Raises ``StorageError`` for a location that nothing here serves.
     """
-    del checkpoint_id  # the location is the checkpoint's own
     if is_memory(location):
         return InlineSegmentStore()
     files, directory = open_files(location, local)
-    return FileSegmentStore(files, directory, attempt, inline_threshold_bytes, shared_location)
+    return FileSegmentStore(files, directory, attempt, checkpoint_id, inline_threshold_bytes, shared_location)
 
 
 def open_segment_source(location: str, local: LocalFiles | None = None) -> FileSegmentSource:
     """Where restored state is read from. ``location``: ``TaskRestore.location``."""
     return FileSegmentSource(normalized(location), local)
+
+
+def written_by(names: Iterable[str], job_id: str, checkpoint_id: int) -> list[str]:
+    """Of the names of shared files those that this checkpoint of the job wrote, finished or not."""
+    pattern = re.compile(rf".*-{job_id}_[0-9a-f]{{32}}_\d+_\d+-{checkpoint_id}-[0-9a-f]{{16}}(\.inprogress)?")
+    return sorted(name for name in names if pattern.fullmatch(name))
 
 
 def checksum_of(parts: Sequence[Part]) -> str:

@@ -98,6 +98,20 @@ def test_what_an_aborted_checkpoint_wrote_goes_and_what_it_reused_stays() -> Non
     assert removed(cluster) == ["/cp/shared/b", "/cp/shared/late"]
 
 
+def test_what_an_aborted_checkpoint_wrote_and_never_told_of_is_looked_for_twice() -> None:
+    cluster = checkpointed(incremental="true", tolerable_failed_checkpoints="9", timeout="100 ms")
+    cluster.pass_time(100)
+    assert [(d.checkpoint_id, d.shared_location) for d in cluster.of(c.DiscardCheckpoint)] == [(1, "/cp/shared")]
+    told = complete(cluster, 2, "a")
+    assert [(d.checkpoint_id, d.shared_location) for d in cluster.of(c.DiscardCheckpoint, told)] == [
+        (1, "/cp/shared")
+    ], "its subtasks have heard of the abort by now"
+    told = complete(cluster, 3, "a")
+    assert [(d.checkpoint_id, d.shared_location) for d in cluster.of(c.DiscardCheckpoint, told)] == [(2, "")], (
+        "subsumed"
+    )
+
+
 def test_the_end_of_the_job_removes_what_the_retention_does_not_keep() -> None:
     for settings, gone in (({"incremental": "true"}, ["/cp/shared/a"]), (RETAINED, [])):
         cluster = checkpointed(**settings)

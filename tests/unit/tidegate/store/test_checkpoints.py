@@ -15,10 +15,11 @@ from tidegate.model.checkpoint import (
     StateHandle,
 )
 from tidegate.model.errors import CorruptData, StorageError
-from tidegate.model.ids import CheckpointId, JobId, OperatorId
+from tidegate.model.ids import AttemptId, CheckpointId, JobId, OperatorId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.files import LocalCalls, LocalFiles, Part
+from tidegate.store.segments import open_segment_store
 
 JOB = JobId("a" * 32)
 N = CheckpointId(7)
@@ -184,6 +185,24 @@ def test_files_that_nobody_uses_are_removed_and_nothing_else_can_be(tmp_path: Pa
     with pytest.raises(StorageError, match="refused to remove"):
         storage.discard_shared([str(foreign)])
     assert foreign.exists()
+
+
+def test_shared_files_of_an_aborted_checkpoint_are_found_by_their_names(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    shared = storage.shared_location(str(location), SnapshotType.CHECKPOINT)
+    attempt = AttemptId(JOB, VertexId("c" * 32), 3, 1)
+    others = AttemptId(JobId("b" * 32), VertexId("c" * 32), 3, 1)
+
+    def write(writer: AttemptId, checkpoint_id: int) -> Path:
+        store = open_segment_store(str(location), str(writer), checkpoint_id, 0, shared_location=shared)
+        return Path(store.write("word count", [b"x"], is_shared=True).path)
+
+    garbage, kept = write(attempt, 7), [write(attempt, 17), write(attempt, 8), write(others, 7)]
+    torn = garbage.with_name(f".{garbage.name}.inprogress")
+    torn.write_bytes(b"")
+    storage.discard_written_by(shared, JOB, N)
+    assert sorted(Path(shared).iterdir()) == sorted(kept)
+    storage.discard_written_by(f"{shared}-not-there", JOB, N)
 
 
 def test_which_shared_files_go_with_a_checkpoint(tmp_path: Path) -> None:
