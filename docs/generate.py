@@ -99,7 +99,11 @@ are marked *no effect yet* are read and checked, and the process warns once that
 def _title(group: type) -> str:
     words = group.__name__.removesuffix("Options")
     spaced = "".join(f" {letter}" if letter.isupper() and n else letter for n, letter in enumerate(words))
-    return spaced.replace("Job Manager", "JobManager").replace("Task Manager", "TaskManager")
+    return (
+        spaced.replace("Job Manager", "JobManager")
+        .replace("Task Manager", "TaskManager")
+        .replace("Rocks D B", "RocksDB")
+    )
 
 
 def _row(option: ConfigOption[Any]) -> str:

@@ -10,13 +10,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from taskmanager.operators.base import OperatorContext
 from taskmanager.operators.keyed import KeyedOperator
-from taskmanager.operators.user_code import FunctionContext, close_function, method_of, open_function, user_error
+from taskmanager.operators.user_code import FunctionContext, close_function, open_function, user_error
 from taskmanager.operators.user_function import FunctionOperatorBase, UserFunction
+from taskmanager.operators.window_contents import open_contents
 from taskmanager.operators.window_contexts import FiringContext, TriggerCall
 from taskmanager.state.handles import StateStore
 from taskmanager.state.layers import detached
@@ -25,13 +26,9 @@ from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBa
 from tidegate.common.typeinfo import ListTypeInfo, TypeInformation, Types
 from tidegate.datastream.time_domain import TimeDomain
 from tidegate.datastream.window import Trigger, TriggerResult, WindowAssigner
-from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 
 LATE_RECORDS = "numLateRecordsDropped"
-
-Add = Callable[[Any, Any], Any]
-"""(contents or ``None``, record) -> contents"""
 
 
 class WindowOperator(FunctionOperatorBase, KeyedOperator):
@@ -58,7 +55,6 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         self._process: Any = function[2] if len(function) > 2 else self._function if kind == "process" else None
         self._kind = kind
         self._user = UserFunction(self._process or self._function, name)
-        self._add, self._result = _contents(kind, self._function)
         self._type: TypeInformation = {
             "reduce": input_type,
             "aggregate": accumulator_type or Types.PICKLED_BYTE_ARRAY(),
@@ -68,7 +64,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
-        self._table = self._backend.table("_window_contents", self._kind, self._type)
+        self._contents = open_contents(self._kind, self._function, self._backend, self._type)
         store = StateStore(self._backend)
         self._firing = FiringContext(
             self._timers, self._backend, StateStore(self._backend, windowed=True, prefix="window."), store
@@ -109,7 +105,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         is_event = domain is TimeDomain.EVENT_TIME
         is_cleanup = is_event is self._is_event_time and timer.timestamp == self._cleanup_time(window)
         try:
-            if self._table.peek(timer.group, (timer.key, window)) is not None:
+            if not self._contents.is_empty(timer.group, (timer.key, window)):
                 call = self._trigger.on_event_time if is_event else self._trigger.on_processing_time
                 self._obey(call(timer.timestamp, window, self._calls), window)
             if is_cleanup:
@@ -125,9 +121,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
                 continue
             is_late = False
             self._enter(window)
-            entry = (backend.key, window)
-            contents = self._table.read(backend.group, entry)
-            self._table.write(backend.group, entry, self._add(contents, value))
+            self._contents.add(backend.group, (backend.key, window), value)
             self._obey(self._trigger.on_element(value, stamp or 0, window, self._calls), window)
             self._register_cleanup(window)
         if is_late and windows:
@@ -140,15 +134,13 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         backend = self._backend
         entry = (backend.key, window)
         if decision.is_fire():
-            contents = self._table.read(backend.group, entry)
-            if contents is not None:
-                self._emit(contents, window)
+            for result in self._contents.results(backend.group, entry):
+                self._emit(detached(result), window)
         if decision.is_purge():
-            self._table.delete(backend.group, entry)
+            self._contents.clear(backend.group, entry)
 
-    def _emit(self, contents: Any, window: Any) -> None:
+    def _emit(self, result: Any, window: Any) -> None:
         stamp = window.max_timestamp()
-        result = detached(self._result(contents))
         if self._process is None:
             self._collector.add_all((result,), stamp)
         else:
@@ -157,7 +149,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
             self._collector.add_all(self._process.process(self._backend.key, self._firing, elements), stamp)
 
     def _forget(self, window: Any) -> None:
-        self._table.delete(self._backend.group, (self._backend.key, window))
+        self._contents.clear(self._backend.group, (self._backend.key, window))
         self._trigger.clear(window, self._calls)
         if self._process is not None:
             self._firing.current = window
@@ -187,30 +179,3 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
     def _has_two_functions(self) -> bool:
         """``_function`` fills the window, and ``_process`` looks at it."""
         return self._process is not None and self._process is not self._function
-
-
-def _contents(kind: str, function: Any) -> tuple[Add, Callable[[Any], Any]]:
-    """How a record goes into the contents of a window, and what the function sees of them."""
-    match kind:
-        case "reduce":
-            reduce = method_of(function, "reduce")
-            return (
-                lambda contents, value: value if contents is None else reduce(contents, value),
-                lambda contents: contents,
-            )
-        case "aggregate":
-
-            def add(contents: Any, value: Any) -> Any:
-                return function.add(value, function.create_accumulator() if contents is None else contents)
-
-            return add, function.get_result
-        case "process":
-            return _append, lambda contents: contents
-    raise InvalidJob(f"a window knows reduce, aggregate and process, not {kind!r}")
-
-
-def _append(contents: list[Any] | None, value: Any) -> list[Any]:
-    if contents is None:
-        return [value]
-    contents.append(value)
-    return contents

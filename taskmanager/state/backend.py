@@ -50,6 +50,8 @@ class ListCells(Protocol):
     def replace(self, group: int, entry: Entry, elements: Sequence[Any]) -> None:
         """No elements: no entry."""
 
+    def is_empty(self, group: int, entry: Entry) -> bool: ...
+
 
 class MapCells(Protocol):
     """Entries that are maps."""
@@ -108,8 +110,11 @@ class KeyedBackend(ABC):
         Raises ``InvalidJob`` when the name is in use for another kind or type, ``SchemaMismatch``."""
 
     @abstractmethod
-    def list_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> ListCells:
-        """The same for a ListState, whose ``value_type`` is that of the whole list."""
+    def list_cells(
+        self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None, kind: str = "list"
+    ) -> ListCells:
+        """The same for lists that grow, whose ``value_type`` is that of the whole list. ``kind``: ``process`` for the records
+        of a window."""
 
     @abstractmethod
     def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> MapCells:

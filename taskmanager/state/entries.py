@@ -64,8 +64,16 @@ class EntryFormat:
 
     @property
     def ttl_field(self) -> pa.Field:
-        many = self.kind in ("list", "map")
-        return pa.field(TTL_COLUMN, pa.list_(pa.int64()) if many else pa.int64())
+        return pa.field(TTL_COLUMN, pa.list_(pa.int64()) if self.is_list or self.is_map else pa.int64())
+
+    @property
+    def is_list(self) -> bool:
+        """Whether entries are lists that grow: of a ListState, or the records of a window."""
+        return self.kind in ("list", "process")
+
+    @property
+    def is_map(self) -> bool:
+        return self.kind == "map"
 
     def living(self, rows: Iterator[Stored], now_ms: int) -> Iterator[Stored]:
         """What a snapshot holds: without what has expired, if the state is configured so."""

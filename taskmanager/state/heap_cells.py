@@ -35,6 +35,9 @@ class HeapListCells:
         else:
             self._table.delete(group, entry)
 
+    def is_empty(self, group: int, entry: Entry) -> bool:
+        return not self._table.peek(group, entry)
+
 
 class HeapMapCells:
     def __init__(self, table: StateTable) -> None:

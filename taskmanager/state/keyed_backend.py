@@ -69,8 +69,10 @@ class KeyedStateBackend(KeyedBackend):
         self._tables[state_name] = (wanted, table)
         return table
 
-    def list_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> HeapListCells:
-        return HeapListCells(self.table(state_name, "list", value_type, ttl))
+    def list_cells(
+        self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None, kind: str = "list"
+    ) -> HeapListCells:
+        return HeapListCells(self.table(state_name, kind, value_type, ttl))
 
     def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> HeapMapCells:
         return HeapMapCells(self.table(state_name, "map", value_type, ttl))

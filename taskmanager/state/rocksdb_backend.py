@@ -78,8 +78,10 @@ class RocksKeyedBackend(KeyedBackend):
             return self._heap.table(state_name, kind, value_type, ttl)
         return self._claimed(state_name, kind, value_type, ttl, RocksTable)
 
-    def list_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> RocksListCells:
-        return self._claimed(state_name, "list", value_type, ttl, RocksListCells)
+    def list_cells(
+        self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None, kind: str = "list"
+    ) -> RocksListCells:
+        return self._claimed(state_name, kind, value_type, ttl, RocksListCells)
 
     def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> RocksMapCells:
         return self._claimed(state_name, "map", value_type, ttl, RocksMapCells)

@@ -85,7 +85,7 @@ def _until(rows: Iterator[Pair], last_group: int) -> Iterator[Pair]:
 
 
 def _batches(form: Form, rows: Iterator[Pair]) -> Iterator[Rows]:
-    if form.rows.layout.kind not in ("list", "map"):
+    if not (form.rows.layout.is_list or form.rows.layout.is_map):
         yield from _single_batches(form, rows)
         return
     batch = _Batch()
@@ -130,7 +130,7 @@ def _append(form: Form, batch: _Batch, entry: bytes, key: Any, namespace: Any, f
     batch.keys.append(key)
     batch.spaces.append(namespace)
     batch.contents.append([content for _, content in found])
-    if form.rows.layout.kind == "map":
+    if form.rows.layout.is_map:
         end = entry_end(entry)[2]
         batch.map_keys.append([decode_key(row, end)[0] for row, _ in found])
 
@@ -156,10 +156,10 @@ def _columns(form: Form, batch: _Batch) -> Rows:
 def _values(form: Form, batch: _Batch, contents: list[list[bytes]]) -> pa.Array:
     layout = form.rows.layout
     assert layout.value_type is not None
-    if layout.kind == "list":
+    if layout.is_list:
         lists = [[decode(content) for content in parts] for parts in contents]
         return encode_column(layout.value_type, lists, form.where)
-    if layout.kind == "map":
+    if layout.is_map:
         maps = [
             dict(zip(keys, map(decode, parts), strict=True))
             for keys, parts in zip(batch.map_keys, contents, strict=True)

@@ -89,11 +89,11 @@ def _load(
     layout: EntryFormat, cells: RocksCells, groups: Groups, data: pa.RecordBatch, now_ms: int, *, is_newer: bool
 ) -> None:
     if is_newer:
-        if layout.kind in ("list", "map"):
+        if layout.is_list or layout.is_map:
             cells.unload(_entries(layout, cells, groups, data))
         if DELETED in data.schema.names:
             dead = data.column(DELETED)
-            if layout.kind not in ("list", "map"):
+            if not (layout.is_list or layout.is_map):
                 cells.unload(_entries(layout, cells, groups[dead.to_numpy(zero_copy_only=False)], data.filter(dead)))
             groups = groups[~dead.to_numpy(zero_copy_only=False)]
             data = data.filter(pc.invert(dead)).drop_columns([DELETED])

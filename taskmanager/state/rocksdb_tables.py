@@ -35,7 +35,7 @@ class StateRows:
         self.layout = layout
         self.prefix = place(state_id, 0)[:2]
         self.namespaces: set[int] = set()
-        self.element_type = element_type_of(layout.kind, layout.value_type)
+        self.element_type = element_type_of(layout)
         self._state_id = state_id
         self._encode = encoder_of(self.element_type)
         self._is_stamped = layout.ttl is not None
@@ -63,11 +63,13 @@ class StateRows:
         return decode(content)
 
 
-def element_type_of(kind: str, value_type: TypeInformation) -> TypeInformation:
+def element_type_of(layout: EntryFormat) -> TypeInformation:
     """The type of what is in one row."""
-    if kind == "list" and isinstance(value_type, ListTypeInfo):
+    value_type = layout.value_type
+    assert value_type is not None
+    if layout.is_list and isinstance(value_type, ListTypeInfo):
         return value_type.element_type
-    if kind == "map" and isinstance(value_type, MapTypeInfo):
+    if layout.is_map and isinstance(value_type, MapTypeInfo):
         return value_type.value_type
     return value_type
 
@@ -151,6 +153,9 @@ class RocksListCells(RocksCells):
         for row, content in self._numbered(start, elements):
             self._database.put(row, content)
         self._changes.add(start)
+
+    def is_empty(self, group: int, entry: Entry) -> bool:
+        return next(self._database.rows(self.rows.entry(group, entry)), None) is None
 
     def load(self, pairs: Sequence[tuple[bytes, Any]]) -> None:
         rows: list[Pair] = []

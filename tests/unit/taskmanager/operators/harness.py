@@ -17,6 +17,9 @@ from tidegate.model.errors import CorruptData
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorSpec
 
+CONFIGURATION: dict[str, str] = {}
+"""Of operators that are started without one; see ``keyed_kit.backends``."""
+
 
 class MemoryStore:
     """Segment store and source in one: contents travel inline."""
@@ -175,7 +178,7 @@ def start(
             clock=clock,
             timers=timers,
             metrics=out,
-            configuration=configuration or {},
+            configuration=CONFIGURATION if configuration is None else configuration,
             restored=restored,
             restored_checkpoint_id=restored_id if restored_id is not None else (1 if restored else None),
             segments=MemoryStore() if restored else None,

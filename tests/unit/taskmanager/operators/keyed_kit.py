@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.taskmanager.operators.harness import spec
+import pytest
+
+from tests.unit.taskmanager.operators.harness import CONFIGURATION, spec
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.datastream.functions import AggregateFunction
 from tidegate.model.program import KeySpec, OperatorSpec
 
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
+
+
+@pytest.fixture(autouse=True, params=["hashmap", "rocksdb"])
+def backends(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that imports it has all its tests run on every backend."""
+    monkeypatch.setitem(CONFIGURATION, "state.backend.type", request.param)
 
 
 def first(value: Any) -> Any:

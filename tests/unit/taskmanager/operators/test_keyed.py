@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start, values_of
 from tests.unit.taskmanager.operators.keyed_kit import PAIR, MeanAggregate, first, keyed
+from tests.unit.taskmanager.operators.keyed_kit import backends as backends
 from tidegate.common.key_hashing import hash_key
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import TypeInformation, Types
@@ -114,7 +115,8 @@ def test_all_state_survives_a_restore_at_another_parallelism(
 
 
 def test_a_list_changed_in_place_while_the_snapshot_is_written_stays_out_of_it() -> None:
-    one = start(keyed(func=ReadMutates()))
+    in_memory = {"state.backend.type": "hashmap"}  # elsewhere what is read is a copy
+    one = start(keyed(func=ReadMutates()), configuration=in_memory)
     one.feed([("a", 1), ("a", 2), ("b", 1)])
     frozen = one.operator.freeze(1)
     one.feed([("a", 3), ("b", 2), ("c", 1)])
@@ -128,7 +130,7 @@ def test_a_list_changed_in_place_while_the_snapshot_is_written_stays_out_of_it()
     one.feed([("a", 5)])
     assert one.out.values()[-1] == [1, 2, 3, 4, 5]
     for snapshot, expected in ((first_snapshot, [1, 2]), (second_snapshot, [1, 2, 3])):
-        again = start(keyed(func=ReadMutates()), restored=restored_of([snapshot]))
+        again = start(keyed(func=ReadMutates()), restored=restored_of([snapshot]), configuration=in_memory)
         again.feed([("a", 0)])
         assert again.out.values() == [[*expected, 0]]
 

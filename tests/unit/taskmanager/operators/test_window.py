@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.taskmanager.operators.harness import MemoryStore, restored_of, start, values_of
 from tests.unit.taskmanager.operators.keyed_kit import MeanAggregate, keyed
+from tests.unit.taskmanager.operators.keyed_kit import backends as backends
 from tidegate.common.typeinfo import Types
 from tidegate.datastream.functions import (
     ProcessWindowFunction,
