@@ -48,6 +48,11 @@ class InlineState:
         self._pool = pool
         self._readings: WeakValueDictionary[str, Reading] = WeakValueDictionary()
 
+    @property
+    def readings(self) -> int:
+        """How many somebody still refers to."""
+        return len(self._readings)
+
     def reading_of(self, call: SubmitTask) -> Reading | None:
         """``None``: it lacks nothing."""
         restore = call.deployment.restore
