@@ -87,6 +87,20 @@ def test_a_file_goes_when_the_last_checkpoint_that_names_it_is_subsumed() -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("named", "gone"), [(("a", "c"), ["/cp/shared/b"]), (("c",), ["/cp/shared/a", "/cp/shared/b"])]
+)
+def test_a_file_that_a_pending_checkpoint_may_still_name_stays(named: tuple[str, ...], gone: list[str]) -> None:
+    cluster = checkpointed(incremental="true", max_concurrent_checkpoints="2")
+    complete(cluster, 1, "a")
+    until_triggered(cluster, 3)
+    assert options_of(cluster, 3).oldest_base_id == 1
+    complete(cluster, 2, "b")
+    assert removed(cluster) == [], "the first is subsumed, but who has not heard of the second builds on it"
+    complete(cluster, 3, *named)
+    assert removed(cluster) == gone
+
+
 def test_what_an_aborted_checkpoint_wrote_goes_and_what_it_reused_stays() -> None:
     cluster = checkpointed(incremental="true", tolerable_failed_checkpoints="9")
     complete(cluster, 1, "a")
