@@ -20,6 +20,7 @@ from tidegate.model.keygroups import key_group, range_of, subtask_of
 
 SOURCE, COUNTER, SINK = (VertexId(hex_id("sim", name)) for name in ("source", "counter", "sink"))
 SOURCE_OP, COUNTER_OP, SINK_OP = (OperatorId(hex_id("sim-op", name)) for name in ("source", "counter", "sink"))
+OPERATOR_OF = {SOURCE: SOURCE_OP, COUNTER: COUNTER_OP, SINK: SINK_OP}
 MAX_PARALLELISM = 8
 MOST_SUBTASKS = 3
 KEYS = 7
@@ -54,7 +55,7 @@ class SimJob:
     def graph(self, life: int, rng: random.Random) -> JobGraph:
         """For the ``life``-th submission."""
         parallelism = len(self.rows) if self.is_parallel else rng.choice((1, 2, 2, MOST_SUBTASKS))
-        sinks = parallelism if self.is_parallel else rng.choice((1, parallelism))
+        sinks = parallelism if self.is_parallel else rng.choice((1, 2, parallelism))
         exchange = Partitioner.FORWARD if self.is_parallel else Partitioner.HASH
         to_sink = Partitioner.FORWARD if sinks == parallelism else Partitioner.REBALANCE
         return JobGraph(
@@ -69,7 +70,8 @@ class SimJob:
         )
 
 
-def draw_job(rng: random.Random, parallel: float) -> SimJob:
+def draw_job(rng: random.Random, parallel: float, unaligned: float) -> SimJob:
+    """``parallel`` and ``unaligned`` are probabilities."""
     splits = rng.choice((1, 2, 2, MOST_SUBTASKS))
     options = {
         "interval": f"{rng.choice((40, 80, 200))} ms",
@@ -81,6 +83,12 @@ def draw_job(rng: random.Random, parallel: float) -> SimJob:
         "incremental": rng.choice(("true", "false")),
         "externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
     }
+    if rng.random() < unaligned:
+        options |= {
+            "unaligned.enabled": "true",
+            "aligned-checkpoint-timeout": rng.choice(("0 ms", "0 ms", "20 ms", "60 ms")),
+            "max-concurrent-checkpoints": "1",
+        }
     return SimJob(
         rows=tuple(rng.randint(40, 100) for _ in range(splits)),
         is_parallel=rng.random() < parallel,

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from jobmanager.machines import commands as c
 from jobmanager.machines import events as e
 from jobmanager.machines.jobmanager import JobManagerMachine
+from tests.sim.context import TaskContext
+from tests.sim.in_flight import rows_in_flight
 from tests.sim.job import MOST_SUBTASKS, draw_job
 from tests.sim.jobmanager_watch import JobManagerWatch
 from tests.sim.shared_watch import check_complete
 from tests.sim.shell import Directory, Shell
 from tests.sim.storage import External, Storage
-from tests.sim.subtask import TaskContext
 from tests.sim.task_manager import SimTaskManager
 from tests.sim.user import User
 from tests.sim.watch import LawBroken, Watch
@@ -39,6 +40,8 @@ class Outcome:
     """Completed, savepoints included."""
     shared_files: int
     """Deleted because nobody used them any more."""
+    in_flight: int
+    """Rows that unaligned checkpoints have persisted."""
     restarts: int
     ends: tuple[str, ...]
     """How each run of the job ended."""
@@ -47,9 +50,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How often things of the user and of the JobManager happen: at most so many times, but ``parallel``: how probable."""
+    """How often things of the user and of the JobManager happen: at most so many times, but ``parallel`` and ``unaligned``: how probable."""
 
     parallel: float = 0.25
+    unaligned: float = 0.4
     savepoints: int = 2
     checkpoints: int = 1
     full_checkpoints: int = 3
@@ -72,7 +76,7 @@ class Schedule:
         self.seed = seed
         self.mix = mix
         self.world = World(seed)
-        self.job = draw_job(self.world.rng, mix.parallel)
+        self.job = draw_job(self.world.rng, mix.parallel, mix.unaligned)
         self.is_highly_available = self.world.rng.random() < mix.high_availability
         self.storage = Storage(self.world)
         self.external = External()
@@ -84,6 +88,7 @@ class Schedule:
         self.task_managers: dict[str, SimTaskManager] = {}
         self.restarts = 0
         self.shared_files = 0
+        self.in_flight = 0
         self._job_watch: JobManagerWatch | None = None
         self._wished: SnapshotType | None = None
         self._sessions = 0
@@ -106,7 +111,15 @@ class Schedule:
         world, durable = self.world, len(self.storage.ever_durable)
         ends = tuple(self.user.ends)
         return Outcome(
-            self.seed, world.events, world.faults, durable, self.shared_files, self.restarts, ends, world.now_ms
+            self.seed,
+            world.events,
+            world.faults,
+            durable,
+            self.shared_files,
+            self.in_flight,
+            self.restarts,
+            ends,
+            world.now_ms,
         )
 
     # ---- processes ---------------------------------------------------------------------------------------------------
@@ -177,6 +190,7 @@ class Schedule:
     def _on_durable(self, manifest: CheckpointManifest) -> None:
         self.watch.on_durable(manifest)
         check_complete(manifest, self.storage)
+        self.in_flight += rows_in_flight(manifest)
 
     def _aim(self, command: c.Command) -> None:
         world = self.world

@@ -7,41 +7,30 @@ It is also a point where bugs are planted: the methods with a name of their own 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from jobmanager.machines import events as e
 from taskmanager.machines import alignment as align
 from taskmanager.machines import snapshot as snap
 from taskmanager.machines import subtask as life
+from taskmanager.machines.unaligned import AlternatingHandler
 from tests.sim.channel import Channel, Item, Row
+from tests.sim.context import TaskContext
 from tests.sim.handles import FileGone
-from tests.sim.job import SINK, SOURCE, SimJob
+from tests.sim.in_flight import Flights, replayed
+from tests.sim.job import SINK, SOURCE
 from tests.sim.operators import CounterOperator, Frozen, Operator, SinkOperator, SourceOperator
-from tests.sim.storage import External, Storage
-from tests.sim.watch import SHARED, LawBroken, Watch
-from tests.sim.world import World
+from tests.sim.outputs import Outputs
+from tests.sim.watch import SHARED, LawBroken
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition
-from tidegate.model.checkpoint import CheckpointMetrics
+from tidegate.model.checkpoint import Alignment, CheckpointMetrics, SubtaskSnapshot
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost
-from tidegate.model.ids import AttemptId, CheckpointId
+from tidegate.model.ids import CheckpointId
 from tidegate.model.states import ExecutionState
 
 STEP_MS = (3, 12)
 ITEMS_PER_STEP = 3
-
-
-@dataclass(slots=True)
-class TaskContext:
-    """What every subtask of a simulation shares."""
-
-    world: World
-    job: SimJob
-    storage: Storage
-    external: External
-    watch: Watch
-    live: dict[AttemptId, SimTask] = field(default_factory=dict)
 
 
 class SimTask:
@@ -61,10 +50,11 @@ class SimTask:
         self.life = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
         self.snapshots = snap.SnapshotCoordinator(restored_id=restored_id)
         producers = [p for i in deployment.inputs for p in i.producers]
-        self.alignment = align.AlignedHandler(range(len(producers)), last_id=restored_id)
+        self.alignment = AlternatingHandler(range(len(producers)), last_id=restored_id)
         self.inputs: dict[int, Channel] = {}
+        self.flights = Flights(deployment, self.inputs)
         self._channel_of = {producer: channel for channel, producer in enumerate(producers)}
-        self.outputs = [[Channel(self) for _ in output.consumers] for output in deployment.outputs]
+        self.outputs = Outputs(self, context.world, self.flights)
         self.blocked: set[int] = set()
         self.ended: set[int] = set()
         self.data_ended: set[int] = set()
@@ -101,7 +91,7 @@ class SimTask:
             if task is None:
                 self.context.world.later(20, lambda: self.fail(_lost("its producer is not there")))
                 return
-            self.inputs[channel] = task.output_to(self)
+            self.inputs[channel] = task.outputs.to(self)
             self.inputs[channel].consumer = self
         if len(self.inputs) == len(self._channel_of):
             self._become_running()
@@ -113,14 +103,13 @@ class SimTask:
             except FileGone as gone:
                 raise LawBroken(SHARED, f"{self.attempt} restores from {gone}, which was deleted") from gone
             self._live(life.Initialized())
+            self.replay(replayed(self.deployment))
             self.wake()
 
-    def output_to(self, consumer: SimTask) -> Channel:
-        for output, channels in zip(self.deployment.outputs, self.outputs, strict=True):
-            edge = consumer.deployment.inputs[0].edge_id
-            if output.edge_id == edge:
-                return channels[output.consumers.index(consumer.attempt.subtask)]
-        raise AssertionError("no such output")
+    def replay(self, rows: Sequence[Row]) -> None:
+        """Data in flight comes before anything new."""
+        for row in rows:
+            self._on_row(row)
 
     def cancel(self) -> None:
         self._live(life.CancelRequested())
@@ -148,12 +137,8 @@ class SimTask:
         self.context.live.pop(self.attempt, None)
         for command in self.snapshots.on(snap.SubtaskStopped(), self.context.world.now_ms):
             self._on_snapshot_command(command)
-        for channel in (c for channels in self.outputs for c in channels):
-            consumer = channel.consumer
-            finished = any(isinstance(item, EndOfPartition) for item in channel.queue) or (
-                self.life.state is life.LifeState.FINISHED
-            )
-            if consumer is not None and not finished:
+        if self.life.state is not life.LifeState.FINISHED:
+            for consumer in self.outputs.unfinished():
                 self.context.world.later(15, partial(consumer.fail, _lost("its producer died")))
 
     # ---- the loop ----------------------------------------------------------------------------------------------------
@@ -175,24 +160,25 @@ class SimTask:
     def _emit(self) -> bool:
         if self.life.state is not life.LifeState.RUNNING:
             return False
-        if self._has_room:
+        if self.outputs.has_room:
             row = self.operator.poll()
             if row is None:
                 self._finish_data()
                 return False
-            self._push(row)
+            self.outputs.push(row, self.operator)
         return True
 
     def _consume(self) -> bool:
         if self.life.state is life.LifeState.INITIALIZING:
             return False
+        self._take_urgent()
         for _ in range(ITEMS_PER_STEP):
             ready = [n for n, c in self.inputs.items() if c.queue and n not in self.blocked]
-            if not ready or not self._has_room:
+            if not ready or not self.outputs.has_room:
                 return bool(ready)
             number = ready[self.context.world.between(0, len(ready) - 1)]
             channel = self.inputs[number]
-            item = channel.queue.popleft()
+            item = channel.pop()
             channel.producer.wake()
             self._on_item(number, item)
             if self.is_gone:
@@ -202,12 +188,9 @@ class SimTask:
     def _on_item(self, channel: int, item: Item) -> None:
         match item:
             case Row():
-                self.context.watch.on_row(self.attempt, item)
-                for out in self.operator.process(item):
-                    self._push(out)
+                self._on_row(item)
             case Barrier():
-                self.context.watch.on_barrier(self.attempt, channel, item.checkpoint_id)
-                self._align(align.BarrierArrived(channel, item))
+                self._on_barrier(channel, item, self.inputs[channel].first - 1)
             case CancelBarrier():
                 self._align(align.CancelBarrierArrived(channel, item.checkpoint_id))
             case EndOfData():
@@ -221,8 +204,29 @@ class SimTask:
                 if len(self.ended) == len(self._channel_of):
                     self._live(life.InputsClosed())
 
+    def _on_row(self, row: Row) -> None:
+        self.context.watch.on_row(self.attempt, row)
+        for out in self.operator.process(row):
+            self.outputs.push(out, self.operator)
+
+    def _take_urgent(self) -> None:
+        """Barriers that have overtaken data, and announcements: also while an output has no room."""
+        for number, channel in self.inputs.items():
+            while channel.urgent and not self.is_gone:
+                barrier, line, is_announcement = channel.urgent.popleft()
+                if is_announcement:
+                    self.context.watch.on_announced(self.attempt, barrier.checkpoint_id)
+                    self._align(align.BarrierAnnounced(number, barrier))
+                else:
+                    self._on_barrier(number, barrier, line)
+
+    def _on_barrier(self, channel: int, barrier: Barrier, line: int) -> None:
+        self.context.watch.on_barrier(self.attempt, channel, barrier.checkpoint_id)
+        self.flights.lines[channel] = line
+        self._align(align.BarrierArrived(channel, barrier))
+
     def _finish_data(self) -> None:
-        self.broadcast(EndOfData())
+        self.outputs.broadcast(EndOfData())
         self._live(life.DataFinished())
 
     def _settle(self) -> None:
@@ -230,23 +234,10 @@ class SimTask:
         if self.life.state is life.LifeState.SETTLING and not self.snapshots.writing:
             self._live(life.SnapshotsSettled())
         if self.life.state is life.LifeState.CLOSING:
-            if all(not c.queue for channels in self.outputs for c in channels):
+            if self.outputs.are_drained:
                 self._live(life.OutputsDrained())
             else:
                 self.wake()
-
-    @property
-    def _has_room(self) -> bool:
-        return all(c.has_room for channels in self.outputs for c in channels)
-
-    def _push(self, row: Row) -> None:
-        for output, channels in zip(self.deployment.outputs, self.outputs, strict=True):
-            channels[self.operator.target(row, output)].push(row)
-
-    def broadcast(self, item: Item) -> None:
-        for channels in self.outputs:
-            for channel in channels:
-                channel.push(item)
 
     # ---- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -279,7 +270,7 @@ class SimTask:
                 case life.DeclineTrigger():
                     self._send(e.SubtaskDeclined(self.attempt, CheckpointId(command.checkpoint_id), command.reason))
                 case life.EndPartitions():
-                    self.broadcast(EndOfPartition())
+                    self.outputs.broadcast(EndOfPartition())
                     self.wake()
                 case life.StopWork() if self.life.state is life.LifeState.FINISHED:
                     self._end(ExecutionState.FINISHED, None)
@@ -295,9 +286,27 @@ class SimTask:
                     self.blocked.discard(command.channel)
                     self.wake()
                 case align.StartSnapshot():
+                    self.flights.of(command.barrier.checkpoint_id).awaits_channels = command.persists
                     self._snapshot(snap.SnapshotRequested(command.barrier))
+                case align.PersistChannel():
+                    self.flights.begin(command.channel)
+                case align.StopPersisting():
+                    self.flights.end(command.checkpoint_id, command.channel)
+                case align.FinishPersisting():
+                    self.context.watch.on_channels_complete(self.attempt, command.checkpoint_id, self._channel_of)
+                    self._on_channels_persisted(command.checkpoint_id)
+                case align.DropPersisted():
+                    self.flights.forget(command.checkpoint_id)
+                case align.StartAlignmentTimer():
+                    timed_out = align.AlignmentTimedOut(command.checkpoint_id)
+                    self.context.world.later(int(command.delay_ms) + 1, partial(self._on_timer, timed_out))
                 case align.AbortAlignment():
                     self._snapshot(snap.AlignmentAborted(command.checkpoint_id, command.reason))
+
+    def _on_timer(self, event: align.AlignmentTimedOut) -> None:
+        if not self.is_gone:
+            self._align(event)
+            self._settle()
 
     def _snapshot(self, event: snap.SnapshotEvent) -> None:
         for command in self.snapshots.on(event, self.context.world.now_ms):
@@ -313,7 +322,7 @@ class SimTask:
             case snap.FreezeState():
                 self._freeze(command.barrier)
             case snap.BroadcastCancelBarrier():
-                self.broadcast(CancelBarrier(command.checkpoint_id))
+                self.outputs.broadcast(CancelBarrier(command.checkpoint_id))
             case snap.Acknowledge():
                 self.acknowledge(command)
             case snap.Decline():
@@ -335,19 +344,24 @@ class SimTask:
     def emit_barrier(self, barrier: Barrier) -> None:
         if isinstance(self.operator, SourceOperator):
             self.context.watch.on_cut(self.attempt, barrier.checkpoint_id, self.operator.offsets)
-        self.broadcast(barrier)
+        self.outputs.emit(barrier)
 
     def block(self, channel: int) -> None:
         self.blocked.add(channel)
 
     def _freeze(self, barrier: Barrier) -> None:
         checkpoint_id, options = barrier.checkpoint_id, barrier.options
-        sent = all(c.queue and c.queue[-1] == barrier for channels in self.outputs for c in channels)
-        self.context.watch.on_frozen(self.attempt, checkpoint_id, barrier_was_sent=sent, channels=self._channel_of)
+        self.context.watch.on_frozen(
+            self.attempt,
+            checkpoint_id,
+            barrier_was_sent=self.outputs.have_sent(checkpoint_id),
+            channels=self._channel_of,
+            is_unaligned=self.flights.of(checkpoint_id).awaits_channels,
+            may_overtake=options.alignment is not Alignment.ALIGNED or options.aligned_timeout_ms is not None,
+        )
         self.locations[checkpoint_id] = options.location
         frozen = self.operator.freeze(checkpoint_id, options)
         before = frozen.digest()
-        self.on_frozen(checkpoint_id)
         self.context.world.later(self.context.storage.delay_ms(2, 30), lambda: self._write(barrier, frozen, before))
 
     def _write(self, barrier: Barrier, frozen: Frozen, before: str) -> None:
@@ -360,11 +374,23 @@ class SimTask:
             self._snapshot(snap.SnapshotFailed(checkpoint_id, failed))
         else:
             storage.put(barrier.options.location, self.attempt)
-            self._snapshot(snap.SnapshotWritten(checkpoint_id, frozen.snapshot(), CheckpointMetrics()))
+            self._on_written(checkpoint_id, frozen.snapshot())
         self._settle()
 
-    def on_frozen(self, checkpoint_id: int) -> None:
-        """Right after the state was frozen."""
+    def _on_written(self, checkpoint_id: int, snapshot: SubtaskSnapshot) -> None:
+        flight = self.flights.of(checkpoint_id)
+        if flight.awaits_channels:
+            flight.snapshot = snapshot
+            return
+        whole = self.flights.complete(checkpoint_id, snapshot)
+        self._snapshot(snap.SnapshotWritten(checkpoint_id, whole, CheckpointMetrics()))
+
+    def _on_channels_persisted(self, checkpoint_id: int) -> None:
+        flight = self.flights.of(checkpoint_id)
+        flight.awaits_channels = False
+        if flight.snapshot is not None and checkpoint_id in self.snapshots.writing:
+            self._on_written(checkpoint_id, flight.snapshot)
+            self._settle()
 
 
 def _lost(why: str) -> ErrorInfo:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from jobmanager.machines import commands as c
 from jobmanager.machines import events as e
+from tests.sim.context import TaskContext
 from tests.sim.shell import Answer, Call, Directory, Shell
-from tests.sim.subtask import SimTask, TaskContext
+from tests.sim.subtask import SimTask
 from tidegate.model.channel_events import Barrier
 from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, UnknownAttempt
 from tidegate.model.ids import AllocationId, AttemptId, JobId, TaskManagerId

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.plants import PLANTS, Plant
+from tests.sim.plant import Plant
+from tests.sim.plants import OF_THE_LAWS
+from tests.sim.plants_of_files import OF_FILES
 from tests.sim.schedule import Schedule
 from tests.sim.watch import SHARED, LawBroken
 
 pytestmark = pytest.mark.sim
 
+PLANTS = (*OF_THE_LAWS, *OF_FILES)
 WITHIN = 200
 
 

@@ -44,6 +44,7 @@ def test_every_law_holds_whatever_fails_and_the_output_is_exact(block: int, pyte
     assert sum(o.checkpoints for o in outcomes) > 3 * size, "schedules in which nothing is checkpointed show nothing"
     assert sum(o.restarts for o in outcomes) > size
     assert sum(o.shared_files for o in outcomes) > 3 * size, "nor do those in which no file is shared"
+    assert sum(o.in_flight for o in outcomes) > size // 4, "and in which no barrier overtakes anything"
     ends = Counter(end for outcome in outcomes for end in outcome.ends)
     assert ends["finished"] == size
     for end in ("stopped", "canceled", "lost its JobManager"):

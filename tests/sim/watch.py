@@ -38,6 +38,7 @@ class Watch:
     """By job, checkpoint and attempt number of the sources (a region has one): the offset at which each split was cut."""
     _seen: dict[AttemptId, dict[int, _Seen]] = field(default_factory=dict)
     _barriers: dict[tuple[AttemptId, int], set[int]] = field(default_factory=dict)
+    _announced: set[tuple[AttemptId, int]] = field(default_factory=set)
     _ended: dict[AttemptId, set[int]] = field(default_factory=dict)
     _answers: set[tuple[AttemptId, int]] = field(default_factory=set)
     triggered: set[tuple[AttemptId, int]] = field(default_factory=set)
@@ -49,16 +50,28 @@ class Watch:
     def on_barrier(self, attempt: AttemptId, channel: int, checkpoint_id: int) -> None:
         self._barriers.setdefault((attempt, checkpoint_id), set()).add(channel)
 
+    def on_announced(self, attempt: AttemptId, checkpoint_id: int) -> None:
+        self._announced.add((attempt, checkpoint_id))
+
     def on_channel_ended(self, attempt: AttemptId, channel: int) -> None:
         self._ended.setdefault(attempt, set()).add(channel)
 
     def on_frozen(
-        self, attempt: AttemptId, checkpoint_id: int, *, barrier_was_sent: bool, channels: dict[AttemptId, int]
+        self,
+        attempt: AttemptId,
+        checkpoint_id: int,
+        *,
+        barrier_was_sent: bool,
+        channels: dict[AttemptId, int],
+        is_unaligned: bool,
+        may_overtake: bool,
     ) -> None:
-        ended = self._ended.get(attempt, set())
-        missing = set(channels.values()) - ended - self._barriers.get((attempt, checkpoint_id), set())
-        if missing:
-            raise LawBroken(1, f"{attempt} took snapshot {checkpoint_id} without a barrier on channels {missing}")
+        """``is_unaligned``: what is in front of the barriers that did not come yet will be persisted. ``may_overtake``: that
+        may be so somewhere before this subtask, and rows in front of the cut may still come."""
+        if not is_unaligned:
+            self.on_channels_complete(attempt, checkpoint_id, channels)
+        elif (attempt, checkpoint_id) not in self._barriers.keys() | self._announced:
+            raise LawBroken(1, f"{attempt} took snapshot {checkpoint_id} before any barrier or announcement")
         if not channels and (attempt, checkpoint_id) not in self.triggered:
             raise LawBroken(1, f"{attempt} took snapshot {checkpoint_id}, which nobody triggered")
         if not barrier_was_sent:
@@ -72,7 +85,15 @@ class Watch:
                 raise LawBroken(
                     2, f"{attempt} has row {seen.highest} of {split} in snapshot {checkpoint_id}, the cut is at {cut}"
                 )
-            seen.floor = cut
+            if not may_overtake:
+                seen.floor = cut
+
+    def on_channels_complete(self, attempt: AttemptId, checkpoint_id: int, channels: dict[AttemptId, int]) -> None:
+        """Every barrier has come: the state, or the data in flight, is whole."""
+        ended = self._ended.get(attempt, set())
+        missing = set(channels.values()) - ended - self._barriers.get((attempt, checkpoint_id), set())
+        if missing:
+            raise LawBroken(1, f"{attempt} took snapshot {checkpoint_id} without a barrier on channels {missing}")
 
     # ---- law 2: the cut ----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,25 @@
+"""What every subtask of a simulation shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.sim.job import SimJob
+from tests.sim.storage import External, Storage
+from tests.sim.watch import Watch
+from tests.sim.world import World
+from tidegate.model.ids import AttemptId
+
+if TYPE_CHECKING:
+    from tests.sim.subtask import SimTask
+
+
+@dataclass(slots=True)
+class TaskContext:
+    world: World
+    job: SimJob
+    storage: Storage
+    external: External
+    watch: Watch
+    live: dict[AttemptId, SimTask] = field(default_factory=dict)

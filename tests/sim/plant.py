@@ -1,0 +1,25 @@
+"""A bug on purpose: a context in which the real classes are broken in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from tests.sim.schedule import EVERYTHING, Mix
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """``laws``: numbers of the checkers that may catch it; 0 is the exact output in the end."""
+
+    name: str
+    laws: frozenset[int]
+    plant: Callable[[], Any]
+    mix: Mix = EVERYTHING
+    """Schedules in which it has many occasions."""
+
+
+def patched(owner: object, name: str, value: object) -> Callable[[], Any]:
+    return lambda: mock.patch.object(owner, name, value)

@@ -1,0 +1,226 @@
+"""Bugs on purpose in what outlives processes: shared files, data in flight, recovery, rescaled state, and what users are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jobmanager.machines import channel_assignment, checkpoint_coordinator, job, job_recovery, recovery
+from jobmanager.machines import events as e
+from jobmanager.machines.checkpoint_cleaner import CheckpointCleaner
+from jobmanager.machines.checkpoint_commands import CheckpointCommands
+from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
+from jobmanager.machines.checkpoint_custody import CheckpointCustody
+from jobmanager.machines.checkpoint_options import decide_options
+from jobmanager.machines.job_recovery import Inventory
+from jobmanager.machines.shared_state import SharedStateRegistry
+from tests.sim.channel import EVERYTHING as EVERYTHING_QUEUED
+from tests.sim.channel import Channel, Row
+from tests.sim.counts import CounterState, FrozenCounts
+from tests.sim.in_flight import Flights
+from tests.sim.plant import Plant, patched
+from tests.sim.schedule import Mix
+from tests.sim.subtask import SimTask
+from tests.sim.watch import SHARED
+from tidegate.model.checkpoint import CheckpointOptions, InFlightEdge
+from tidegate.model.ids import CheckpointId
+
+
+def _owns_whatever_it_started_from(custody: CheckpointCustody, checkpoint: CompletedCheckpoint) -> None:
+    _adopt(custody, replace(checkpoint, is_ours=True))
+
+
+_adopt = CheckpointCustody._adopt
+
+# ---- shared files ----------------------------------------------------------------------------------------------------
+
+
+def _drops_files_though_others_use_them(registry: SharedStateRegistry, checkpoint_id: CheckpointId) -> list[str]:
+    return [path for path in registry._used_by.pop(checkpoint_id, ()) if registry._files.pop(path, None) is not None]
+
+
+def _holds_nothing(registry: SharedStateRegistry, pending: CheckpointId, oldest_base_id: int) -> None:
+    """What a pending checkpoint builds on goes with the checkpoint that wrote it."""
+
+
+def _forgets_to_delete(cleaner: CheckpointCleaner, checkpoint_id: CheckpointId, paths: Sequence[str]) -> None:
+    """Shared files that nobody uses stay for ever."""
+
+
+def _builds_on_what_is_not_confirmed(
+    state: CounterState, checkpoint_id: int, options: CheckpointOptions
+) -> FrozenCounts:
+    state._confirmed = max(state._written, default=0)
+    return _freeze_counts(state, checkpoint_id, replace(options, oldest_base_id=0))
+
+
+_freeze_counts = CounterState.freeze
+
+
+def _builds_on_what_was_not_claimed(*arguments: Any, must_be_full: bool) -> CheckpointOptions:
+    return decide_options(*arguments, must_be_full=False)
+
+
+# ---- data in flight ----------------------------------------------------------------------------------------------------
+
+
+def _loses_what_the_producer_had(flights: Flights, *arguments: Any) -> None:
+    """The output side persists nothing."""
+
+
+def _persists_past_the_barrier(channel: Channel, line: int) -> list[Row]:
+    return _recorded(channel, EVERYTHING_QUEUED)
+
+
+_recorded = Channel.recorded
+
+
+def _replays_twice(task: SimTask, rows: Sequence[Row]) -> None:
+    _replay(task, [*rows, *rows])
+
+
+_replay = SimTask.replay
+
+
+def _deals_channels_to_everybody(old: InFlightEdge, *arguments: Any) -> range:
+    return range(old.consumers)
+
+
+def _deals_channels_as_if_nothing_changed(old: InFlightEdge, partitioner: Any, vertex: Any, index: int) -> range:
+    return range(index, min(index + 1, old.consumers))
+
+
+# ---- another JobManager goes on --------------------------------------------------------------------------------------
+
+
+def _forgets_the_newest(found: Iterable[e.FoundCheckpoint]) -> Inventory:
+    return _take_inventory(sorted(found, key=lambda place: place.checkpoint_id)[:-1])
+
+
+def _leaves_what_is_incomplete(found: Iterable[e.FoundCheckpoint]) -> Inventory:
+    return replace(_take_inventory(found), incomplete=())
+
+
+_take_inventory = job_recovery.take_inventory
+
+
+def _counts_attempts_from_the_start(*arguments: Any) -> job_recovery.Origin:
+    return replace(_decide_origin(*arguments), first_attempt=0)
+
+
+_decide_origin = job_recovery.decide_origin
+
+# ---- what users are told ---------------------------------------------------------------------------------------------
+
+
+def _says_nothing_of_failures(
+    commands: CheckpointCommands, request_id: str, number: Any, failure: str, path: str
+) -> None:
+    if not failure:
+        _report(commands, request_id, number, failure, path)
+
+
+_report = CheckpointCommands.report
+
+# ---- another parallelism ---------------------------------------------------------------------------------------------
+
+
+def _deals_list_state_to_all_but_one(handles: Any, parallelism: int) -> list[list[Any]]:
+    return [*_deal_elements(handles, parallelism)[:-1], []]
+
+
+_deal_elements = recovery.deal_elements
+
+
+def _key_groups_stay_where_they_were(plan: Any, index: int) -> Any:
+    snapshot = plan.state.subtasks.get(index)
+    return snapshot.keyed if snapshot else ()
+
+
+OF_FILES = (
+    Plant(
+        "deletes what it was lent",
+        frozenset({7, SHARED}),
+        patched(CheckpointCustody, "_adopt", _owns_whatever_it_started_from),
+    ),
+    Plant(
+        "deletes shared files in use",
+        frozenset({SHARED}),
+        patched(SharedStateRegistry, "_drop", _drops_files_though_others_use_them),
+    ),
+    Plant(
+        "holds nothing for pending ones",
+        frozenset({SHARED}),
+        patched(SharedStateRegistry, "hold", _holds_nothing),
+        Mix(full_checkpoints=40),
+    ),
+    Plant("leaves shared files", frozenset({SHARED}), patched(CheckpointCleaner, "discard_shared", _forgets_to_delete)),
+    Plant(
+        "builds on what is not confirmed",
+        frozenset({SHARED}),
+        patched(CounterState, "freeze", _builds_on_what_is_not_confirmed),
+    ),
+    Plant(
+        "builds on what was not claimed",
+        frozenset({SHARED}),
+        patched(checkpoint_coordinator, "decide_options", _builds_on_what_was_not_claimed),
+    ),
+    Plant(
+        "loses what the producer had",
+        frozenset({0, 2}),
+        patched(Flights, "overtaken", _loses_what_the_producer_had),
+        Mix(unaligned=1.0, parallel=0.0),
+    ),
+    Plant(
+        "persists past the barrier",
+        frozenset({0, 2}),
+        patched(Channel, "recorded", _persists_past_the_barrier),
+        Mix(unaligned=1.0, parallel=0.0),
+    ),
+    Plant(
+        "replays twice",
+        frozenset({0, 2}),
+        patched(SimTask, "replay", _replays_twice),
+        Mix(unaligned=1.0, parallel=0.0),
+    ),
+    Plant(
+        "everybody replays the data of everybody",
+        frozenset({0, 2}),
+        patched(channel_assignment, "old_consumers", _deals_channels_to_everybody),
+        Mix(unaligned=1.0, parallel=0.0),
+    ),
+    Plant(
+        "data in flight does not move with its key groups",
+        frozenset({0}),
+        patched(channel_assignment, "old_consumers", _deals_channels_as_if_nothing_changed),
+        Mix(unaligned=1.0, parallel=0.0),
+    ),
+    Plant(
+        "forgets the newest checkpoint that it finds",
+        frozenset({0, 5, 7}),
+        patched(job_recovery, "take_inventory", _forgets_the_newest),
+    ),
+    Plant(
+        "leaves what it finds incomplete",
+        frozenset({7}),
+        patched(job_recovery, "take_inventory", _leaves_what_is_incomplete),
+    ),
+    Plant(
+        "counts attempts from the start",
+        frozenset({0, 2, 3, 5}),
+        patched(job, "decide_origin", _counts_attempts_from_the_start),
+    ),
+    Plant("a user waits for ever", frozenset({0}), patched(CheckpointCommands, "report", _says_nothing_of_failures)),
+    Plant(
+        "a part of list state is lost",
+        frozenset({0, 5}),
+        patched(recovery, "deal_elements", _deals_list_state_to_all_but_one),
+        Mix(parallel=0.0, aimed_at_jobmanager=1.0),
+    ),
+    Plant(
+        "key groups do not move",
+        frozenset({0, SHARED}),
+        patched(recovery._OperatorPlan, "_segments", _key_groups_stay_where_they_were),
+    ),
+)
