@@ -38,10 +38,10 @@ class ColumnarAggregate(Operator):
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
         keys, values = _fields_of(self._plan)
-        self._state = ColumnarKeyedState(self._plan.operator, keys, values, owned, context.max_parallelism)
+        self.state = ColumnarKeyedState(self._plan.operator, keys, values, owned, context.max_parallelism)
         if context.restored is not None:
             assert context.segments is not None
-            self._state.restore(context.restored, context.segments)
+            self.state.restore(context.restored, context.segments)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)
@@ -50,17 +50,17 @@ class ColumnarAggregate(Operator):
             self.context.output.emit(ArrowBatch(results))
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
-        self.context.metrics.gauge("stateKeys", len(self._state.rows))
-        return self._state.freeze(checkpoint_id, self.context.checkpoint_options)
+        self.context.metrics.gauge("stateKeys", len(self.state.rows))
+        return self.state.freeze(checkpoint_id, self.context.checkpoint_options)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._state.increments.confirmed(checkpoint_id)
+        self.state.increments.confirmed(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._state.increments.aborted(checkpoint_id)
+        self.state.increments.aborted(checkpoint_id)
 
     def _add(self, data: pa.RecordBatch) -> pa.RecordBatch:
-        plan, rows = self._plan, self._state.rows
+        plan, rows = self._plan, self.state.rows
         partials = group(plan, data)
         keys = partials.columns[: len(plan.keys)]
         located = rows.locate(keys)

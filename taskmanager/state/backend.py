@@ -134,5 +134,8 @@ class KeyedBackend(ABC):
     def aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
         """Its files will be gone."""
 
+    def merge_some(self) -> None:  # noqa: B027  (optional hook)
+        """Called with every batch: a little of the work that a snapshot left behind."""
+
     def close(self) -> None:  # noqa: B027  (optional hook)
         """Give everything back."""

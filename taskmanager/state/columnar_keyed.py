@@ -8,6 +8,7 @@ only then writes them: never a second copy of the state, and never a pause for t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -19,7 +20,8 @@ from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.columnar_rows import ColumnarRows, FrozenRows
 from taskmanager.state.fixed_width import to_column, to_numbers
 from taskmanager.state.overlay import Rows
-from taskmanager.state.segments import DELETED, Groups, StateDescription, read_keyed_batches, stream_keyed
+from taskmanager.state.segment_streams import SegmentStream
+from taskmanager.state.segments import DELETED, Groups, StateDescription, read_keyed_batches
 from tidegate.common.schema_evolution import Refusal, evolve
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SegmentHandle
 from tidegate.model.errors import CorruptData, SchemaMismatch
@@ -122,13 +124,11 @@ class FrozenColumnarState(FrozenState):
         written: list[SegmentHandle] = []
         if plan.delta is not None:
             others = [group for group in range(owned.size) if group not in whole]
-            schema = self._schema.append(pa.field(DELETED, pa.bool_(), nullable=False))
-            pieces = self._pieces(others, plan.delta.since)
-            written.append(self._stream(store, schema, pieces, owned, plan.delta.level))
+            written += self._stream(store, self._pieces(others, plan.delta.since), owned, plan.delta.level)
         frozen.written[: whole.start] = True
         frozen.written[whole.stop :] = True
-        if plan.whole is not None and int(frozen.counts[whole.start : whole.stop].sum()):
-            written.append(self._stream(store, self._schema, self._pieces(whole, None), plan.whole, 0))
+        if plan.whole is not None:
+            written += self._stream(store, self._pieces(whole, None), plan.whole, 0)
         if self._increments is not None:
             self._increments.written(self._checkpoint_id, plan.chain(frozen.epoch, written))
         return OperatorSnapshot(keyed=(*plan.kept, *written))
@@ -137,15 +137,12 @@ class FrozenColumnarState(FrozenState):
         self._frozen.release()
 
     def _stream(
-        self,
-        store: SegmentStore,
-        schema: pa.Schema,
-        pieces: Iterator[tuple[Groups, pa.RecordBatch]],
-        groups: KeyGroupRange,
-        level: int,
-    ) -> SegmentHandle:
-        is_shared = self._increments is not None
-        return stream_keyed(store, schema, pieces, groups, self._about, level=level, is_shared=is_shared)
+        self, store: SegmentStore, pieces: Iterator[tuple[Groups, pa.RecordBatch]], groups: KeyGroupRange, level: int
+    ) -> Iterator[SegmentHandle]:
+        first = next(pieces, None)
+        if first is not None:
+            stream = SegmentStream(self._about, groups, level)
+            yield stream.write(store, itertools.chain([first], pieces), is_shared=self._increments is not None)
 
     def _changed(self, since: int) -> npt.NDArray[np.int64]:
         """How many rows of each group have changed after that epoch."""

@@ -12,7 +12,7 @@ Stored columns of other types than the job declares are read as ``tidegate.commo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from taskmanager.state.backend import Entry
-from taskmanager.state.segments import PICKLED, Groups, StateDescription, metadata_of
+from taskmanager.state.segments import DELETED, PICKLED, Groups, StateDescription, metadata_of
 from taskmanager.state.ttl import Stored, Ttl, plain, stamped, stamps_of
 from tidegate.common.record_codec import decode_column, encode_column
 from tidegate.common.schema_evolution import TTL_COLUMN, Refusal, evolve
@@ -91,19 +91,28 @@ def canonical_key(key: Any) -> Any:
     return key
 
 
-def to_columns(layout: EntryFormat, entries: Iterable[tuple[int, Entry, Any]]) -> tuple[Groups, pa.RecordBatch]:
-    """Raises ``SchemaMismatch`` naming the state when a value does not fit its type, ``NotSerializable``."""
+def to_columns(
+    layout: EntryFormat,
+    entries: Iterable[tuple[int, Entry, Any]],
+    removed: Iterable[tuple[int, Entry]] | None = None,
+    kinds: Set[type] | None = None,
+) -> tuple[Groups, pa.RecordBatch]:
+    """``removed``: entries that are not there any more, behind the others; not ``None``: there is a column ``deleted``.
+    ``kinds``: types of the namespaces of all batches that are to have the same columns (default: of this one).
+    Raises ``SchemaMismatch`` naming the state when a value does not fit its type, ``NotSerializable``."""
     rows = list(entries)
+    gone = list(removed or ())
     where = f"operator '{layout.operator}', state '{layout.state_name}'"
-    groups = np.fromiter((group for group, _, _ in rows), np.int32, len(rows))
-    keys = encode_column(layout.key_type, [entry[0] for _, entry, _ in rows], f"{where}, key")
+    places = [*((group, entry) for group, entry, _ in rows), *gone]
+    groups = np.fromiter((group for group, _ in places), np.int32, len(places))
+    keys = encode_column(layout.key_type, [entry[0] for _, entry in places], f"{where}, key")
     fields, arrays = [layout.key_type.arrow_field(KEY)], [keys]
-    spaces: list[Any] = [entry[1] for _, entry, _ in rows]
+    spaces: list[Any] = [entry[1] for _, entry in places]
     if layout.value_type is None:
         fields.append(pa.field(TIMESTAMP, pa.int64()))
         arrays.append(pa.array([stamp for stamp, _ in spaces], pa.int64()))
         spaces = [space for _, space in spaces]
-    for field, array in _namespace_columns(spaces):
+    for field, array in _namespace_columns(spaces, kinds if kinds is not None else set(map(type, spaces))):
         fields.append(field)
         arrays.append(array)
     if layout.value_type is not None:
@@ -114,7 +123,21 @@ def to_columns(layout: EntryFormat, entries: Iterable[tuple[int, Entry, Any]]) -
             values = [plain(layout.kind, value) for value in values]
         fields.append(layout.value_type.arrow_field(VALUE))
         arrays.append(encode_column(layout.value_type, values, where))
+    if gone:
+        arrays = [a if len(a) == len(places) else pa.concat_arrays([a, pa.nulls(len(gone), a.type)]) for a in arrays]
+    if removed is not None:
+        fields.append(pa.field(DELETED, pa.bool_(), nullable=False))
+        arrays.append(pa.array(np.arange(len(places)) >= len(rows)))
     return groups, pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def removed_entries(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -> Iterator[tuple[int, Entry]]:
+    """Of rows of which only the keys, namespaces and times mean something."""
+    keys = map(canonical_key, decode_column(layout.key_type, data.column(KEY)))
+    spaces: Iterable[Any] = namespaces_of(data)
+    if layout.value_type is None:
+        spaces = zip(data.column(TIMESTAMP).to_pylist(), spaces, strict=True)
+    yield from zip(groups.tolist(), zip(keys, spaces, strict=True), strict=True)
 
 
 def from_columns(
@@ -136,10 +159,10 @@ def from_columns(
     yield from zip(groups.tolist(), zip(keys, spaces, strict=True), values, strict=True)
 
 
-def _namespace_columns(spaces: list[Any]) -> list[tuple[pa.Field, pa.Array]]:
-    if all(space is None for space in spaces):
+def _namespace_columns(spaces: list[Any], kinds: Set[type]) -> list[tuple[pa.Field, pa.Array]]:
+    if kinds <= {type(None)}:
         return []
-    if all(type(space) is TimeWindow for space in spaces):
+    if kinds == {TimeWindow}:
         starts, ends = [w.start for w in spaces], [w.end for w in spaces]
         return [
             (pa.field(WINDOW_START, pa.int64()), pa.array(starts, pa.int64())),

@@ -1,7 +1,7 @@
 """Keyed state of record functions, in memory, by key group: the backend ``hashmap``.
 
     set_current(key, group) ─▶ handles read and write the entry (key, namespace) of their table
-    freeze() ─▶ FrozenKeyedState: one segment for each state name, written in the snapshot thread
+    freeze() ─▶ frozen tables, written in the snapshot thread group by group: whole, or what changed (``heap_snapshot``)
 
 State that was restored but that nobody asks for yet is kept as it is and written again, so that a state whose function
 registers it late (or in a later version of the job) is not lost.
@@ -15,17 +15,32 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from taskmanager.machines.increments import Increments
 from taskmanager.state.backend import KeyedBackend
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from taskmanager.state.entries import EntryFormat, canonical_key, from_columns, to_columns
+from taskmanager.state.entries import EntryFormat, canonical_key, from_columns, removed_entries
 from taskmanager.state.heap_cells import HeapListCells, HeapMapCells, HeapSweep
-from taskmanager.state.layers import FrozenTable, StateTable
-from taskmanager.state.segments import Groups, StateDescription, metadata_of, read_keyed, write_keyed
+from taskmanager.state.heap_snapshot import FrozenHeapTable
+from taskmanager.state.layers import StateTable
+from taskmanager.state.segments import (
+    DELETED,
+    KEY_GROUP,
+    Groups,
+    StateDescription,
+    metadata_of,
+    read_keyed,
+    write_keyed,
+)
 from taskmanager.state.ttl import Sweep, Ttl
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator
+from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SegmentHandle
 from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.state_reader.checkpoint import is_identity
+from tidegate.state_reader.levels import merged
+
+MERGED_ENTRIES = 2_000
+"""With each batch, at most about so many entries of what was written during a snapshot are merged."""
 
 Rows = tuple[Groups, pa.RecordBatch]
 
@@ -42,10 +57,11 @@ class KeyedStateBackend(KeyedBackend):
     ) -> None:
         super().__init__(operator, owned, key_type, now_ms)
         self._tables: dict[str, tuple[EntryFormat, StateTable]] = {}
+        self._increments: dict[str, Increments] = {}
         self._unclaimed: dict[str, list[Rows]] = {}
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
-        for segment in restored.keyed:
+        for segment in sorted(restored.keyed, key=lambda segment: segment.level):
             if segment.key_groups.intersect(self.owned).size:
                 rows = read_keyed(source, segment, self.owned)
                 self._unclaimed.setdefault(segment.state_name, []).append(rows)
@@ -64,9 +80,9 @@ class KeyedStateBackend(KeyedBackend):
             return known[1]
         table = StateTable()
         for groups, data in self._unclaimed.pop(state_name, []):
-            for group, entry, value in from_columns(wanted, groups, data, self.now_ms()):
-                table.write(group, entry, value)
+            _load(table, wanted, groups, data, self.now_ms())
         self._tables[state_name] = (wanted, table)
+        self._increments[state_name] = Increments()
         return table
 
     def list_cells(
@@ -83,37 +99,84 @@ class KeyedStateBackend(KeyedBackend):
         return HeapSweep(table, layout.kind, layout.ttl, self.owned)
 
     def freeze(self, checkpoint_id: int = 0, options: CheckpointOptions | None = None) -> FrozenState:
-        tables = [(layout, table.freeze()) for layout, table in self._tables.values()]
-        return _FrozenKeyedState(self.operator, self.owned, tables, self.now_ms(), dict(self._unclaimed))
+        may_share = options is not None and bool(options.shared_location) and not options.snapshot_type.is_savepoint
+        frozen = []
+        for name, (layout, table) in self._tables.items():
+            increments = self._increments[name]
+            if may_share:
+                table.note_changes()
+            base = None if options is None else increments.begin(options)
+            oldest = increments.oldest_epoch
+            table.forget_changes(table.oldest_needed if oldest is None else min(oldest, table.oldest_needed))
+            builds = increments if may_share else None
+            frozen.append(FrozenHeapTable(checkpoint_id, layout, table.freeze(), base, builds))
+        return _FrozenKeyedState(self.operator, self.owned, frozen, self.now_ms(), dict(self._unclaimed))
+
+    def confirmed(self, checkpoint_id: int) -> None:
+        for increments in self._increments.values():
+            increments.confirmed(checkpoint_id)
+
+    def aborted(self, checkpoint_id: int) -> None:
+        for increments in self._increments.values():
+            increments.aborted(checkpoint_id)
+
+    def merge_some(self) -> None:
+        for _, table in self._tables.values():
+            table.merge_some(MERGED_ENTRIES)
 
 
 @dataclass(slots=True)
 class _FrozenKeyedState(FrozenState):
     operator: str
     owned: KeyGroupRange
-    tables: list[tuple[EntryFormat, FrozenTable]]
+    tables: list[FrozenHeapTable]
     frozen_ms: int
     unclaimed: dict[str, list[Rows]] = field(default_factory=dict)
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
-        segments = []
-        for layout, table in self.tables:
-            groups, data = to_columns(layout, layout.living(table.entries(), self.frozen_ms))
-            if data.num_rows:
-                segments.append(write_keyed(store, data, groups, self.owned, layout.description))
+        segments: list[SegmentHandle] = []
+        for table in self.tables:
+            segments += table.write(store, self.owned, self.frozen_ms)
         for name, parts in self.unclaimed.items():
-            groups = np.concatenate([groups for groups, _ in parts])
-            table = pa.Table.from_batches([data for _, data in parts]).combine_chunks()
-            if table.num_rows:
-                stored = metadata_of(table.schema)
+            groups, data = _joined(parts)
+            if data.num_rows:
+                stored = metadata_of(data.schema)
                 about = StateDescription(self.operator, name, stored.get("kind", ""), stored.get("types", {}))
-                segments.append(write_keyed(store, table.to_batches()[0], groups, self.owned, about))
+                segments.append(write_keyed(store, data, groups, self.owned, about))
         return OperatorSnapshot(keyed=tuple(segments))
 
     def release(self) -> None:
-        for _, table in self.tables:
+        for table in self.tables:
             table.release()
         self.tables = []
+
+
+def _load(table: StateTable, layout: EntryFormat, groups: Groups, data: pa.RecordBatch, now_ms: int) -> None:
+    """One level of restored state."""
+    if DELETED in data.schema.names:
+        is_gone = data.column(DELETED)
+        gone = is_gone.to_numpy(zero_copy_only=False)
+        for group, entry in removed_entries(layout, groups[gone], data.filter(is_gone)):
+            table.delete(group, entry)
+        groups, data = groups[~gone], data.filter(pa.array(~gone)).drop_columns([DELETED])
+    for group, entry, value in from_columns(layout, groups, data, now_ms):
+        table.write(group, entry, value)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    """Restored rows, the lowest level first, as one."""
+    if not any(DELETED in data.schema.names for _, data in parts):
+        table = pa.Table.from_batches([data for _, data in parts]).combine_chunks()
+        groups = np.concatenate([groups for groups, _ in parts])
+    else:
+        tables = [
+            pa.Table.from_batches([data]).append_column(KEY_GROUP, pa.array(groups, pa.int32()))
+            for groups, data in parts
+        ]
+        table = merged(tables, is_identity).combine_chunks()
+        groups, table = table.column(KEY_GROUP).to_numpy(), table.drop_columns([KEY_GROUP])
+    batches = table.to_batches()
+    return groups, batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 __all__ = ["KeyedStateBackend", "canonical_key"]

@@ -17,7 +17,7 @@ not what its handle says (``CorruptData`` names the file).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,69 +82,6 @@ def write_keyed(
     )
     handle = store.write(f"{about.operator}-{about.state_name}", _to_ipc(batch))
     return SegmentHandle(about.state_name, key_groups, tuple(int(b) for b in bounds), handle)
-
-
-def stream_keyed(
-    store: SegmentStore,
-    schema: pa.Schema,
-    pieces: Iterable[tuple[Groups, pa.RecordBatch]],
-    key_groups: KeyGroupRange,
-    about: StateDescription,
-    *,
-    level: int = 0,
-    is_shared: bool = False,
-) -> SegmentHandle:
-    """As ``write_keyed``, of rows that come in pieces, sorted by group over all of them: one piece is in memory at a time.
-    ``schema`` is that of the pieces. Raises ``StorageError``, and what ``pieces`` raises."""
-    counts = np.zeros(key_groups.size, np.int64)
-    whole = schema.insert(0, pa.field(KEY_GROUP, pa.int32(), nullable=False)).with_metadata(about.to_metadata())
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for groups, data in pieces:
-            counts[:] += np.bincount(groups - key_groups.start, minlength=len(counts))
-            yield pa.RecordBatch.from_arrays([pa.array(groups, pa.int32()), *data.columns], schema=whole)
-
-    handle = store.write(f"{about.operator}-{about.state_name}", ipc_parts(whole, batches()), is_shared=is_shared)
-    offsets = (0, *np.cumsum(counts).tolist())
-    return SegmentHandle(about.state_name, key_groups, offsets, handle, level)
-
-
-def ipc_parts(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """An Arrow IPC file, piece by piece."""
-    sink = _Parts()
-    with pa.PythonFile(sink, "w") as file, pa.ipc.new_file(file, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-            yield from sink.take()
-    yield from sink.take()
-
-
-class _Parts:
-    """A file object that keeps what is written until it is taken."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._held: list[bytes] = []
-        self._size_bytes = 0
-
-    def write(self, content: bytes) -> int:
-        self._held.append(content)
-        self._size_bytes += len(content)
-        return len(content)
-
-    def tell(self) -> int:
-        return self._size_bytes
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def close(self) -> None:
-        self.closed = True
-
-    def take(self) -> list[bytes]:
-        held, self._held = self._held, []
-        return held
 
 
 def write_elements(
