@@ -7,6 +7,7 @@ Frames of one channel arrive in the order in which they were sent; credit bounds
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.common.batch import ArrowBatch
@@ -15,6 +16,14 @@ from tidegate.wire.frames import EncodedBatch, OutgoingFrame
 
 Overtaken = list[tuple[int, list[OutgoingFrame]]]
 """By consumer subtask index: the frames that a barrier overtook, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingEnded:
+    """The end of the partition came while a channel was recorded: all that it will ever deliver is there."""
+
+    checkpoint_id: int
+
 
 InFlightItem = EncodedBatch | WatermarkEvent
 """What is persisted of a channel."""
@@ -71,17 +80,18 @@ class InputGate(Protocol):
     def input_of(self, channel: int) -> int:
         """Index into ``TaskDeployment.inputs``."""
 
-    def poll(self) -> tuple[int, ArrowBatch | ChannelEvent] | None:
+    def poll(self) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] | None:
         """The next frame of a channel that is not blocked, fair among channels; ``None`` when there is none now.
         Raises ``CorruptFrame``, or ``SubtaskLost`` when a producer's connection broke before its end of partition."""
 
-    def poll_priority(self) -> tuple[int, ChannelEvent] | None:
+    def poll_priority(self) -> tuple[int, ChannelEvent | RecordingEnded] | None:
         """The next event that overtakes data, of any channel, blocked ones too; costs next to nothing when there is none.
         ``poll`` gives these first as well."""
 
     def persist(self, channel: int, checkpoint_id: int) -> None:
         """Record what this channel has in front of the barrier of this checkpoint and what will come in front of it. A
-        barrier that is found, or comes, behind data is handed out at once, as if it had overtaken."""
+        barrier that is found, or comes, behind data is handed out at once, as if it had overtaken; so is ``RecordingEnded``
+        when the end of the partition does."""
 
     def take_persisted(self, checkpoint_id: int) -> list[tuple[int, list[InFlightItem]]]:
         """What was recorded, by channel, oldest first. Recording ends."""

@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from taskmanager.exchange.base import InFlightItem
+from taskmanager.exchange.base import InFlightItem, RecordingEnded
 from taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
 from taskmanager.exchange.settings import ExchangeSettings
 from taskmanager.machines.credit import BufferDebloater, GrantCredit, ReceiverCredit
 from tidegate.common.batch import ArrowBatch, from_wire
-from tidegate.model.channel_events import Barrier, ChannelEvent
+from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfPartition
 from tidegate.model.errors import CorruptFrame, TidegateError
 from tidegate.wire.channel_messages import decode_event
 from tidegate.wire.frames import Frame, FrameFlags, FrameType, read_schema
@@ -79,7 +79,7 @@ class ChannelInputGate:
         self._send = send
         self._lock = threading.Lock()
         self._ready: deque[int] = deque()
-        self._priority: deque[tuple[int, ChannelEvent]] = deque()
+        self._priority: deque[tuple[int, ChannelEvent | RecordingEnded]] = deque()
         self._open = len(self._channels)
         self._queued_bytes = 0
         self._failure: TidegateError | None = None
@@ -96,7 +96,7 @@ class ChannelInputGate:
     def input_of(self, channel: int) -> int:
         return self._channels[channel].input_index
 
-    def poll(self) -> tuple[int, ArrowBatch | ChannelEvent] | None:
+    def poll(self) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] | None:
         if self._worked_bytes:
             self._debloater.on_worked(self._worked_bytes, self._clock() - self._handed_out_ms)
             self._worked_bytes = 0
@@ -111,7 +111,7 @@ class ChannelInputGate:
             channel, queued = self._take(index)
         return index, self._item(index, channel, queued)
 
-    def poll_priority(self) -> tuple[int, ChannelEvent] | None:
+    def poll_priority(self) -> tuple[int, ChannelEvent | RecordingEnded] | None:
         if not self._priority:
             return None
         with self._lock:
@@ -134,6 +134,8 @@ class ChannelInputGate:
                 if not found.frames and found.is_ready:
                     found.is_ready = False
                     self._ready.remove(channel)
+            elif found.ended and place is None:
+                self._priority.append((channel, RecordingEnded(checkpoint_id)))
 
     def take_persisted(self, checkpoint_id: int) -> list[tuple[int, list[InFlightItem]]]:
         taken: list[tuple[int, list[InFlightItem]]] = []
@@ -233,6 +235,8 @@ class ChannelInputGate:
         if recording is not None and not recording.complete:
             if ends_recording(event, recording.checkpoint_id):
                 recording.complete = True
+                if isinstance(event, EndOfPartition):
+                    self._priority.append((index, RecordingEnded(recording.checkpoint_id)))
             elif not queued.has_priority:
                 recording.add(queued)
         is_awaited = recording is not None and queued.is_barrier_of(recording.checkpoint_id)

@@ -65,6 +65,15 @@ class BarrierAnnounced:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelDrained:
+    """All that this channel will ever deliver was persisted for the checkpoint: the end of its partition came before a barrier,
+    though it has not been processed yet."""
+
+    channel: int
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class AlignmentTimedOut:
     """The timer of ``StartAlignmentTimer`` fired."""
 
@@ -78,6 +87,7 @@ AlignmentEvent = (
     | CheckpointTriggered
     | CheckpointAborted
     | BarrierAnnounced
+    | ChannelDrained
     | AlignmentTimedOut
 )
 
@@ -214,7 +224,7 @@ class AlignedHandler:
                 return self._on_trigger(barrier, now_ms)
             case CheckpointAborted(checkpoint_id):
                 return self._on_abort(checkpoint_id)
-            case BarrierAnnounced() | AlignmentTimedOut():
+            case BarrierAnnounced() | ChannelDrained() | AlignmentTimedOut():
                 return []  # of unaligned checkpoints
             case _:
                 assert_never(event)

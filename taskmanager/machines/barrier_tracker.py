@@ -20,6 +20,7 @@ from taskmanager.machines.alignment import (
     BarrierAnnounced,
     BarrierArrived,
     CancelBarrierArrived,
+    ChannelDrained,
     ChannelEnded,
     CheckpointAborted,
     CheckpointTriggered,
@@ -70,7 +71,7 @@ class TrackingHandler:
                 return self._on_trigger(barrier, now_ms)
             case CheckpointAborted(checkpoint_id):
                 return self._on_abort(checkpoint_id)
-            case BarrierAnnounced() | AlignmentTimedOut():
+            case BarrierAnnounced() | ChannelDrained() | AlignmentTimedOut():
                 return []  # of unaligned checkpoints
             case _:
                 assert_never(event)

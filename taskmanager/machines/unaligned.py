@@ -11,8 +11,9 @@ Laws. An unaligned snapshot starts with the first barrier and blocks nothing: wh
 barrier is persisted, once, and nothing behind it. A channel that was blocked has nothing in front of its barrier. A checkpoint
 whose last barrier came in time stays aligned. The timer counts from the JobManager's trigger, and is looked at with each
 barrier too. A FORCED_ALIGNED barrier (pointwise and broadcast inputs) never times out here; behind this subtask it is again
-what it was. Besides, the laws of ``alignment``: ids only grow, an ended channel is not waited for, a trigger by RPC is held
-until all channels ended.
+what it was. Besides, the laws of ``alignment``: ids only grow, an ended channel is not waited for, an aligned trigger by RPC is
+held until all channels ended. An unaligned one starts the snapshot: nothing runs in front of this subtask, so each channel ends
+with what it has (``ChannelDrained``), and needs no barrier.
 
 Follows Flink's ``SingleCheckpointBarrierHandler.java`` and ``Alternating*.java``; the timeout starts the snapshot at once
 instead of making the announced barriers overtake first, which gives the same content.
@@ -33,6 +34,7 @@ from taskmanager.machines.alignment import (
     BarrierArrived,
     BlockChannel,
     CancelBarrierArrived,
+    ChannelDrained,
     ChannelEnded,
     CheckpointAborted,
     CheckpointTriggered,
@@ -87,6 +89,8 @@ class AlternatingHandler:
             case BarrierAnnounced(channel, barrier):
                 assert channel in self._open, f"announcement {barrier.checkpoint_id} on channel {channel} after its end"
                 return self._on_announced(barrier, now_ms)
+            case ChannelDrained(channel, checkpoint_id):
+                return self._on_drained(channel, checkpoint_id, now_ms)
             case AlignmentTimedOut(checkpoint_id):
                 return self._on_timed_out(checkpoint_id, now_ms)
             case CancelBarrierArrived(channel, checkpoint_id):
@@ -145,9 +149,19 @@ class AlternatingHandler:
         return [StartAlignmentTimer(barrier.checkpoint_id, left_ms)]
 
     def _on_timed_out(self, checkpoint_id: int, now_ms: float) -> list[AlignmentCommand]:
+        if self._held is not None and self._held.checkpoint_id == checkpoint_id:
+            return self._on_trigger(_as_unaligned(self._held), now_ms)
         if self.collecting != checkpoint_id or self._persisting:
             return []
         return self._switch(now_ms)
+
+    def _on_drained(self, channel: int, checkpoint_id: int, now_ms: float) -> list[AlignmentCommand]:
+        if not self._persisting or self.collecting != checkpoint_id or channel in self._arrived:
+            return []
+        if channel not in self._open:
+            return []
+        self._arrived.append(channel)
+        return [StopPersisting(checkpoint_id, channel), *self._finish_if_all(now_ms)]
 
     def _switch(self, now_ms: float, unaligned: int | None = None) -> list[AlignmentCommand]:
         """Start the unaligned snapshot. ``unaligned``: the channel whose barrier overtook its data just now."""
@@ -211,12 +225,24 @@ class AlternatingHandler:
     def _on_trigger(self, barrier: Barrier, now_ms: float) -> list[AlignmentCommand]:
         if barrier.checkpoint_id <= self._last_id:
             return []
+        if self._open and barrier.options.alignment is Alignment.UNALIGNED:
+            return [*self._begin(barrier), *self._switch(now_ms)]
         if self._open:
             if self._held is None or self._held.checkpoint_id < barrier.checkpoint_id:
                 self._held = barrier
+                return self._time_of_held(barrier, now_ms)
             return []
         self._last_id = barrier.checkpoint_id
         return [StartSnapshot(barrier, _delay(barrier, now_ms), 0.0)]
+
+    def _time_of_held(self, barrier: Barrier, now_ms: float) -> list[AlignmentCommand]:
+        timeout_ms = barrier.options.aligned_timeout_ms
+        if timeout_ms is None:
+            return []
+        left_ms = barrier.timestamp_ms + timeout_ms - now_ms
+        if left_ms <= 0:
+            return self._on_trigger(_as_unaligned(barrier), now_ms)
+        return [StartAlignmentTimer(barrier.checkpoint_id, left_ms)]
 
     def _on_abort(self, checkpoint_id: int) -> list[AlignmentCommand]:
         if self._held is not None and self._held.checkpoint_id == checkpoint_id:

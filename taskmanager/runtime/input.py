@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol, assert_never
 
-from taskmanager.exchange.base import InputGate
+from taskmanager.exchange.base import InputGate, RecordingEnded
 from taskmanager.machines import alignment as a
 from taskmanager.machines import watermarks as w
 from taskmanager.machines.snapshot import AlignmentAborted
@@ -161,7 +161,7 @@ class ChannelInput:
         self._on_event(*polled)
         return True
 
-    def _poll(self) -> tuple[int, ArrowBatch | ChannelEvent] | None:
+    def _poll(self) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] | None:
         if self._replay is not None:
             replayed = self._replay.next()
             if replayed is not None:
@@ -202,7 +202,7 @@ class ChannelInput:
         self._chain.process(part, self._edge)
         self._sizer.observe(stop - start, self._clock.monotonic_ms() - began_ms)
 
-    def _on_event(self, channel: int, event: ChannelEvent) -> None:
+    def _on_event(self, channel: int, event: ChannelEvent | RecordingEnded) -> None:
         match event:
             case Barrier():
                 self._probe("barrier-received", {"checkpoint_id": event.checkpoint_id, "channel": channel})
@@ -222,6 +222,8 @@ class ChannelInput:
                 self._align(a.ChannelEnded(channel))
             case BarrierAnnouncement(barrier):
                 self._align(a.BarrierAnnounced(channel, barrier))
+            case RecordingEnded(checkpoint_id):
+                self._align(a.ChannelDrained(channel, checkpoint_id))
             case ChannelUnavailable(reason):
                 raise SubtaskLost(f"the producer of {self._channels.name_of(channel)} lost its data: {reason}")
             case UserEvent(value):

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from taskmanager.exchange.base import InFlightItem
-from taskmanager.machines.alignment import AlignmentEvent, BarrierArrived, ChannelEnded
+from taskmanager.machines.alignment import AlignmentEvent, BarrierArrived, ChannelDrained, ChannelEnded
 from taskmanager.runtime.in_flight import ChannelContent, ChannelDescription, Item
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import OperatorId
-
 
 _NOBODY = OperatorId("")
 
@@ -53,7 +52,7 @@ class InputChannels:
 
     def last(self, event: AlignmentEvent) -> str:
         """The channel that was waited for, if ``event`` was the last one; empty where there is nothing to wait for."""
-        if len(self.names) > 1 and isinstance(event, (BarrierArrived, ChannelEnded)):
+        if len(self.names) > 1 and isinstance(event, (BarrierArrived, ChannelEnded, ChannelDrained)):
             return self.names[event.channel]
         return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.sim.task.laws import Laws
@@ -48,6 +49,7 @@ class SimCoordinator:
         self._latest_completed: int | None = None
         self._ended: set[str] = set()
         self._finished: set[str] = set()
+        self.options: Callable[[], CheckpointOptions] = lambda: CheckpointOptions("mem")
         self.inbox: deque[tuple[str, str, int]] = deque()
         self.pending: dict[int, Pending] = {}
 
@@ -72,7 +74,7 @@ class SimCoordinator:
         n, self._next_id = self._next_id, self._next_id + 1
         ready = frozenset(t for layer in self._layers if set(layer) <= self._ended for t in layer)
         self.pending[n] = Pending(set(running), running, ready)
-        barrier = Barrier(n, now_ms, CheckpointOptions("mem"))
+        barrier = Barrier(n, now_ms, self.options())
         return [(t, Trigger(barrier)) for t in first]
 
     def _is_done(self, layer: int) -> bool:

@@ -64,6 +64,11 @@ class Laws:
             self.broken("law 3", f"{task} acknowledged {checkpoint_id} without a snapshot")
 
     _seen_votes: set[tuple[str, int, str]] = field(default_factory=set)
+    _in_flight: dict[tuple[str, int], list[Record]] = field(default_factory=dict)
+
+    def persisted(self, consumer: str, checkpoint_id: int, records: list[Record]) -> None:
+        """In flight to ``consumer``, by its own word or its producer's."""
+        self._in_flight.setdefault((consumer, checkpoint_id), []).extend(records)
 
     def told_aborted(self, task: str, checkpoint_id: int) -> None:
         self._aborted.add((task, checkpoint_id))
@@ -84,8 +89,21 @@ class Laws:
         states = {task: self._frozen[task, checkpoint_id] for task in running}
         states.update({task: final for task, final in self._final.items() if task not in running})
         before = {Record(t, i) for t, state in states.items() if t.startswith("source") for i in range(state.position)}
+        on_the_way: set[Record] = set()
         for layer in ("middle", "sink"):
-            seen: set[Record] = set().union(*(state.seen for t, state in states.items() if t.startswith(layer)))
+            found = [r for t, state in states.items() if t.startswith(layer) for r in state.seen]
+            found += [
+                r for (t, n), rs in self._in_flight.items() if n == checkpoint_id and t.startswith(layer) for r in rs
+            ]
+            seen = set(found) | on_the_way
+            if len(seen) < len(found) + len(on_the_way):
+                self.broken(
+                    "twice",
+                    f"checkpoint {checkpoint_id}: a record is in a {layer} and in flight to it, or twice in flight",
+                )
+            on_the_way |= {
+                r for (t, n), rs in self._in_flight.items() if n == checkpoint_id and t.startswith(layer) for r in rs
+            }
             if missing := before - seen:
                 self.broken(
                     "law 2", f"checkpoint {checkpoint_id}: {min(missing)} was read before it and is in no {layer}"

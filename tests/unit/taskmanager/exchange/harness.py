@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from taskmanager.exchange.base import RecordingEnded
 from taskmanager.exchange.endpoint import DataEndpoint
 from taskmanager.exchange.input_gate import ChannelInputGate
 from taskmanager.exchange.result_partition import PipelinedResultPartition
@@ -108,11 +109,11 @@ class Net:
         self.wait_for(self.endpoints[-1].all_connected, "the connection")
         return partition, gate
 
-    def next(self, gate: ChannelInputGate) -> tuple[int, ArrowBatch | ChannelEvent]:
-        found: tuple[int, ArrowBatch | ChannelEvent] = self.wait_for(gate.poll, "a frame")
+    def next(self, gate: ChannelInputGate) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded]:
+        found: tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] = self.wait_for(gate.poll, "a frame")
         return found
 
-    def next_event(self, gate: ChannelInputGate) -> ChannelEvent:
+    def next_event(self, gate: ChannelInputGate) -> ChannelEvent | RecordingEnded:
         item = self.next(gate)[1]
         assert not isinstance(item, ArrowBatch), item
         return item

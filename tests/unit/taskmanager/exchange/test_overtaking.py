@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from taskmanager.exchange.base import InFlightItem, Overtaken
+from taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
 from taskmanager.exchange.input_gate import ChannelInputGate
 from taskmanager.exchange.result_partition import PipelinedResultPartition
 from taskmanager.exchange.settings import ExchangeSettings
@@ -165,6 +165,7 @@ def test_a_recording_ends_with_what_stands_for_the_barrier(tight: Net, last: obj
         partition.broadcast(EndOfData() if isinstance(last, EndOfPartition) else last)  # type: ignore[arg-type]
     if isinstance(last, EndOfPartition):
         partition.broadcast(last)
+        assert tight.wait_for(gate.poll_priority, "that nothing more will come") == (0, RecordingEnded(7))
     else:
         assert tight.wait_for(gate.poll_priority, "what ends it, at once") == (0, last)
         partition.emit(rows(2))
@@ -180,3 +181,15 @@ def test_a_recording_that_was_taken_ends(tight: Net) -> None:
     assert gate.take_persisted(7) == [(0, [])]
     fill(tight, partition, gate, 1)
     assert gate.take_persisted(7) == []
+
+
+def test_a_channel_that_ended_before_it_was_recorded_says_so(tight: Net) -> None:
+    partition, gate = tight.pair()
+    fill(tight, partition, gate, 1)
+    partition.broadcast(EndOfData())
+    partition.broadcast(EndOfPartition())
+    tight.wait_for(partition.is_drained, "the end")
+    gate.persist(0, 7)
+    assert gate.poll_priority() == (0, RecordingEnded(7))
+    assert [values(items) for _, items in gate.take_persisted(7)] == [[[1]]]
+    assert drain(tight, gate, 3) == [[1], EndOfData(), EndOfPartition()]

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal
 
-from taskmanager.exchange.base import InFlightItem, Overtaken
+from taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
 from taskmanager.operators.base import Operator, OperatorContext, Output
 from taskmanager.runtime.metrics import OperatorMetrics, TaskCounters
 from taskmanager.runtime.ports import TaskMetrics
@@ -88,7 +88,7 @@ class FakeGate:
         self.channels = channels
         self.queues: list[deque[ArrowBatch | ChannelEvent]] = [deque() for _ in range(channels)]
         self.blocked: set[int] = set()
-        self.priority: deque[tuple[int, ChannelEvent]] = deque()
+        self.priority: deque[tuple[int, ChannelEvent | RecordingEnded]] = deque()
         self.persisted: list[tuple[int, int]] = []
 
     def input_of(self, channel: int) -> int:
@@ -100,7 +100,7 @@ class FakeGate:
                 return channel, items.popleft()
         return None
 
-    def poll_priority(self) -> tuple[int, ChannelEvent] | None:
+    def poll_priority(self) -> tuple[int, ChannelEvent | RecordingEnded] | None:
         return self.priority.popleft() if self.priority else None
 
     def persist(self, channel: int, checkpoint_id: int) -> None:
