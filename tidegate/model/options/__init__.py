@@ -9,6 +9,7 @@ follow. The groups have the names of Flink's option classes.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from tidegate.model.options.checkpointing import (
@@ -97,6 +98,7 @@ GROUPS: tuple[type, ...] = (
 """The groups, in the order of the reference page."""
 
 
+@cache
 def options_of(group: type) -> tuple[ConfigOption[Any], ...]:
     """The options of one group, in the order of their declaration."""
     return tuple(value for value in vars(group).values() if isinstance(value, ConfigOption))
