@@ -1,7 +1,8 @@
 """Keyed tumbling windows, beside pyarrow in memory: alternating runs over the same rows, answers compared.
 
 tidegate generates the rows, exchanges what its senders pre-aggregated, takes an exactly-once checkpoint every second and
-commits Parquet files. pyarrow is given the table ready in memory. Both use two threads' worth of cores.
+commits Parquet files; the same without checkpoints says what they cost. pyarrow is given the table ready in memory. Both use
+two threads' worth of cores. How long a checkpoint takes is told by runs of their own, with one every 200 ms.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ import pyarrow.dataset as ds
 from benchmarks import in_memory
 from benchmarks.cluster import BenchCluster
 from benchmarks.in_memory import Answer
+from tidegate.pb import jobmanager_pb2 as pb
 
 PARALLELISM = 2
 INTERVAL_MS = 1_000
-HALF_LOAD_S = 10
+TIMED_S = 20
+"""Length of a run whose checkpoints are timed."""
+IDLE_ROWS_PER_SECOND = 1_000
+TIMED_INTERVAL_MS = 200
+HISTORY = {"web.checkpoints.history": "1000"}
 
 
 @dataclass
@@ -28,43 +34,71 @@ class Runs:
     """Figures of all runs; rates in million rows a second, times in ms, memory in MiB."""
 
     tidegate: list[float] = field(default_factory=list)
+    without_checkpoints: list[float] = field(default_factory=list)
+    """Rates, as ``tidegate``: each run beside one of those."""
     pyarrow: list[float] = field(default_factory=list)
-    checkpoints_ms: list[float] = field(default_factory=list)
     first_result_s: list[float] = field(default_factory=list)
-    half_load_checkpoints_ms: list[float] = field(default_factory=list)
-    """At half of the median rate, in place of as fast as it goes."""
+    checkpoints_ms: list[float] = field(default_factory=list)
+    """As fast as it goes, every second."""
+    timed_checkpoints_ms: dict[str, list[float]] = field(default_factory=dict)
+    """By load (full, half of the median rate, almost idle), every 200 ms."""
+    phases_ms: dict[str, list[float]] = field(default_factory=dict)
+    """Of the timed checkpoints at full load: from where to where, and how long in each."""
     memory: dict[str, float] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
         return statistics.median(self.tidegate) / statistics.median(self.pyarrow)
 
+    @property
+    def checkpointing_costs(self) -> float:
+        """Part of the rate without checkpoints that is lost with one every second."""
+        return 1 - statistics.median(self.tidegate) / statistics.median(self.without_checkpoints)
+
 
 def measure(rows: int, repeats: int) -> Runs:
     """Run both, one after the other, ``repeats`` times. Raises ``RuntimeError`` when the answers differ."""
     runs = Runs()
     table = in_memory.build_table(rows, PARALLELISM)
-    with BenchCluster(PARALLELISM) as cluster:
+    with BenchCluster(PARALLELISM, HISTORY) as cluster:
         warm_up = Runs()
         _stream(cluster, rows // 2, "warm-up", warm_up)
         runs.memory = warm_up.memory
         for repeat in range(repeats):
             seconds, expected = in_memory.run(table, PARALLELISM)
             runs.pyarrow.append(rows / seconds / 1e6)
-            found = _stream(cluster, rows, f"run-{repeat}", runs)
-            if found != expected:
-                raise RuntimeError(f"the answers differ: tidegate {found}, pyarrow {expected}")
-        half = Runs()
-        rate = int(statistics.median(runs.tidegate) * 1e6 / 2)
-        _stream(cluster, rate * HALF_LOAD_S // PARALLELISM * PARALLELISM, "half-load", half, rate)
-        runs.half_load_checkpoints_ms = half.checkpoints_ms
+            without = Runs()
+            for name, into, interval_ms in (("run", runs, INTERVAL_MS), ("without", without, 0)):
+                found = _stream(cluster, rows, f"{name}-{repeat}", into, interval_ms=interval_ms)
+                if found != expected:
+                    raise RuntimeError(f"the answers differ: tidegate {found}, pyarrow {expected}")
+            runs.without_checkpoints += without.tidegate
+        rate = int(statistics.median(runs.tidegate) * 1e6)
+        for load, rows_per_second in (("full", 0), ("half", rate // 2), ("idle", IDLE_ROWS_PER_SECOND)):
+            _time_checkpoints(cluster, load, rate, rows_per_second, runs)
     return runs
 
 
-def _stream(cluster: BenchCluster, rows: int, name: str, runs: Runs, rows_per_second: int = 0) -> Answer:
+def _time_checkpoints(cluster: BenchCluster, load: str, rate: int, rows_per_second: int, runs: Runs) -> None:
+    timed = Runs()
+    rows = (rows_per_second or rate) * TIMED_S // PARALLELISM * PARALLELISM
+    _stream(cluster, rows, f"timed-{load}", timed, rows_per_second, TIMED_INTERVAL_MS)
+    runs.timed_checkpoints_ms[load] = timed.checkpoints_ms
+    if load == "full":
+        runs.phases_ms = timed.phases_ms
+
+
+def _stream(
+    cluster: BenchCluster,
+    rows: int,
+    name: str,
+    runs: Runs,
+    rows_per_second: int = 0,
+    interval_ms: int = INTERVAL_MS,
+) -> Answer:
     output = cluster.directory / name
     submitted = time.perf_counter()
-    arguments = (str(rows), str(PARALLELISM), str(output), str(INTERVAL_MS), str(rows_per_second))
+    arguments = (str(rows), str(PARALLELISM), str(output), str(interval_ms), str(rows_per_second))
     job_id = cluster.run("benchmarks/keyed_window_job.py", *arguments)
     watcher = threading.Thread(target=_note_first_result, args=(output, submitted, runs))
     watcher.start()
@@ -78,13 +112,37 @@ def _stream(cluster: BenchCluster, rows: int, name: str, runs: Runs, rows_per_se
     watcher.join()
     times = status.state_timestamps_ms
     runs.tidegate.append(rows / (times["FINISHED"] - times["RUNNING"]) / 1e3)
-    runs.checkpoints_ms += [
-        float(c.completed_ms - c.trigger_ms)
-        for c in cluster.client.checkpoints(job_id).checkpoints
-        if c.status == "COMPLETED"
-    ]
+    for checkpoint in cluster.client.checkpoints(job_id).checkpoints:
+        if checkpoint.status == "COMPLETED":
+            runs.checkpoints_ms.append(float(checkpoint.completed_ms - checkpoint.trigger_ms))
+            _add_phases(_with_subtasks(cluster, job_id, checkpoint.checkpoint_id), runs.phases_ms)
     table = ds.dataset(output, format="parquet").to_table()
     return in_memory.answer(table["window_start"], table["key"], table["rows"], table["total"])
+
+
+def _with_subtasks(cluster: BenchCluster, job_id: str, checkpoint_id: int) -> pb.CheckpointStatus:
+    told = cluster.client.checkpoints(job_id, subtasks_of=checkpoint_id).checkpoints
+    return next(one for one in told if one.checkpoint_id == checkpoint_id)
+
+
+def _add_phases(checkpoint: pb.CheckpointStatus, phases_ms: dict[str, list[float]]) -> None:
+    """How long the last subtask was in each phase. Phases of different subtasks overlap: they do not add up."""
+    first = min(checkpoint.subtasks, key=lambda one: one.metrics.barrier_timestamp_ms).vertex_id
+    for place, subtasks in (
+        ("source", [one for one in checkpoint.subtasks if one.vertex_id == first]),
+        ("window and sink", [one for one in checkpoint.subtasks if one.vertex_id != first]),
+    ):
+        longest: dict[str, list[float]] = {
+            "trigger to its barrier": [s.metrics.barrier_timestamp_ms - checkpoint.trigger_ms for s in subtasks],
+            "asynchronous part": [s.metrics.async_ms for s in subtasks],
+            "trigger to acknowledgement": [s.ack_ms - checkpoint.trigger_ms for s in subtasks],
+        }
+        for phase, times in longest.items():
+            phases_ms.setdefault(f"{place}: {phase}", []).append(float(max(times)))
+    last_ms = max(one.ack_ms for one in checkpoint.subtasks)
+    phases_ms.setdefault("last acknowledgement to durable _metadata", []).append(
+        float(checkpoint.completed_ms - last_ms)
+    )
 
 
 def _note_first_result(output: Path, submitted: float, runs: Runs) -> None:

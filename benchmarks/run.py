@@ -31,6 +31,7 @@ def main(rows: int, repeats: int) -> None:
     runs = keyed_window.measure(rows, repeats)
     console.print(_rates(runs))
     console.print(_figures(runs))
+    console.print(_checkpoints(runs))
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "keyed_window.json").write_text(json.dumps(asdict(runs), indent=1))
     plots.keyed_window(runs, RESULTS / "keyed_window.png")
@@ -43,6 +44,7 @@ def _rates(runs: keyed_window.Runs) -> Table:
     for name, rates, ratio in (
         ("pyarrow group_by in memory", runs.pyarrow, "1.00"),
         ("tidegate, end to end", runs.tidegate, f"{runs.ratio:.2f}"),
+        ("tidegate, no checkpoints", runs.without_checkpoints, f"{runs.ratio / (1 - runs.checkpointing_costs):.2f}"),
     ):
         table.add_row(name, *(f"{f(rates):.1f}" for f in (statistics.median, min, max)), ratio)
     return table
@@ -50,16 +52,30 @@ def _rates(runs: keyed_window.Runs) -> Table:
 
 def _figures(runs: keyed_window.Runs) -> Table:
     table = Table("figure", "value")
-    for load, figures in (("full", runs.checkpoints_ms), ("half", runs.half_load_checkpoints_ms)):
-        times = sorted(figures)
-        p50, p95 = (times[min(len(times) - 1, len(times) * share // 100)] for share in (50, 95))
-        name = f"checkpoint at {load} load, trigger to durable _metadata, p50 and p95 of {len(times)}"
-        table.add_row(name, f"{p50:.0f} and {p95:.0f} ms")
+    cost = f"{runs.checkpointing_costs:.1%} of {statistics.median(runs.without_checkpoints):.1f} M rows/s"
+    table.add_row("lost to a checkpoint every second, of the rate without", cost)
     first = runs.first_result_s
     table.add_row("from `tidegate run` to the first committed file", f"{statistics.median(first):.1f} s")
     for kind, mib in runs.memory.items():
         table.add_row(f"memory of {kind} (proportional)", f"{mib:.0f} MiB")
     return table
+
+
+def _checkpoints(runs: keyed_window.Runs) -> Table:
+    every = keyed_window.TIMED_INTERVAL_MS
+    table = Table("trigger to durable _metadata, ms", "p50", "p95", "p99", "of")
+    table.add_row("full load, every second", *_percentiles(runs.checkpoints_ms))
+    for load, times in runs.timed_checkpoints_ms.items():
+        table.add_row(f"{load} load, every {every} ms", *_percentiles(times))
+    for phase, times in runs.phases_ms.items():
+        table.add_row(f"  at full load, {phase}", *_percentiles(times), style="dim")
+    return table
+
+
+def _percentiles(times_ms: list[float]) -> list[str]:
+    times = sorted(times_ms)
+    found = [times[min(len(times) - 1, len(times) * share // 100)] for share in (50, 95, 99)]
+    return [*(f"{value:.0f}" for value in found), str(len(times))]
 
 
 if __name__ == "__main__":
