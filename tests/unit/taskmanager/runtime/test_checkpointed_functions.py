@@ -15,9 +15,10 @@ from tests.unit.taskmanager.runtime.assigned import Assigned
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import Completed, InProcessJob
 from tidegate.common import Types, WatermarkStrategy
-from tidegate.connectors.number_sequence import DataGeneratorSource
+from tidegate.connectors.number_sequence import DataGeneratorSource, NumberSequenceSource
 from tidegate.datastream import (
     CheckpointedFunction,
+    CheckpointListener,
     FlatMapFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,
@@ -110,3 +111,38 @@ def elements_of(completed: Completed) -> dict[str, list[Any]]:
     handles = [h for ack in completed.acks.values() for part in ack.snapshot.operators.values() for h in part.operator]
     tables = {h.state_name: pa.ipc.open_file(pa.py_buffer(source.read(h.handle))).read_all() for h in handles}
     return {name: table.column("element").to_pylist() for name, table in tables.items()}
+
+
+TOLD: dict[str, list[tuple[str, int]]] = {}
+
+
+class Listener(FlatMapFunction, CheckpointListener):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def flat_map(self, value: Any) -> Any:
+        yield value
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        TOLD[self.name].append(("complete", checkpoint_id))
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        TOLD[self.name].append(("aborted", checkpoint_id))
+
+
+def test_listeners_hear_of_every_confirmed_and_every_aborted_checkpoint(directory: Path) -> None:
+    TOLD["listener"] = []
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+    env.enable_checkpointing(60_000)
+    numbers = env.from_source(NumberSequenceSource(0, 5_000_000), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.flat_map(Listener("listener"), Types.LONG()).sink_to(CollectingSink("listener"))
+    job = InProcessJob(env.build(), directory)
+    job.start()
+    first = job.checkpoint().checkpoint_id
+    aborted = job.checkpoint(confirm=False).checkpoint_id
+    job.abort(aborted)
+    last = job.checkpoint().checkpoint_id
+    after = job.checkpoint(confirm=False)  # behind the confirmation of the one before it
+    job.cancel()
+    assert after.checkpoint_id > last
+    assert TOLD["listener"] == [("complete", first), ("aborted", aborted), ("complete", last)]
