@@ -89,7 +89,7 @@ def measure(backend_type: str, keys: int, directory: Path) -> None:
 
 def make(backend_type: str, directory: Path) -> KeyedBackend:
     texts = {"state.backend.type": backend_type, "execution.checkpointing.incremental": "true"}
-    place = BackendPlace(texts, str(directory / "local"), MANAGED_BYTES, 0, lambda: 0)
+    place = BackendPlace(texts, str(directory / "local"), MANAGED_BYTES, 0, None, lambda: 0)
     return open_keyed_backend(place, "bench", range_of(0, MAX_PARALLELISM, 1), Types.LONG())
 
 

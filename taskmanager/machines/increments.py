@@ -11,6 +11,8 @@ later one, so "what changed since epoch e" is a comparison. The laws:
 - When a third of the entries changed, everything is written whole: a delta would save little.
 - With each delta of n rows, the next ``REWRITE`` x n rows of key groups are written whole, group by group, round and round.
   So files hold at most about twice the live rows, and a snapshot writes at most three times what changed.
+- What was restored may be built upon as if it had been written here, but what changed between its levels is not known
+  any more: those are never merged, only rewritten.
 - At ``MAX_LEVELS`` the newest levels of like size become one delta, so that a restore reads few files.
 """
 
@@ -24,6 +26,8 @@ from tidegate.model.checkpoint import CheckpointOptions, SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 
 REWRITE: Final = 2
+RESTORED: Final = -1
+"""``Delta.since`` of a level that an earlier attempt wrote."""
 MAX_LEVELS: Final = 64
 """Deltas above level 0."""
 WHOLE_SHARE: Final = 3
@@ -96,6 +100,10 @@ class Increments:
     def aborted(self, checkpoint_id: int) -> None:
         self._written.pop(checkpoint_id, None)
 
+    def restored(self, checkpoint_id: int, chain: Chain) -> None:
+        """What the attempt began with (``restored_chain``) counts as confirmed. Before any freeze."""
+        self._confirmed = (checkpoint_id, chain)
+
     @property
     def oldest_epoch(self) -> int | None:
         """Of removed entries, those that were removed up to this epoch need not be remembered: no delta will ever be
@@ -120,9 +128,22 @@ def decide(base: Chain | None, owned: KeyGroupRange, rows: Sequence[int], change
         return Plan(segments, whole, None, deltas, cursor, credit)
     since = base.epoch
     if len(deltas) >= MAX_LEVELS:
+        if deltas[-1].since == RESTORED:
+            return Plan((), owned, None, (), owned.start, 0)
         segments, deltas, since = _merged(segments, deltas, written)
     delta = Delta(deltas[-1].level + 1 if deltas else 1, since)
     return Plan(segments, whole, delta, (*deltas, delta), cursor, credit)
+
+
+def restored_chain(segments: Iterable[SegmentHandle], owned: KeyGroupRange) -> Chain | None:
+    """What a state was restored from, as something to build upon at epoch 0: ``None`` when a file of it belongs to its
+    checkpoint alone."""
+    mine = [segment for segment in segments if segment.key_groups.intersect(owned).size]
+    if any(not segment.handle.is_shared and segment.handle.data is None for segment in mine):
+        return None
+    kept = [part for part in (restricted(segment, owned) for segment in mine) if part.offsets[-1] > part.offsets[0]]
+    levels = sorted({segment.level for segment in kept} - {0})
+    return Chain(0, tuple(kept), tuple(Delta(level, RESTORED) for level in levels), owned.start, 0)
 
 
 def restricted(segment: SegmentHandle, groups: KeyGroupRange) -> SegmentHandle:
@@ -133,7 +154,7 @@ def restricted(segment: SegmentHandle, groups: KeyGroupRange) -> SegmentHandle:
 
 
 def _oldest(chain: Chain) -> int:
-    return min((delta.since for delta in chain.deltas), default=chain.epoch)
+    return min((delta.since for delta in chain.deltas if delta.since != RESTORED), default=chain.epoch)
 
 
 def _next_whole(
@@ -172,13 +193,17 @@ def _merged(
     segments: tuple[SegmentHandle, ...], deltas: tuple[Delta, ...], written: int
 ) -> tuple[tuple[SegmentHandle, ...], tuple[Delta, ...], int]:
     """Take the newest levels away that the next delta is to hold too: at least one, and all that are not larger than twice
-    what is above them."""
+    what is above them. Restored ones stay."""
     rows = {delta.level: 0 for delta in deltas}
     for segment in segments:
         if segment.level in rows:
             rows[segment.level] += segment.offsets[-1] - segment.offsets[0]
     keep = len(deltas)
-    while keep and (keep == len(deltas) or rows[deltas[keep - 1].level] <= 2 * written):
+    while (
+        keep
+        and deltas[keep - 1].since != RESTORED
+        and (keep == len(deltas) or rows[deltas[keep - 1].level] <= 2 * written)
+    ):
         keep -= 1
         written += rows[deltas[keep].level]
     since, left = deltas[keep].since, {0, *(delta.level for delta in deltas[:keep])}

@@ -49,6 +49,7 @@ class KeyedOperator(Operator):
             context.temp_dir,
             context.managed_memory_bytes,
             context.subtask_index,
+            context.restored_checkpoint_id,
             context.clock.now_ms,
         )
         self._backend = open_keyed_backend(place, self._name, owned, self._keys[0].key_type)
@@ -117,6 +118,7 @@ class KeyedOperator(Operator):
 
     def _keyed_records(self, batch: RecordsBatch, input_index: int) -> Iterator[tuple[Any, int | None]]:
         """Each record and its timestamp, with its key made the current one."""
+        self._backend.merge_some()
         keys = list(map(canonical_key, self._selected[input_index].keys_of(batch.values)))
         groups = key_groups(hash_keys(keys), self.context.max_parallelism)
         self._check(keys, groups)

@@ -23,6 +23,7 @@ class BackendPlace:
     temp_dir: str
     managed_memory_bytes: int
     subtask: int
+    restored_checkpoint_id: int | None
     now_ms: Callable[[], int]
 
 
@@ -42,4 +43,5 @@ def open_keyed_backend(
         place.now_ms,
         RocksDatabase(settings, place.temp_dir, place.subtask),
         is_incremental=configuration.get(CheckpointingOptions.INCREMENTAL),
+        restored_checkpoint_id=place.restored_checkpoint_id,
     )

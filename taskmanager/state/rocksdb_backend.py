@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from taskmanager.machines.increments import Increments
+from taskmanager.machines.increments import Increments, restored_chain
 from taskmanager.state.backend import KeyedBackend, Table
 from taskmanager.state.base import FrozenState, SegmentSource
 from taskmanager.state.entries import EntryFormat
@@ -51,10 +51,12 @@ class RocksKeyedBackend(KeyedBackend):
         database: RocksDatabase,
         *,
         is_incremental: bool = False,
+        restored_checkpoint_id: int | None = None,
     ) -> None:
         super().__init__(operator, owned, key_type, now_ms)
         self._database = database
         self._is_incremental = is_incremental
+        self._restored_checkpoint_id = restored_checkpoint_id
         self._changes = ChangedEntries(database, is_kept=is_incremental)
         self._heap = KeyedStateBackend(operator, owned, key_type, now_ms)
         self._states: dict[str, RocksCells] = {}
@@ -150,11 +152,14 @@ class RocksKeyedBackend(KeyedBackend):
         if len(self._states) >= CHANGES_ID:
             raise InvalidJob(f"operator '{self.operator}' has more than {CHANGES_ID} states")
         cells = make(self._database, StateRows(len(self._states), wanted), self._changes)
+        self._increments[state_name] = increments = Increments()
         restored = self._unclaimed.pop(state_name, None)
         if restored is not None:
-            restored.claim(wanted, cells, self.now_ms())
+            is_same = restored.claim(wanted, cells, self.now_ms())
+            chain = restored_chain(restored.segments, self.owned) if is_same else None
+            if chain is not None and self._restored_checkpoint_id is not None and self._changes.is_fresh:
+                increments.restored(self._restored_checkpoint_id, chain)
         self._states[state_name] = cells
-        self._increments[state_name] = Increments()
         return cells
 
     def _forget_changes(self) -> None:

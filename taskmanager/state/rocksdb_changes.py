@@ -35,6 +35,11 @@ class ChangedEntries:
         self._in_use: dict[int, int] = {}
         """By epoch of a freeze that is not released: what is forgotten no further than."""
 
+    @property
+    def is_fresh(self) -> bool:
+        """Nothing was frozen yet."""
+        return self._epoch == 1
+
     def add(self, entry: bytes) -> None:
         if self._is_kept:
             self._current.add(entry)

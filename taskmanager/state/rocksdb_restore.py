@@ -20,6 +20,7 @@ from taskmanager.state.entries import KEY, EntryFormat, canonical_key, from_colu
 from taskmanager.state.rocksdb_tables import RocksCells
 from taskmanager.state.segments import KEY_GROUP, Groups, StateDescription, metadata_of, read_keyed, write_keyed
 from tidegate.common.record_codec import decode_column
+from tidegate.common.schema_evolution import TTL_COLUMN
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 
@@ -38,25 +39,29 @@ class UnclaimedState:
         self._owned = owned
         self._source = source
         self._directory = directory
-        self._segments: list[SegmentHandle] = []
+        self.segments: list[SegmentHandle] = []
         self._copies: list[str] = []
 
     def add(self, segment: SegmentHandle) -> None:
-        self._segments.append(segment)
-        self._segments.sort(key=lambda one: one.level)
+        self.segments.append(segment)
+        self.segments.sort(key=lambda one: one.level)
 
-    def claim(self, layout: EntryFormat, cells: RocksCells, now_ms: int) -> None:
-        """Write everything into the state's rows. Raises ``CorruptData``, ``StorageError``, ``SchemaMismatch``."""
-        for index, segment in enumerate(self._segments):
+    def claim(self, layout: EntryFormat, cells: RocksCells, now_ms: int) -> bool:
+        """Write everything into the state's rows; whether it had the very columns that the state is written with now.
+        Raises ``CorruptData``, ``StorageError``, ``SchemaMismatch``."""
+        is_same = True
+        for index, segment in enumerate(self.segments):
             groups, data = self._read(index)
+            is_same = is_same and _has_columns(layout, data.schema)
             for at in range(0, data.num_rows, _ENTRIES):
                 part = data.slice(at, _ENTRIES)
                 _load(layout, cells, groups[at : at + _ENTRIES], part, now_ms, is_newer=segment.level > 0)
+        return is_same
 
     def write(self, store: SegmentStore) -> Iterator[SegmentHandle]:
         """As it was, level by level. Snapshot thread."""
         copies = []
-        for index, segment in enumerate(self._segments):
+        for index, segment in enumerate(self.segments):
             groups, data = self._read(index)
             if not self._copies:
                 copies.append(self._copy(index, groups, data))
@@ -74,7 +79,7 @@ class UnclaimedState:
             with pa.memory_map(self._copies[index]) as file:
                 (batch,) = pa.ipc.open_file(file).read_all().combine_chunks().to_batches() or [None]
             return batch.column(KEY_GROUP).to_numpy(), batch.drop_columns([KEY_GROUP])
-        return read_keyed(self._source, self._segments[index], self._owned)
+        return read_keyed(self._source, self.segments[index], self._owned)
 
     def _copy(self, index: int, groups: Groups, data: pa.RecordBatch) -> str:
         path = os.path.join(self._directory, f"{self._state_name.encode().hex()[:32]}-{id(self):x}-{index}.arrow")
@@ -83,6 +88,13 @@ class UnclaimedState:
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             writer.write_batch(batch)
         return path
+
+
+def _has_columns(layout: EntryFormat, stored: pa.Schema) -> bool:
+    declared = layout.declared
+    if layout.ttl is None and TTL_COLUMN in stored.names:
+        return False
+    return all(field.name in stored.names and stored.field(field.name).equals(field) for field in declared)
 
 
 def _load(

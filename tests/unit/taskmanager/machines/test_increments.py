@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from taskmanager.machines.increments import MAX_LEVELS, Chain, Increments, Plan, decide, restricted
+from taskmanager.machines.increments import (
+    MAX_LEVELS,
+    RESTORED,
+    Chain,
+    Increments,
+    Plan,
+    decide,
+    restored_chain,
+    restricted,
+)
 from tidegate.model.checkpoint import CheckpointOptions, SegmentHandle, StateHandle
 from tidegate.model.keygroups import KeyGroupRange
 
@@ -93,6 +102,14 @@ class Heap:
                         found[g, key] = value
         return found
 
+    def restarted(self, checkpoint_id: int, segments: tuple[SegmentHandle, ...]) -> Heap:
+        """The next attempt: it knows what it was restored from, and nothing of when it changed."""
+        after = Heap(self.restored(segments), files=self.files)
+        chain = restored_chain(segments, OWNED)
+        assert chain is not None
+        after.increments.restored(checkpoint_id, chain)
+        return after
+
 
 def filled(keys: int = 40) -> Heap:
     heap = Heap()
@@ -106,8 +123,10 @@ def filled(keys: int = 40) -> Heap:
 def test_a_restore_of_any_checkpoint_is_the_state_that_it_froze(seed: int) -> None:
     rng = random.Random(seed)
     heap = filled(rng.choice([3, 40]))
-    confirmed = 0
+    confirmed, latest = 0, heap.snapshot(0)
     for checkpoint_id in range(1, 150):
+        if rng.random() < 0.1:
+            heap = heap.restarted(confirmed, latest)
         for _ in range(rng.choice([0, 1, 5, 20, 200])):
             group, key = rng.randint(*OWNED), rng.randrange(60)
             heap.change(group, key, rng.choice([None, rng.randrange(1000)]))
@@ -120,7 +139,7 @@ def test_a_restore_of_any_checkpoint_is_the_state_that_it_froze(seed: int) -> No
         fate = rng.random()
         if fate < 0.6:
             heap.increments.confirmed(checkpoint_id)
-            confirmed = checkpoint_id
+            confirmed, latest = checkpoint_id, segments
         elif fate < 0.8:
             heap.increments.aborted(checkpoint_id)
 
@@ -179,6 +198,34 @@ def test_many_small_deltas_become_one() -> None:
         assert heap.written_rows <= MAX_LEVELS
     assert max(levels) == MAX_LEVELS + 1
     assert min(levels[MAX_LEVELS:]) < 5
+
+
+def test_after_a_restart_the_first_snapshot_writes_what_changed_and_restored_levels_go_away_in_time() -> None:
+    heap = filled(100)
+    segments = heap.snapshot(1)
+    heap.increments.confirmed(1)
+    for checkpoint_id in range(2, 300):
+        heap.change(OWNED.start + checkpoint_id % OWNED.size, checkpoint_id % 100, checkpoint_id)
+        if checkpoint_id % 3 == 0:
+            heap = heap.restarted(checkpoint_id - 1, segments)
+            heap.change(OWNED.start, 0, checkpoint_id)
+        segments = heap.snapshot(checkpoint_id)
+        assert heap.restored(segments) == heap.values
+        assert len({s.level for s in segments}) <= MAX_LEVELS + 1
+        heap.increments.confirmed(checkpoint_id)
+        if checkpoint_id < MAX_LEVELS:
+            assert heap.written_rows < 1600 / 3
+    chain = restored_chain(segments, KeyGroupRange(OWNED.start, OWNED.start + 1))
+    assert chain is not None
+    assert {delta.since for delta in chain.deltas} == {RESTORED}
+    assert all(s.key_groups.end <= OWNED.start + 1 for s in chain.segments)
+
+
+def test_files_that_belong_to_one_checkpoint_are_not_built_upon() -> None:
+    own = SegmentHandle("s", KeyGroupRange(4, 4), (0, 1), StateHandle(1, "", path="chk-1/x"))
+    inline = SegmentHandle("s", KeyGroupRange(5, 5), (0, 1), StateHandle(1, "", data=b"x"))
+    assert restored_chain([own, inline], OWNED) is None
+    assert restored_chain([own, inline], KeyGroupRange(5, 9)) == Chain(0, (inline,), (), 5)
 
 
 def test_a_restriction_keeps_the_file_and_narrows_the_index() -> None:

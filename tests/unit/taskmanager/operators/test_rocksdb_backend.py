@@ -192,6 +192,13 @@ def test_an_incremental_snapshot_holds_what_changed_and_names_the_rest_again() -
         other = Subtasks(backend, 2, [second])
         assert [other.act(f"k{i}", lambda s: s.value.value()) for i in (6, 7, 8)] == [1, 2, None]
         other.close()
+    again = Subtasks(ROCKSDB, 1, [second])
+    again.act("k9", lambda s: s.value.update(3))
+    (third,) = again.snapshot(3)
+    known = {segment.handle.checksum for segment in second.keyed}
+    assert [segment.level for segment in third.keyed if segment.handle.checksum not in known] == [2]
+    assert [again.act(f"k{i}", lambda s: s.value.value()) for i in (6, 7, 8, 9)] == [1, 2, None, 3]
+    again.close()
     (savepoint,) = disk.snapshot(3, CheckpointOptions("sp", snapshot_type=SnapshotType.SAVEPOINT))
     assert {segment.level for segment in savepoint.keyed} == {0}
     disk.close()
