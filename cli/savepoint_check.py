@@ -211,9 +211,10 @@ def _stored_states(
 
     readable, damaged = [], []
     for state in operator.states:
-        mode = None if state.is_keyed else StateRedistribution(state.redistribution)
+        mode = None if state.is_keyed or state.channels else StateRedistribution(state.redistribution)
         try:
-            readable.append(StoredState(state.name, checkpoint.kind_of(state), mode, checkpoint.schema_of(state)))
+            if not state.channels:  # what was in flight is no state of the operator
+                readable.append(StoredState(state.name, checkpoint.kind_of(state), mode, checkpoint.schema_of(state)))
             if verify:
                 for _ in checkpoint.tables_of(state, type_names=False):
                     pass

@@ -63,7 +63,7 @@ def test_a_killed_job_goes_on_with_what_was_in_flight(cluster: Cluster, run_dire
     watch = run.submit(cluster, 2)
     watch.wait_checkpoints(2)
     since = time.monotonic()
-    cluster.task_manager_of(watch, "Slow", 0).subtasks()[0].kill()
+    cluster.task_manager_of(watch, "slow", 0).subtasks()[0].kill()
     watch.wait_running_again(0, since)
     assert channels_in(run.latest()) > 0
     run.hurry.touch()

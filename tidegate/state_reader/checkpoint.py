@@ -4,6 +4,7 @@
 
 Keyed state      key_group │ key (or key.<column>) │ window_start, window_end or namespace │ timestamp │ value (or value.<column>)
 Operator state   subtask │ element │ element_json
+Data in flight   edge │ producer │ consumer │ direction │ batch │ watermark │ the record's columns   (``channels``)
 
 A binary column of pickled objects has a text column ``<name>_type`` beside it, with the name of each value's type.
 ``element_json`` is the element when it is msgpack (``null`` for one that JSON cannot say). Nothing is read before it is
@@ -18,8 +19,16 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from tidegate.model.checkpoint import CheckpointManifest, OperatorState, OperatorStateHandle, SegmentHandle
+from tidegate.model.checkpoint import (
+    ChannelStateHandle,
+    CheckpointManifest,
+    OperatorState,
+    OperatorStateHandle,
+    SegmentHandle,
+)
 from tidegate.model.errors import CorruptData, Misuse
+from tidegate.state_reader.channels import INPUT, OUTPUT, read_channel
+from tidegate.state_reader.channels import KIND as IN_FLIGHT
 from tidegate.state_reader.levels import merged, stacks
 from tidegate.state_reader.pickles import type_name
 from tidegate.state_reader.segments import (
@@ -44,11 +53,12 @@ _IDENTITY = (KEY_GROUP, "key", "window_start", "window_end", "namespace", "times
 @dataclass(frozen=True, slots=True)
 class State:
     """One state of one operator, over all its subtasks. Keyed state has ``segments``, sorted by key group; operator state
-    has ``elements``: (subtask, handle)."""
+    has ``elements``: (subtask, handle). Data in flight, ``in-flight.input`` and ``in-flight.output``, has ``channels``."""
 
     name: str
     segments: tuple[SegmentHandle, ...] = ()
     elements: tuple[tuple[int, OperatorStateHandle], ...] = ()
+    channels: tuple[ChannelStateHandle, ...] = ()
 
     @property
     def is_keyed(self) -> bool:
@@ -56,7 +66,9 @@ class State:
 
     @property
     def redistribution(self) -> str:
-        """How a rescaled job gets it: ``KEY_GROUPS``, ``SPLIT``, ``UNION`` or ``BROADCAST``."""
+        """How a rescaled job gets it: ``KEY_GROUPS``, ``SPLIT``, ``UNION``, ``BROADCAST`` or ``CHANNELS``."""
+        if self.channels:
+            return "CHANNELS"
         return "KEY_GROUPS" if self.is_keyed else self.elements[0][1].redistribution.value
 
     @property
@@ -74,7 +86,8 @@ class State:
     def size_bytes(self) -> int:
         """A file that several segments are parts of counts once."""
         files = {segment.handle.path or index: segment.handle.size_bytes for index, segment in enumerate(self.segments)}
-        return sum(files.values()) + sum(handle.handle.size_bytes for _, handle in self.elements)
+        elements = sum(handle.handle.size_bytes for _, handle in self.elements)
+        return sum(files.values()) + elements + sum(channel.handle.size_bytes for channel in self.channels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +148,9 @@ class Checkpoint:
         for subtask, handle in state.elements:
             elements = read_elements(self._source, handle, self.location)
             yield _with_json(elements.add_column(0, SUBTASK, pa.array([subtask] * elements.num_rows, pa.int32())))
+        for channel in state.channels:
+            rows = read_channel(self._source, channel, state.name, self.location)
+            yield with_types(rows) if type_names else rows
 
     def merged(self, stack: Sequence[SegmentHandle]) -> Iterator[pa.Table]:
         """Segments of one part of the key groups: one by one, or as one table when they have levels."""
@@ -145,8 +161,8 @@ class Checkpoint:
             yield from tables
 
     def rows_in(self, state: State) -> int:
-        """How many entries or elements there are. State with levels is read for that."""
-        if not state.has_levels:
+        """How many entries, elements or records there are. State with levels and data in flight are read for that."""
+        if not state.has_levels and not state.channels:
             return state.stored_rows
         return sum(table.num_rows for table in self.tables_of(state, type_names=False))
 
@@ -157,7 +173,7 @@ class Checkpoint:
     def kind_of(self, state: State) -> str:
         """``value``, ``list``, ``map``, ``reducing``, ``aggregating``, ``timers``, ``columnar_windows`` ...: what the
         metadata of its smallest file says."""
-        return _kind_in(self.schema_of(state))
+        return IN_FLIGHT if state.channels else _kind_in(self.schema_of(state))
 
     def schema_of(self, state: State) -> pa.Schema:
         """The columns of its smallest file, with their metadata. (One where all rows would have a null may lack a column of
@@ -165,6 +181,9 @@ class Checkpoint:
         if state.is_keyed:
             smallest = min(state.segments, key=lambda segment: segment.handle.size_bytes)
             return read_segment(self._source, smallest, self.location).schema
+        if state.channels:
+            least = min(state.channels, key=lambda channel: channel.handle.size_bytes)
+            return read_channel(self._source, least, state.name, self.location).schema
         _, handle = min(state.elements, key=lambda element: element[1].handle.size_bytes)
         return read_elements(self._source, handle, self.location).schema
 
@@ -217,7 +236,7 @@ _MATCHES: tuple[_Matches, ...] = (
 
 
 def _states_of(operator: OperatorState) -> tuple[State, ...]:
-    """By name; keyed ones first."""
+    """By name; keyed ones first, data in flight last."""
     segments: dict[str, list[SegmentHandle]] = {}
     elements: dict[str, list[tuple[int, OperatorStateHandle]]] = {}
     for subtask, snapshot in sorted(operator.subtasks.items()):
@@ -226,7 +245,11 @@ def _states_of(operator: OperatorState) -> tuple[State, ...]:
         for handle in snapshot.operator:
             elements.setdefault(handle.state_name, []).append((subtask, handle))
     keyed = [State(name, tuple(sorted(found, key=lambda s: s.key_groups))) for name, found in sorted(segments.items())]
-    return (*keyed, *(State(name, elements=tuple(found)) for name, found in sorted(elements.items())))
+    own = [State(name, elements=tuple(found)) for name, found in sorted(elements.items())]
+    in_order = [snapshot for _, snapshot in sorted(operator.subtasks.items())]
+    inputs = State(INPUT, channels=tuple(channel for snapshot in in_order for channel in snapshot.input_channels))
+    outputs = State(OUTPUT, channels=tuple(channel for snapshot in in_order for channel in snapshot.output_channels))
+    return (*keyed, *own, *(state for state in (inputs, outputs) if state.channels))
 
 
 def _with_json(table: pa.Table) -> pa.Table:

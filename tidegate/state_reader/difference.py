@@ -110,7 +110,7 @@ class _Elements:
 
 
 def _by_name(operator: Operator | None) -> dict[tuple[str, bool], State]:
-    return {(state.name, state.is_keyed): state for state in operator.states} if operator else {}
+    return {(state.name, state.is_keyed): state for state in operator.states if not state.channels} if operator else {}
 
 
 def _compare_state(before: _Side, after: _Side, found: StateDifference, examples: int) -> None:

@@ -60,7 +60,7 @@ def main() -> None:
     source = DataGeneratorSource(rows, args.rows)
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
     keyed = numbers.map(lambda row: row[0], Types.LONG()).key_by(lambda value: value % KEYS, Types.LONG())
-    slow = keyed.process(Slow(args.pause, args.hurry), Types.STRING()).uid("slow")
+    slow = keyed.process(Slow(args.pause, args.hurry), Types.STRING()).name("slow").uid("slow")
     sink = FileSink.for_row_format(args.output, Encoder.simple_string_encoder()).build()
     slow.sink_to(sink).uid("sink")
     env.execute("slow")
