@@ -156,6 +156,8 @@ class InProcessJob:
     first_checkpoint: int = 1
     finished: frozenset[VertexId] = frozenset()
     """Vertices that had finished in the restored checkpoint."""
+    shared_location: str = ""
+    """For incremental checkpoints."""
     local_state: str = ""
     """Where copies of state go."""
     alignment: Alignment = Alignment.ALIGNED
@@ -212,7 +214,12 @@ class InProcessJob:
         self.acks[n] = {}
         self._waits_for = [task.attempt for task in self.tasks.values() if not task.state.is_terminal]
         self._may_finish = {v.vertex_id for v in self.built.graph.vertices if all(t.ended for t in self._of(v))}
-        options = CheckpointOptions(location, alignment=self.alignment, aligned_timeout_ms=self.aligned_timeout_ms)
+        options = CheckpointOptions(
+            location,
+            alignment=self.alignment,
+            aligned_timeout_ms=self.aligned_timeout_ms,
+            shared_location=self.shared_location,
+        )
         mail = TriggerCheckpoint(n, time.time_ns() // 1_000_000, options)
         for task in self._first_running():
             task.mailbox.put(mail)
