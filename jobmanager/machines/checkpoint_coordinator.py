@@ -160,6 +160,11 @@ class CheckpointCoordinator:
 
     # ---- tasks -------------------------------------------------------------------------------------------------------
 
+    def is_last(self, event: SubtaskAcknowledged) -> bool:
+        """Its checkpoint waits for nothing else: only this acknowledgement can decide something."""
+        pending = self._pending.get(event.checkpoint_id)
+        return pending is not None and pending.is_waiting_only_for(event.attempt)
+
     def on_acknowledged(self, event: SubtaskAcknowledged) -> ErrorInfo | None:
         size = event.snapshot.size_bytes
         pending = self._pending.get(event.checkpoint_id)

@@ -97,20 +97,20 @@ class PendingCheckpoint:
     def is_waiting_for(self, attempt: AttemptId) -> bool:
         return attempt in self._waiting
 
+    def is_waiting_only_for(self, attempt: AttemptId) -> bool:
+        return len(self._waiting) == 1 and attempt in self._waiting
+
     def on_located(self, location: str) -> None:
         assert self.state is PendingState.LOCATING, self.state
         self.state, self.location = PendingState.COLLECTING, location
 
     def acknowledge(self, attempt: AttemptId, snapshot: SubtaskSnapshot) -> AckResult:
+        if self.state is PendingState.COLLECTING and self._waiting.pop(attempt, False) is None:
+            self._acknowledged[attempt] = snapshot
+            return AckResult.SUCCESS
         if attempt in self._acknowledged:
             return AckResult.DUPLICATE
-        if attempt not in self._waiting:
-            return AckResult.UNKNOWN
-        if self.state is not PendingState.COLLECTING:
-            return AckResult.DISCARDED
-        del self._waiting[attempt]
-        self._acknowledged[attempt] = snapshot
-        return AckResult.SUCCESS
+        return AckResult.DISCARDED if attempt in self._waiting else AckResult.UNKNOWN
 
     def union_state_closing(self, graph: JobGraph) -> JobVertex | None:
         """A vertex that has finished in part and keeps union state: what the finished subtasks knew would be lost."""

@@ -102,8 +102,9 @@ class CheckpointStats:
         size_bytes: int,
     ) -> None:
         record = self._by_id.get(checkpoint_id)
-        if record is not None and attempt.subtask_id not in record.subtasks:
-            record.subtasks[attempt.subtask_id] = SubtaskCheckpointView(attempt, now_ms, metrics, size_bytes)
+        subtask = attempt.subtask_id
+        if record is not None and subtask not in record.subtasks:
+            record.subtasks[subtask] = SubtaskCheckpointView(attempt, now_ms, metrics, size_bytes)
             record.size_bytes += size_bytes
 
     def on_completed(self, checkpoint_id: CheckpointId, now_ms: int, manifest_bytes: int) -> None:

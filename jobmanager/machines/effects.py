@@ -121,6 +121,7 @@ class Effects:
     def take(self) -> list[Command]:
         """The commands of the event; the next event starts with none."""
         commands, self._commands = self._commands, []
-        commands.extend(JobChanged(job_id) for job_id in self._changed)
-        self._changed.clear()
+        if self._changed:
+            commands.extend(JobChanged(job_id) for job_id in self._changed)
+            self._changed.clear()
         return commands

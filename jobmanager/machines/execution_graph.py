@@ -129,7 +129,8 @@ class ExecutionGraph:
 
     @property
     def all_running_or_finished(self) -> bool:
-        return self.count(ExecutionState.RUNNING, ExecutionState.FINISHED) == len(self._current)
+        counts = self._counts
+        return counts[ExecutionState.RUNNING] + counts[ExecutionState.FINISHED] == len(self._current)
 
     @property
     def all_terminal(self) -> bool:

@@ -141,7 +141,10 @@ class JobMaster:
     def on_checkpoint_event(self, event: CheckpointEvent) -> None:
         match event:
             case SubtaskAcknowledged():
+                is_last = self.coordinator.is_last(event)
                 failure = self.coordinator.on_acknowledged(event)
+                if not is_last:
+                    return
             case SubtaskDeclined():
                 failure = self.coordinator.on_declined(event)
             case LocationCreated():

@@ -33,18 +33,23 @@ class CurrentAttempts:
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._now_ms = now_ms
-        self._attempts: dict[JobId, dict[SubtaskId, int]] = {}
+        self._attempts: dict[JobId, dict[SubtaskId, AttemptId]] = {}
+        self._current: set[AttemptId] = set()
         self._counters: dict[JobId, dict[SubtaskId, _Counters]] = {}
 
     def submitted(self, attempt: AttemptId) -> None:
-        self._attempts.setdefault(attempt.job_id, {})[attempt.subtask_id] = attempt.attempt
+        of_job = self._attempts.setdefault(attempt.job_id, {})
+        if (before := of_job.get(attempt.subtask_id)) is not None:
+            self._current.discard(before)
+        of_job[attempt.subtask_id] = attempt
+        self._current.add(attempt)
 
     def is_current(self, attempt: AttemptId) -> bool:
-        return self._attempts.get(attempt.job_id, {}).get(attempt.subtask_id) == attempt.attempt
+        return attempt in self._current
 
     def forget(self, job_id: JobId) -> None:
         """The job is over."""
-        self._attempts.pop(job_id, None)
+        self._current.difference_update(self._attempts.pop(job_id, {}).values())
 
     def measured(self, attempt: AttemptId, metrics: TaskMetrics) -> None:
         """Newer figures; those of an attempt that is over are dropped."""

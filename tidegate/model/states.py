@@ -34,6 +34,8 @@ class JobState(Enum):
 
 
 class ExecutionState(Enum):
+    """Hashed by identity: it is the key of counts that are looked up for every message of a task."""
+
     CREATED = "CREATED"
     SCHEDULED = "SCHEDULED"
     DEPLOYING = "DEPLOYING"
@@ -43,6 +45,8 @@ class ExecutionState(Enum):
     CANCELING = "CANCELING"
     CANCELED = "CANCELED"
     FAILED = "FAILED"
+
+    __hash__ = object.__hash__
 
     @property
     def is_terminal(self) -> bool:
