@@ -60,35 +60,52 @@ class View:
     """The rows at the moment when it was made. Read from one thread, whichever, also after the database was closed; one walk
     at a time. (An iterator: those of rocksdict's ``Snapshot`` show what is written later.)"""
 
-    def __init__(self, iterator: _Rocks, walks: dict[bytes, Iterator[Pair]]) -> None:
+    def __init__(self, iterator: _Rocks, walks: dict[bytes, Iterator[Pair]], path: str) -> None:
         self._iterator = iterator
         self._walks = walks
+        self._path = path
 
     def all_rows(self, prefix: bytes) -> Iterator[Pair]:
-        """Those that begin with ``prefix``, one of those that the view was made for. Once."""
+        """Those that begin with ``prefix``, one of those that the view was made for. Once. Raises ``StorageError``."""
+        last = prefix
         for pair in self._walks.pop(prefix):
             if not pair[0].startswith(prefix):
                 return
             yield pair
+            last = pair[0]
+        for _ in self.rows(prefix, last + b"\0"):  # such a walk ends at an error as it does at the end: ask who tells
+            raise StorageError(f"the RocksDB in {self._path} lost rows behind {last!r}; the attempt must be restarted")
 
     def rows(self, prefix: bytes, begin: bytes = b"") -> Iterator[Pair]:
-        """Those that begin with ``prefix``, in order, from ``begin`` on."""
-        iterator = self._iterator
-        valid, key, value, step = iterator.valid, iterator.key, iterator.value, iterator.next
-        iterator.seek(begin or prefix)
+        """Those that begin with ``prefix``, in order, from ``begin`` on. Raises ``StorageError``."""
+        return _walk(self._iterator, prefix, begin or prefix, self._path)
+
+
+def _walk(iterator: _Rocks, prefix: bytes, begin: bytes, path: str) -> Iterator[Pair]:
+    valid, key, value, step = iterator.valid, iterator.key, iterator.value, iterator.next
+    try:
+        iterator.seek(begin)
         while valid():
             row = key()
             if not row.startswith(prefix):
                 return
             yield row, value()
             step()
+        iterator.status()
+    except Exception as error:  # rocksdict knows no other
+        raise _failed("read", path, error) from error
+
+
+def _failed(what: str, path: str, error: Exception) -> StorageError:
+    return StorageError(f"cannot {what} the RocksDB in {path}: {error}")
 
 
 class RocksDatabase:
-    """Rows in the order of their keys. Used from the subtask's thread; ``rows`` and a ``View`` from any."""
+    """Rows in the order of their keys. Used from the subtask's thread; ``rows`` and a ``View`` from any. What goes wrong on the
+    disk is a ``StorageError`` that names the directory."""
 
     def __init__(self, settings: RocksDBSettings, directory: str, subtask: int = 0) -> None:
-        """``directory``: of the attempt. Raises ``InvalidJob`` when rocksdict is not installed, ``StorageError``."""
+        """``directory``: of the attempt. Raises ``InvalidJob`` when rocksdict is not installed."""
         self._library = _Library.load()
         own = settings.directories
         parent = own[subtask % len(own)] if own else directory or None
@@ -98,27 +115,51 @@ class RocksDatabase:
             self.path = tempfile.mkdtemp(prefix="rocksdb-", dir=parent)
             self._db = self._library.open(os.path.join(self.path, "db"), settings)
         except Exception as error:  # rocksdict knows no other
-            raise StorageError(f"cannot open a RocksDB in {parent or tempfile.gettempdir()}: {error}") from error
-        self.get = self._db.get
-        self.put = self._db.put
-        self.delete = self._db.delete
+            raise _failed("open", parent or tempfile.gettempdir(), error) from error
+        self._get, self._put, self._delete = self._db.get, self._db.put, self._db.delete
+
+    def get(self, row: bytes) -> bytes | None:
+        try:
+            found: bytes | None = self._get(row)
+        except Exception as error:
+            raise _failed("read", self.path, error) from error
+        return found
+
+    def put(self, row: bytes, value: bytes) -> None:
+        try:
+            self._put(row, value)
+        except Exception as error:
+            raise _failed("write", self.path, error) from error
+
+    def delete(self, row: bytes) -> None:
+        try:
+            self._delete(row)
+        except Exception as error:
+            raise _failed("write", self.path, error) from error
 
     def rows(self, prefix: bytes, begin: bytes = b"") -> Iterator[Pair]:
         """Those that begin with ``prefix`` now, in order, from ``begin`` on."""
         options = self._library.bounded(prefix)  # a local name: rocksdict does not hold the bound that it reads
-        yield from self._db.items(from_key=begin or prefix, read_opt=options)
+        yield from _walk(self._db.iter(options), prefix, begin or prefix, self.path)
 
     def put_all(self, rows: Sequence[Pair]) -> None:
         """At once, which is cheaper than one by one."""
-        self._db.write(self._library.batch(rows), self._library.write_options)
+        try:
+            self._db.write(self._library.batch(rows), self._library.write_options)
+        except Exception as error:
+            raise _failed("write", self.path, error) from error
 
     def delete_range(self, begin: bytes, end: bytes) -> None:
         """All rows from ``begin`` to before ``end``."""
-        self._db.delete_range(begin, end)
+        try:
+            self._db.delete_range(begin, end)
+        except Exception as error:
+            raise _failed("write", self.path, error) from error
 
     def view(self, prefixes: Iterable[bytes] = ()) -> View:
         """O(1). ``prefixes``: all rows of each are walked through, which is cheaper when it is known."""
-        return View(self._db.iter(), {prefix: iter(self._db.items(from_key=prefix)) for prefix in prefixes})
+        walks = {prefix: iter(self._db.items(from_key=prefix)) for prefix in prefixes}
+        return View(self._db.iter(), walks, self.path)
 
     def close(self) -> None:
         """A second call changes nothing."""

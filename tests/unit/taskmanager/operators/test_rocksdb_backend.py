@@ -28,7 +28,7 @@ from tidegate.datastream.state import (
     ValueStateDescriptor,
 )
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, SnapshotType
-from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.model.errors import InvalidJob, SchemaMismatch, StorageError
 from tidegate.model.keygroups import key_group, subtask_of
 from tidegate.model.program import OperatorSpec
 
@@ -278,6 +278,31 @@ def test_it_lives_in_the_directory_of_the_attempt_and_dies_with_it(tmp_path: Pat
     assert list((tmp_path / "local").iterdir())
     one.operator.close()
     assert not list((tmp_path / "local").iterdir())
+
+
+def test_a_damaged_file_of_the_database_is_told_by_name_and_no_snapshot_leaves_rows_out(tmp_path: Path) -> None:
+    configuration = {**ROCKSDB, "state.backend.rocksdb.localdir": str(tmp_path)}
+    one = start(keyed(func=States()), configuration=configuration)
+    one.feed([(f"k{i}", lambda s: s.anything.update(random.Random(1).randbytes(4000))) for i in range(300)])
+    frozen_before = one.operator.freeze(1)
+    (database,) = tmp_path.glob("rocksdb-*")
+    backend: Any = one.operator._backend  # type: ignore[attr-defined]
+    backend._database._db.flush()
+    damaged = 0
+    for file in database.rglob("*.sst"):
+        with file.open("r+b") as content:
+            damaged += content.seek(file.stat().st_size // 2)
+            content.write(bytes(4000))
+    assert damaged
+    frozen_after = one.operator.freeze(2)
+    assert frozen_before is not None
+    assert frozen_after is not None
+    with pytest.raises(StorageError, match=str(database)):
+        frozen_after.write(MemoryStore())
+    with pytest.raises(StorageError, match=str(database)):
+        one.feed([(f"k{i}", lambda s: s.anything.value()) for i in range(300)])
+    assert frozen_before.write(MemoryStore()).keyed, "what was in memory then is pinned"
+    one.operator.close()
 
 
 def test_without_rocksdict_the_job_is_refused_with_the_name_of_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
