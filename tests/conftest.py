@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["tests.servers.fixtures"]
+
 TESTS = Path(__file__).parent
 E2E_TIMEOUT_S = 300
 SIM_TIMEOUT_S = 300

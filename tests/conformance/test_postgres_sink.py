@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.conformance.sink_suite import SinkConformance, Subject
@@ -12,12 +10,6 @@ from tidegate.connectors.base import Sink
 from tidegate.connectors.postgres.sink import PostgresSink
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
 
 
 class Rows(Subject):

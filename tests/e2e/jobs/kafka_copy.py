@@ -21,7 +21,7 @@ from tidegate.datastream.functions import MapFunction
 
 
 def key_of(record: str) -> bytes:
-    return json.loads(record)["key"].encode()
+    return str(json.loads(record)["key"]).encode()
 
 
 def mapped(record: str) -> str:

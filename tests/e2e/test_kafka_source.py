@@ -1,0 +1,219 @@
+"""The Kafka source against a real broker: where it begins and ends, what it commits to its group and when, what it discovers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.e2e.waiting import wait_until
+from tests.servers.kafka_broker import KafkaBroker
+from tidegate.common.serialization import SimpleStringSchema
+from tidegate.common.typeinfo import Types
+from tidegate.connectors.base import ReaderContext, SourceReader, SplitState
+from tidegate.datastream.connectors.kafka import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaSource,
+    KafkaSourceBuilder,
+    KafkaTopicPartition,
+)
+from tidegate.datastream.formats.json import JsonRowDeserializationSchema
+from tidegate.model.errors import CorruptData, InvalidJob, Unreachable
+
+pytestmark = pytest.mark.e2e
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def topic(broker: KafkaBroker) -> str:
+    """Three partitions; partition p holds p0 to p9."""
+    name = f"read-{next(_names)}"
+    broker.create_topic(name, 3)
+    send(broker, name, {p: [f"{p}{n}" for n in range(10)] for p in range(3)})
+    return name
+
+
+def send(broker: KafkaBroker, topic: str, values: dict[int, list[str]], timestamp: int = 1_000) -> None:
+    from confluent_kafka import Producer
+
+    client = Producer({"bootstrap.servers": broker.servers, "enable.idempotence": True})
+    for partition, found in values.items():
+        for n, value in enumerate(found):
+            client.produce(topic, value, partition=partition, timestamp=timestamp + n)
+    assert client.flush(30) == 0
+
+
+def builder(broker: KafkaBroker, *topics: str) -> KafkaSourceBuilder:
+    made = KafkaSource.builder().set_bootstrap_servers(broker.servers).set_value_only_deserializer(SimpleStringSchema())
+    made.set_bounded(KafkaOffsetsInitializer.latest())
+    return made.set_topics(*topics) if topics else made
+
+
+def reader_of(
+    source: KafkaSource, states: Sequence[SplitState], subtask: int = 0, parallelism: int = 1
+) -> SourceReader:
+    reader = source.make_reader(ReaderContext(subtask, parallelism, 128, "job", f"attempt-{subtask}", "op"))
+    reader.open([s for s in states if source.owner_of(s.split, parallelism) == subtask])
+    return reader
+
+
+def polled(reader: SourceReader, count: int) -> list[str]:
+    """So many values, emitted one by one."""
+    found: list[str] = []
+
+    def enough() -> bool:
+        batch = reader.poll()
+        for value in batch.batch.data.column(0).to_pylist() if batch is not None else ():  # type: ignore[union-attr]
+            found.append(value)
+            reader.advance(1)
+        return len(found) >= count
+
+    wait_until(enough, 30, f"{count} records are read")
+    return found
+
+
+def ended(reader: SourceReader) -> bool:
+    return reader.poll() is None and reader.is_finished()
+
+
+def read_all(source: KafkaSource) -> list[Any]:
+    reader = reader_of(source, [SplitState(split) for split in source.list_splits(1)])
+    found: list[Any] = []
+
+    def finished() -> bool:
+        batch = reader.poll()
+        if batch is not None:
+            found.extend(batch.batch.data.column(0).to_pylist())  # type: ignore[union-attr]
+            reader.advance(len(batch.batch))
+        return batch is None and reader.is_finished()
+
+    wait_until(finished, 30, "the bounded source ends")
+    reader.close()
+    return sorted(found)
+
+
+def all_of(*partitions: int, first: int = 0) -> list[str]:
+    return [f"{p}{n}" for p in partitions for n in range(first, 10)]
+
+
+def test_it_reads_everything_from_the_beginning_and_ends(broker: KafkaBroker, topic: str) -> None:
+    assert read_all(builder(broker, topic).build()) == all_of(0, 1, 2)
+
+
+def test_it_begins_where_it_is_told(broker: KafkaBroker, topic: str) -> None:
+    at = KafkaOffsetsInitializer
+    latest = builder(broker, topic).set_starting_offsets(at.latest()).build()
+    assert read_all(latest) == []
+    by_time = builder(broker, topic).set_starting_offsets(at.timestamp(1_004)).build()
+    assert read_all(by_time) == all_of(0, 1, 2, first=4)
+    given = at.offsets({KafkaTopicPartition(topic, 1): 8}, KafkaOffsetResetStrategy.LATEST)
+    assert read_all(builder(broker, topic).set_starting_offsets(given).build()) == ["18", "19"]
+    one = builder(broker).set_partitions([KafkaTopicPartition(topic, 2)]).build()
+    assert read_all(one) == all_of(2)
+    pattern = builder(broker).set_topic_pattern(f"{topic[:-1]}[{topic[-1]}]").build()
+    assert read_all(pattern) == all_of(0, 1, 2)
+
+
+def test_committed_offsets_of_a_group_that_has_none(broker: KafkaBroker, topic: str) -> None:
+    at = KafkaOffsetsInitializer
+    made = builder(broker, topic).set_group_id("nobody")
+    with pytest.raises(InvalidJob, match="the group committed no offset for partition 0"):
+        made.set_starting_offsets(at.committed_offsets()).build().list_splits(1)
+    made.set_starting_offsets(at.committed_offsets(KafkaOffsetResetStrategy.EARLIEST))
+    assert read_all(made.build()) == all_of(0, 1, 2)
+
+
+def test_offsets_are_committed_for_a_confirmed_checkpoint_only_and_exactly_its_own(
+    broker: KafkaBroker, topic: str
+) -> None:
+    source = builder(broker, topic).set_group_id(f"group-{topic}").build()
+    reader = reader_of(source, [SplitState(split) for split in source.list_splits(1)])
+    polled(reader, 5)
+    at_one = reader.snapshot_state()
+    reader.note_snapshot(1, at_one)
+    polled(reader, 10)
+    reader.note_snapshot(2, reader.snapshot_state())
+    assert group_offsets(broker, topic) == {}
+    reader.notify_checkpoint_complete(1)
+    expected = {s.split.payload[1]: s.position for s in at_one if s.position is not None}
+    wait_until(lambda: group_offsets(broker, topic) == expected, 30, "the offsets of checkpoint 1 are committed")
+    reader.close()
+
+
+def group_offsets(broker: KafkaBroker, topic: str) -> dict[int, int]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    client: Any = Consumer({"bootstrap.servers": broker.servers, "group.id": f"group-{topic}"})
+    try:
+        told = client.committed([TopicPartition(topic, n) for n in range(3)], timeout=30)
+        return {part.partition: part.offset for part in told if part.offset >= 0}
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 3), (3, 1)])
+def test_restored_at_another_parallelism_every_record_is_read_once(
+    broker: KafkaBroker, topic: str, before: int, after: int
+) -> None:
+    source = builder(broker, topic).build()
+    states = [SplitState(split) for split in source.list_splits(before)]
+    found: list[str] = []
+    kept: list[SplitState] = []
+    for subtask in range(before):
+        reader = reader_of(source, states, subtask, before)
+        if reader.snapshot_state():
+            found += polled(reader, 4)
+        kept += reader.snapshot_state()
+        reader.close()
+    for subtask in range(after):
+        reader = reader_of(source, kept, subtask, after)
+        left = sum(10 - (s.position or 0) for s in reader.snapshot_state())
+        if left:
+            found += polled(reader, left)
+        wait_until(lambda r=reader: ended(r), 30, "the reader ends")  # type: ignore[misc]
+        reader.close()
+    assert sorted(found) == all_of(0, 1, 2)
+
+
+def test_a_partition_that_is_added_later_is_read_from_its_beginning(broker: KafkaBroker, topic: str) -> None:
+    from confluent_kafka.cimpl import NewPartitions
+
+    made = KafkaSource.builder().set_bootstrap_servers(broker.servers).set_topics(topic)
+    made.set_value_only_deserializer(SimpleStringSchema()).set_property("partition.discovery.interval.ms", "100")
+    source = made.build()
+    assert not source.bounded
+    reader = reader_of(source, [SplitState(split) for split in source.list_splits(1)])
+    polled(reader, 30)
+    client = broker.admin()
+    client.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
+    send(broker, topic, {3: ["30", "31"]})
+    assert polled(reader, 2) == ["30", "31"]
+    assert {s.split.split_id: s.position for s in reader.snapshot_state()}[f"{topic}-3"] == 2
+    reader.close()
+
+
+def test_poison_fails_by_name_or_is_skipped(broker: KafkaBroker) -> None:
+    name = f"read-{next(_names)}"
+    broker.create_topic(name, 1)
+    send(broker, name, {0: ['{"id":1}', "poison", '{"id":2}', "more", "and more"]})
+    schema = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["id"], [Types.LONG()])).build()
+    made = builder(broker, name).set_value_only_deserializer(schema)
+    with pytest.raises(CorruptData, match=f"offset 1 of partition 0 of topic '{name}' cannot be read"):
+        read_all(made.build())
+    assert read_all(made.set_poison_records("skip").build()) == [1, 2]
+
+
+def test_what_is_wrong_is_told_when_the_job_is_submitted(broker: KafkaBroker) -> None:
+    with pytest.raises(InvalidJob, match="has no topic 'nowhere'"):
+        builder(broker, "nowhere").build().list_splits(1)
+    with pytest.raises(InvalidJob, match=r"needs set_topics\(\)"):
+        builder(broker).build()
+    with pytest.raises(InvalidJob, match="is set by the connector"):
+        builder(broker, "a").set_property("enable.auto.commit", "true").build()
+    away = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:1").set_topics("a").build()
+    with pytest.raises(Unreachable, match="is the broker up"):
+        away.list_splits(1)

@@ -1,0 +1,23 @@
+"""Servers that several folders of tests use: each is started once in a run, by the first test that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.postgres_server import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[KafkaBroker]:
+    """A test that kills it starts it again."""
+    with KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
