@@ -135,6 +135,9 @@ class RocksKeyedBackend(KeyedBackend):
             increments.aborted(checkpoint_id)
         self._forget_changes()
 
+    def merge_some(self) -> None:
+        self._heap.merge_some()
+
     def close(self) -> None:
         self._heap.close()
         self._database.close()
