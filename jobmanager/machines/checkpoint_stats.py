@@ -34,8 +34,11 @@ class _Record:
     confirmed_ms: int | None = None
     discarded: bool = False
     subtasks: dict[SubtaskId, SubtaskCheckpointView] = field(default_factory=dict)
+    shown: tuple[SubtaskCheckpointView, ...] = ()
 
     def view(self) -> CheckpointView:
+        if len(self.shown) != len(self.subtasks):  # it only grows
+            self.shown = tuple(self.subtasks.values())
         return CheckpointView(
             checkpoint_id=self.checkpoint_id,
             status=self.status,
@@ -48,7 +51,7 @@ class _Record:
             failure=self.failure,
             acknowledged=len(self.subtasks),
             expected=self.expected,
-            subtasks=tuple(self.subtasks.values()),
+            subtasks=self.shown,
             discarded=self.discarded,
             restored=self.restored,
             sent_ms=self.sent_ms,
