@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import matplotlib
 
@@ -11,6 +12,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 from benchmarks.keyed_window import Runs
+
+if TYPE_CHECKING:
+    from benchmarks.state import Figures
 
 
 def keyed_window(runs: Runs, path: Path) -> None:
@@ -67,4 +71,36 @@ def unaligned(names: list[str], times_ms: list[list[float]], results: Path) -> N
     axes.set_title("checkpoints with an idle sink, and with one of 10 ms a record")
     axes.grid(alpha=0.3)
     figure.savefig(results / "unaligned.png", dpi=120)
+    plt.close(figure)
+
+
+def state(figures: Figures, path: Path) -> None:
+    """Every step around the snapshot, at the rate and at full load; then rates of bytes and sizes of increments."""
+    figure, axes = plt.subplots(1, 4, figsize=(18, 4), constrained_layout=True)
+    for axis, steps, end, name in (
+        (axes[0], figures.calm, figures.snapshot_ms, "100,000 changes a second"),
+        (axes[1], figures.full, figures.full_snapshot_ms, "full load"),
+    ):
+        axis.plot([at / 1e3 for at, _ in steps], [ms for _, ms in steps], ".", markersize=3)
+        axis.axvspan(0, end / 1e3, alpha=0.15, label="snapshot")
+        axis.axhline(20, color="gray", linewidth=0.8)
+        axis.set_xlabel("s from the freeze")
+        axis.set_ylabel("ms of each step")
+        axis.set_ylim(bottom=0)
+        axis.set_title(f"{figures.keys:,} keys, {name}")
+        axis.legend()
+    rates = {
+        "snapshot": figures.write_rate,
+        "write+fsync": figures.plain_write_rate,
+        "restore": figures.restore_rate,
+        "read": figures.plain_read_rate,
+    }
+    axes[2].bar(list(rates), [rate / 1e6 for rate in rates.values()])
+    axes[2].set_ylabel("MB/s")
+    axes[2].set_title(f"{figures.snapshot_bytes / 1e6:,.0f} MB")
+    axes[3].bar(range(1, len(figures.increments) + 1), [100 * b / figures.snapshot_bytes for b in figures.increments])
+    axes[3].axhline(5, color="gray", linewidth=0.8)
+    axes[3].set_xlabel("incremental checkpoints, 1 % of the keys changed before each")
+    axes[3].set_ylabel("% of a full one")
+    figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -19,7 +19,7 @@ from taskmanager.operators.window_aggregates import AggregatePlan, Aggregates, S
 from taskmanager.state.base import FrozenState
 from taskmanager.state.columnar_keyed import ColumnarKeyedState, stored_schema
 from taskmanager.state.fixed_width import Nulls, Numbers, to_column, to_numbers
-from taskmanager.state.overlay import Rows
+from taskmanager.state.row_layout import Rows
 from tidegate.common.batch import ArrowBatch, Batch
 from tidegate.model.keygroups import range_of
 

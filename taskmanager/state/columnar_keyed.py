@@ -19,7 +19,7 @@ from taskmanager.machines.increments import Chain, Increments, decide
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.columnar_rows import ColumnarRows, FrozenRows
 from taskmanager.state.fixed_width import to_column, to_numbers
-from taskmanager.state.overlay import Rows
+from taskmanager.state.row_layout import Rows
 from taskmanager.state.segment_streams import SegmentStream
 from taskmanager.state.segments import DELETED, Groups, StateDescription, read_keyed_batches
 from tidegate.common.schema_evolution import Refusal, evolve

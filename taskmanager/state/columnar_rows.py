@@ -22,7 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from taskmanager.state.fixed_width import numpy_type
-from taskmanager.state.overlay import Overlay, Rows, taken
+from taskmanager.state.overlay import Overlay
+from taskmanager.state.row_layout import Packed, RowLayout, Rows
 from taskmanager.state.slot_index import EMPTY, Places, SlotIndex, Slots
 from taskmanager.state.slot_keys import SlotKeys
 from tidegate.common.key_hashing import hash_columns, key_groups
@@ -61,18 +62,15 @@ class ColumnarRows:
         max_parallelism: int,
         capacity: int | None = None,
     ) -> None:
-        kinds = [numpy_type(field.type) for field in values]
-        width = sum(kind.itemsize for kind in kinds) + 8 * len(keys) + _INDEX_AND_EPOCH_BYTES
+        self._layout = RowLayout([numpy_type(field.type) for field in values], [field.nullable for field in values])
+        width = self._layout.row_bytes + 8 * len(keys) + _INDEX_AND_EPOCH_BYTES
         self._operator = operator
         self._owned = owned
         self._max_parallelism = max_parallelism
         self._page_shift = _page_shift(owned.size)
         self._capacity = min(capacity or _rows_in_memory(width), _MAX_CAPACITY) >> self._page_shift << self._page_shift
         self._keys = SlotKeys(keys, self._capacity, operator)
-        self._columns: Rows = [
-            (np.zeros(self._capacity, kind), np.zeros(self._capacity, np.bool_) if field.nullable else None)
-            for kind, field in zip(kinds, values, strict=True)
-        ]
+        self._rows: Packed = np.zeros(self._capacity, self._layout.packed_type)
         self._epochs = np.zeros(self._capacity, np.uint32)
         self._index = SlotIndex(owned.size, self._capacity, self._keys.hashes_of)
         self._count: Counts = np.zeros(owned.size, np.int64)
@@ -109,34 +107,29 @@ class ColumnarRows:
             self._keys.put(prepared, new, made)
             self._index.insert(groups[new], hashes[new], made)
             self._epochs[made] = self._epoch
-            for _, nulls in self._columns:
-                if nulls is not None:
-                    nulls[made] = True
         return Located(slots, groups, is_new)
 
     def take(self, slots: Slots) -> Rows:
         """Copies."""
-        rows = taken(self._columns, slots)
+        packed = self._rows.take(slots)
         for overlay in self._overlays:
-            overlay.patch(slots, rows)
-        return rows
+            overlay.patch(slots, packed)
+        return self._layout.unpack(packed)
 
     def put(self, located: Located, rows: Rows) -> None:
         """New rows for slots, each once."""
-        if not self._overlays:
-            self._write(located.slots, rows, self._epoch)
-            return
-        locked = self._fold()
+        packed = self._layout.pack(rows, len(located.slots))
+        locked = self._fold() if self._overlays else None
         if locked is None:
-            self._write_below(located.slots, rows)
+            self._write_below(located.slots, packed)
             return
         is_frozen = locked.take(located.groups)
         is_frozen &= self._epochs.take(located.slots) < self._epoch
         aside, below = np.flatnonzero(is_frozen), np.flatnonzero(~is_frozen)
         if len(below):
-            self._write_below(located.slots.take(below), taken(rows, below))
+            self._write_below(located.slots.take(below), packed.take(below))
         if len(aside):
-            self._overlays[-1].put(located.slots.take(aside), located.groups.take(aside), taken(rows, aside))
+            self._overlays[-1].put(located.slots.take(aside), located.groups.take(aside), packed.take(aside))
 
     def keys_of(self, slots: Slots) -> list[pa.Array]:
         return self._keys.take(slots)
@@ -147,15 +140,15 @@ class ColumnarRows:
         frozen = FrozenRows(self, self._epoch, self._count.copy(), pages, self._page_shift, tuple(self._overlays))
         self._snapshots.append(frozen)
         self._epoch += 1
-        self._overlays.append(Overlay(self._epoch, self._columns, self._capacity))
+        self._overlays.append(Overlay(self._epoch, self._layout.packed_type, self._capacity))
         return frozen
 
     def _frozen_rows(self, frozen: FrozenRows, slots: Slots) -> tuple[Rows, npt.NDArray[np.uint32]]:
         """Rows and epochs as they were; snapshot thread."""
-        rows, epochs = taken(self._columns, slots), self._epochs.take(slots)
+        packed, epochs = self._rows.take(slots), self._epochs.take(slots)
         for overlay in frozen.overlays:
-            overlay.patch(slots, rows, epochs)
-        return rows, epochs
+            overlay.patch(slots, packed, epochs)
+        return self._layout.unpack(packed), epochs
 
     def _release(self, frozen: FrozenRows) -> None:
         self._snapshots.remove(frozen)
@@ -179,17 +172,14 @@ class ColumnarRows:
             del self._overlays[0]
         return locked
 
-    def _write_below(self, slots: Slots, rows: Rows) -> None:
+    def _write_below(self, slots: Slots, rows: Packed) -> None:
         for overlay in self._overlays:
             overlay.forget(slots)
         self._write(slots, rows, self._epoch)
 
-    def _write(self, slots: Slots, rows: Rows, epoch: int) -> None:
+    def _write(self, slots: Slots, rows: Packed, epoch: int) -> None:
         self._epochs[slots] = epoch
-        for (mine, my_nulls), (values, nulls) in zip(self._columns, rows, strict=True):
-            mine[slots] = values
-            if my_nulls is not None:
-                my_nulls[slots] = False if nulls is None else nulls
+        self._rows[slots] = rows
 
     def _allocate(self, groups: Places) -> Slots:
         """A slot for each: in the last page of its group, then in new ones."""

@@ -8,23 +8,19 @@ group stay as they are until that snapshot has written the group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from taskmanager.state.fixed_width import Nulls, Numbers
+from taskmanager.state.row_layout import Packed
 from taskmanager.state.slot_index import Places, Slots
-
-Rows = list[tuple[Numbers, Nulls | None]]
-"""For each value column: its values and which of them are null (``None``: the column never has nulls)."""
 
 
 class Overlay:
-    """``epoch``: of all that is written here. ``like``: arrays of the columns, to have the same types."""
+    """``epoch``: of all that is written here."""
 
-    def __init__(self, epoch: int, like: Rows, capacity: int) -> None:
+    def __init__(self, epoch: int, packed_type: np.dtype[Any], capacity: int) -> None:
         self.epoch = epoch
         self.live = 0
         """Rows that are not in the state yet."""
@@ -34,13 +30,10 @@ class Overlay:
         """By slot: its row + 1; 0: none."""
         self._slots: Slots = np.empty(capacity, np.int32)
         self._groups: Places = np.empty(capacity, np.intp)
-        self._columns: Rows = [
-            (np.empty(capacity, values.dtype), None if nulls is None else np.empty(capacity, np.bool_))
-            for values, nulls in like
-        ]
+        self._rows: Packed = np.empty(capacity, packed_type)
         self._folded_to = 0
 
-    def patch(self, slots: Slots, rows: Rows | None, epochs: npt.NDArray[np.uint32] | None = None) -> None:
+    def patch(self, slots: Slots, rows: Packed | None, epochs: npt.NDArray[np.uint32] | None = None) -> None:
         """Put what is here in place of what was taken from below for these slots."""
         if not self.live:
             return
@@ -48,15 +41,12 @@ class Overlay:
         hits = np.flatnonzero(at)
         if not len(hits):
             return
-        places = at[hits] - 1
-        for (values, nulls), (mine, my_nulls) in zip(rows or (), self._columns, strict=rows is not None):
-            values[hits] = mine.take(places)
-            if nulls is not None and my_nulls is not None:
-                nulls[hits] = my_nulls.take(places)
+        if rows is not None:
+            rows[hits] = self._rows.take(at[hits] - 1)
         if epochs is not None:
             epochs[hits] = self.epoch
 
-    def put(self, slots: Slots, groups: Places, rows: Rows) -> None:
+    def put(self, slots: Slots, groups: Places, rows: Packed) -> None:
         """Each slot once."""
         at = self._row_of.take(slots).astype(np.intp) - 1
         new = np.flatnonzero(at < 0)
@@ -68,10 +58,7 @@ class Overlay:
             self._row_of[slots[new]] = at[new] + 1
             self.end += count
             self.live += count
-        for (mine, my_nulls), (values, nulls) in zip(self._columns, rows, strict=True):
-            mine[at] = values
-            if my_nulls is not None:
-                my_nulls[at] = False if nulls is None else nulls
+        self._rows[at] = rows
 
     def forget(self, slots: Slots) -> None:
         """They were written below, with newer values."""
@@ -80,7 +67,7 @@ class Overlay:
             self._row_of[hits] = 0
             self.live -= len(hits)
 
-    def fold(self, locked: npt.NDArray[np.bool_] | None, limit: int) -> tuple[Slots, Rows]:
+    def fold(self, locked: npt.NDArray[np.bool_] | None, limit: int) -> tuple[Slots, Packed]:
         """Take rows away whose groups are not locked, from the next ``limit`` rows: to be written below."""
         first = 0 if self._folded_to >= self.end else self._folded_to
         last = min(first + limit, self.end)
@@ -93,8 +80,4 @@ class Overlay:
         folded = self._slots.take(places)
         self._row_of[folded] = 0
         self.live -= len(places)
-        return folded, taken(self._columns, places)
-
-
-def taken(columns: Sequence[tuple[Numbers, Nulls | None]], places: npt.NDArray[Any]) -> Rows:
-    return [(values.take(places), None if nulls is None else nulls.take(places)) for values, nulls in columns]
+        return folded, self._rows.take(places)
