@@ -153,8 +153,18 @@ class CheckpointStorage:
         return location, manifest
 
     def read_manifest(self, location: str) -> CheckpointManifest:
-        """What stands in ``_metadata``, and nothing else. Raises as ``read_checkpoint`` does."""
-        return self._manifest_at(location)[1]
+        """What stands in ``_metadata`` of a checkpoint that was completed: without one it is damaged, as it is without a segment.
+        Raises ``StorageError``, ``CorruptData`` or ``VersionMismatch``."""
+        place = f"{location}/{METADATA_FILE}"
+        try:
+            content, _ = self._read(place)
+        except (FileNotFoundError, NotADirectoryError):
+            raise CorruptData(
+                f"{place} of a completed checkpoint is missing; restore from another checkpoint"
+            ) from None
+        except OSError as error:
+            raise storage_error("read", place, error) from error
+        return manifest_from_bytes(content, place)
 
     def location_of(self, path: str) -> str:
         """The directory behind a path that a user gave, which must hold a checkpoint or savepoint, whole or damaged.

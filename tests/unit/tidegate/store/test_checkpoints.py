@@ -94,6 +94,16 @@ def test_damage_is_told_by_file(tmp_path: Path) -> None:
         storage.read_checkpoint(str(location))
 
 
+def test_a_completed_checkpoint_without_its_manifest_is_damaged(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    assert storage.read_manifest(str(location)) == make_manifest()
+    (location / "_metadata").unlink()
+    with pytest.raises(CorruptData, match=r"chk-7/_metadata of a completed checkpoint is missing"):
+        storage.read_manifest(str(location))
+    with pytest.raises(StorageError, match="it was never completed"):
+        storage.read_checkpoint(str(location))
+
+
 def test_a_directory_of_another_run_is_not_overwritten(tmp_path: Path) -> None:
     storage, _ = saved(tmp_path)
     with pytest.raises(StorageError, match="already holds a checkpoint of another run"):
