@@ -6,6 +6,7 @@ Every setter writes Flink's option as text; times are ms. What is not set is the
 from __future__ import annotations
 
 from tidegate.common.configuration import Configuration
+from tidegate.common.time import Duration
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
 from tidegate.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from tidegate.model.errors import ConfigurationError
@@ -22,6 +23,8 @@ MAX_CONCURRENT = _PREFIX + "max-concurrent-checkpoints"
 TOLERABLE_FAILED = _PREFIX + "tolerable-failed-checkpoints"
 RETENTION = _PREFIX + "externalized-checkpoint-retention"
 DIRECTORY = _PREFIX + "dir"
+UNALIGNED = _PREFIX + "unaligned.enabled"
+ALIGNED_TIMEOUT = _PREFIX + "aligned-checkpoint-timeout"
 
 
 class CheckpointConfig:
@@ -90,6 +93,24 @@ class CheckpointConfig:
     def is_externalized_checkpoints_enabled(self) -> bool:
         none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         return self.get_externalized_checkpoint_retention() is not none
+
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
+        """Barriers overtake data in flight, which becomes part of the checkpoint."""
+        self._configuration.set_boolean(UNALIGNED, enabled)
+        return self
+
+    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        return self.enable_unaligned_checkpoints(False)
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        return self._configuration.get_boolean(UNALIGNED, False)
+
+    def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+        """With unaligned checkpoints: how long a barrier aligns first; zero: not at all."""
+        return self._set_duration(ALIGNED_TIMEOUT, alignment_timeout.to_millis(), 0)
+
+    def get_alignment_timeout(self) -> Duration:
+        return Duration.of_millis(self._duration_ms(ALIGNED_TIMEOUT, 0))
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
         """Directory (path or URI) below which checkpoints are written."""

@@ -13,8 +13,12 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.docs.documented import PAGE, code_of
-from tests.unit.tidegate.state_reader.real_checkpoint import KEYS, two_checkpoints
+from tests.unit.taskmanager.runtime import test_unaligned as unaligned_job
+from tests.unit.taskmanager.runtime.in_process import InProcessJob
+from tests.unit.tidegate.state_reader.real_checkpoint import KEYS, two_checkpoints, write_manifest
+from tidegate.model.checkpoint import Alignment
 from tidegate.state_reader import open_checkpoint
+from tidegate.state_reader.channels import CHANNEL_COLUMNS
 
 
 @pytest.fixture(scope="module", params=["0", "20kb"], ids=["files", "inline"])
@@ -85,3 +89,25 @@ def test_every_column_and_kind_of_a_real_checkpoint_is_explained(directory: str)
             for column in without_types(checkpoint.table_of(state)).schema.names:
                 generic = re.sub(r"\..*", ".<column>", column)
                 assert f"`{generic}`" in PAGE or column == "subtask", column
+
+
+def test_plain_pyarrow_reads_data_in_flight(documented: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory(prefix="tg-") as path:
+        running = InProcessJob(unaligned_job.build("documented", 2), Path(path), alignment=Alignment.UNALIGNED)
+        running.start()
+        location = write_manifest(running, running.checkpoint())
+        unaligned_job.PACES["documented"].released.set()
+        running.cancel()
+        exec(code_of("in-flight"), documented)
+        compared = 0
+        for operator in open_checkpoint(location).operators:
+            theirs = documented["read_in_flight"](location, operator.title)
+            ours = [(c, s.name.rpartition(".")[2]) for s in operator.states for c in s.channels]
+            assert len(theirs) == len(ours)
+            rows = sum(table.num_rows for *_, table in theirs)
+            states = [state for state in operator.states if state.channels]
+            assert rows == sum(open_checkpoint(location).rows_in(state) for state in states)
+            compared += rows
+        assert compared > 0
+    for column in CHANNEL_COLUMNS:
+        assert f"`{column}`" in PAGE

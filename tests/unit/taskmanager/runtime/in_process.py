@@ -385,16 +385,9 @@ class InProcessJob:
     def _output(self, edge: JobEdge, attempt: AttemptId) -> OutputDeployment:
         source, target = self.built.graph.vertex(edge.source), self.built.graph.vertex(edge.target)
         consumers = tuple(consumers_of(edge.partitioner, source.parallelism, target.parallelism, attempt.subtask))
-        supports_unaligned = self.built.graph.supports_unaligned(edge.target)
-        return OutputDeployment(
-            edge.edge_id,
-            edge.partitioner,
-            consumers,
-            target.parallelism,
-            target.max_parallelism,
-            supports_unaligned,
-            edge.input_index,
-        )
+        unaligned = self.built.graph.supports_unaligned(edge.target)
+        sizes = (target.parallelism, target.max_parallelism)
+        return OutputDeployment(edge.edge_id, edge.partitioner, consumers, *sizes, unaligned, edge.input_index)
 
     def _restore(self, vertex: JobVertex, subtask: int) -> TaskRestore | None:
         if self.restore is None:

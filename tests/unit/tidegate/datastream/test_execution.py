@@ -13,6 +13,7 @@ import cloudpickle
 import pytest
 
 from tidegate.common import Configuration, JobExecutionResult, JobStatus, RestartStrategies, Types
+from tidegate.common.time import Duration
 from tidegate.datastream import CheckpointingMode, ExternalizedCheckpointRetention, StreamExecutionEnvironment
 from tidegate.datastream.executor import PlanRecorded, PlanRecorder, installed
 from tidegate.datastream.local_modules import JOB_MODULES
@@ -101,6 +102,15 @@ def test_code_wins_over_configuration_wins_over_the_command_line() -> None:
         env = StreamExecutionEnvironment.get_execution_environment(configured)
         assert (env.get_parallelism(), env.get_max_parallelism()) == (5, 64)
         assert env.set_parallelism(7).get_parallelism() == 7
+
+
+def test_unaligned_checkpoints_are_switched_as_in_pyflink() -> None:
+    config = StreamExecutionEnvironment.get_execution_environment().get_checkpoint_config()
+    assert not config.is_unaligned_checkpoints_enabled()
+    config.enable_unaligned_checkpoints().set_alignment_timeout(Duration.of_millis(40))
+    assert config.is_unaligned_checkpoints_enabled()
+    assert config.get_alignment_timeout() == Duration.of_millis(40)
+    assert not config.disable_unaligned_checkpoints().is_unaligned_checkpoints_enabled()
 
 
 def test_settings_are_flinks_option_texts() -> None:
