@@ -200,6 +200,15 @@ def test_all_problems_are_told_at_once_each_with_its_place() -> None:
     ]
 
 
+def test_at_least_once_has_no_unaligned_checkpoints_and_no_limit_of_them() -> None:
+    texts = {
+        "execution.checkpointing.unaligned.enabled": "true",
+        "execution.checkpointing.max-concurrent-checkpoints": "2",
+        "execution.checkpointing.mode": "AT_LEAST_ONCE",
+    }
+    assert Configuration.from_strings(texts).get(CheckpointingOptions.MAX_CONCURRENT) == 2
+
+
 def test_a_check_is_left_out_when_one_of_its_options_is_unreadable() -> None:
     assert problems_of({"heartbeat.timeout": "soon", "heartbeat.interval": "2 min"}).startswith(
         "bad configuration: heartbeat.timeout: 'soon' is not a duration"
