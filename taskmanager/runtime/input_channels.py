@@ -26,7 +26,9 @@ class InputChannels:
 
     @staticmethod
     def unnamed(channels: int) -> InputChannels:
-        return InputChannels(tuple(f"channel {index}" for index in range(channels)))
+        names = tuple(f"channel {index}" for index in range(channels))
+        described = tuple(ChannelDescription(0, index, 0, channels, 1, 0, "input") for index in range(channels))
+        return InputChannels(names, described)
 
     @staticmethod
     def of(deployment: TaskDeployment, operator_id: OperatorId, operator: str) -> InputChannels:
