@@ -18,6 +18,8 @@ NEVER_MS = 3_600_000
 
 
 class BundlesRun:
+    """``rate``: so low that the end of the rows is far away, however long a command takes; but the last run has none."""
+
     def __init__(self, directory: Path, rate: float, interval_ms: int) -> None:
         self.output = directory / "output"
         self.checkpoints = directory / "checkpoints"
@@ -45,23 +47,23 @@ def state(cluster: Cluster, path: Path, name: str) -> list[object]:
 def test_list_union_and_broadcast_state_are_exact_over_2_3_and_1_subtasks(
     cluster: Cluster, run_directory: Path
 ) -> None:
-    run = BundlesRun(run_directory, rate=2_000, interval_ms=300)
+    run = BundlesRun(run_directory, rate=300, interval_ms=300)
     first = run.submit(cluster, 2)
     first.wait_checkpoints(2)
-    savepoint = taken_by(cluster, "savepoint", first.job_id, str(run_directory / "savepoints"))
-    cluster.cancel(first)
-    committed = len(run.result())
+    savepoint = taken_by(cluster, "stop", first.job_id, "-p", str(run_directory / "savepoints"))
+    finished(first)
+    passed = sum(state(cluster, savepoint, "passed"))  # type: ignore[arg-type]
     checked = cluster.cli("savepoint", "check", "-p", "3", "--open", str(JOB), str(savepoint), *run.arguments)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "All state restores." in checked.stdout
 
     second = run.submit(cluster, 3, str(savepoint))
-    second.wait_checkpoints(1)
+    second.wait_checkpoints(5)
     stopped = taken_by(cluster, "stop", second.job_id, "-p", str(run_directory / "savepoints"))
     finished(second)
     result, held = run.result(), state(cluster, stopped, "buffer")
-    assert len(result) > committed
     assert len({*result, *held}) == len(result) + len(held) == sum(state(cluster, stopped, "passed"))  # type: ignore[arg-type]
+    assert len(result) + len(held) > passed
     assert state(cluster, stopped, "rules") == [{"key": "group", "value": GROUP}] * 3
 
     finished(run.submit(cluster, 1, str(stopped)))
@@ -69,7 +71,7 @@ def test_list_union_and_broadcast_state_are_exact_over_2_3_and_1_subtasks(
 
 
 def test_a_restart_in_the_same_slots_reads_local_copies(cluster: Cluster, run_directory: Path) -> None:
-    run = BundlesRun(run_directory, rate=3_000, interval_ms=NEVER_MS)
+    run = BundlesRun(run_directory, rate=300, interval_ms=NEVER_MS)
     local = {"execution.checkpointing.local-backup.enabled": "true", "execution.state-recovery.from-local": "true"}
     watch = run.submit(cluster, 1, None, **local, **{"execution.checkpointing.data-inline-threshold": "0 b"})
     watch.wait_running()
@@ -86,7 +88,9 @@ def test_a_restart_in_the_same_slots_reads_local_copies(cluster: Cluster, run_di
     owner = cluster.task_manager_of(watch, "FlatMap", 0)
     owner.subtasks()[0].kill()
     watch.wait_running_again(0, since)
+    stopped = taken_by(cluster, "stop", watch.job_id, "-p", str(run_directory / "savepoints"))
     finished(watch)
-    assert run.result() == list(range(ROWS))
+    read = sum(state(cluster, stopped, "passed"))  # type: ignore[arg-type]
+    assert sorted([*run.result(), *state(cluster, stopped, "buffer")]) == list(range(read))  # type: ignore[type-var]
     (status,) = [c for c in cluster.checkpoints(watch.job_id).checkpoints if c.checkpoint_id == 1]
     assert status.restored
