@@ -29,6 +29,7 @@ class CheckpointCustody:
         self._registry = SharedStateRegistry()
         self._shared_locations: dict[CheckpointId, str] = {}
         """Of pending checkpoints that may write shared files."""
+        self._is_closed = False
         self.keeps_everything = False
         """At the end of the job, whatever the retention."""
 
@@ -111,6 +112,8 @@ class CheckpointCustody:
 
     def on_discarded(self, checkpoint_id: CheckpointId) -> None:
         self._cleaner.on_discarded(checkpoint_id)
+        if self._is_closed:
+            self._cleaner.sweep()
 
     def on_shared_discarded(self) -> None:
         self._cleaner.on_shared_discarded()
@@ -119,6 +122,7 @@ class CheckpointCustody:
         """The job has ended in ``state``, and nothing is pending."""
         if not self.keeps_everything:
             self._remove(self._store.close(state))
+        self._is_closed = True
         self._cleaner.sweep()
 
     def _adopt(self, checkpoint: CompletedCheckpoint) -> None:

@@ -126,6 +126,21 @@ def test_what_an_aborted_checkpoint_wrote_and_never_told_of_is_looked_for_twice(
     )
 
 
+def test_what_tasks_wrote_until_they_were_canceled_goes_after_they_are_over() -> None:
+    cluster = checkpointed(incremental="true")
+    cluster.removes_files = False
+    cluster.tell(e.JobCancelRequested(JOB))
+    cluster.settle()
+    assert [d.checkpoint_id for d in cluster.of(c.DiscardCheckpoint)] == [1], "its tasks may still write"
+    cluster.cancel_tasks()
+    assert not cluster.of(c.JobTerminated)
+    told = cluster.tell(e.CheckpointDiscarded(JOB, CheckpointId(1)))
+    assert [(d.checkpoint_id, d.shared_location) for d in cluster.of(c.DiscardCheckpoint, told)] == [(1, "/cp/shared")]
+    assert not cluster.of(c.JobTerminated)
+    told = cluster.tell(e.CheckpointDiscarded(JOB, CheckpointId(1)))
+    assert len(cluster.of(c.JobTerminated, told)) == 1
+
+
 def test_the_end_of_the_job_removes_what_the_retention_does_not_keep() -> None:
     for settings, gone in (({"incremental": "true"}, ["/cp/shared/a"]), (RETAINED, [])):
         cluster = checkpointed(**settings)
