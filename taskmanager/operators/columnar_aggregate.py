@@ -41,7 +41,7 @@ class ColumnarAggregate(Operator):
         self.state = ColumnarKeyedState(self._plan.operator, keys, values, owned, context.max_parallelism)
         if context.restored is not None:
             assert context.segments is not None
-            self.state.restore(context.restored, context.segments)
+            self.state.restore(context.restored, context.segments, context.restored_checkpoint_id)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)

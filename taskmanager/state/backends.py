@@ -34,7 +34,7 @@ def open_keyed_backend(
     texts = {key: text for key, text in place.configuration.items() if key.startswith(("state.", "execution."))}
     configuration = Configuration.from_strings(texts)
     if configuration.get(StateOptions.BACKEND) is not StateBackendKind.ROCKSDB:
-        return KeyedStateBackend(operator, owned, key_type, place.now_ms)
+        return KeyedStateBackend(operator, owned, key_type, place.now_ms, place.restored_checkpoint_id)
     settings = RocksDBSettings.of(configuration, place.managed_memory_bytes)
     return RocksKeyedBackend(
         operator,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from taskmanager.machines.increments import Chain, Increments, decide
+from taskmanager.machines.increments import Chain, Increments, decide, restored_chain
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.columnar_rows import ColumnarRows, FrozenRows
 from taskmanager.state.fixed_width import to_column, to_numbers
@@ -62,16 +62,24 @@ class ColumnarKeyedState:
         frozen = self.rows.freeze()
         return FrozenColumnarState(checkpoint_id, frozen, self._schema, self._owned, about, base, increments)
 
-    def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
-        """Level by level. Raises ``CorruptData``, ``SchemaMismatch``, ``StorageError``."""
+    def restore(
+        self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
+    ) -> None:
+        """Level by level; the next snapshot may build upon it. Raises ``CorruptData``, ``SchemaMismatch``, ``StorageError``."""
         mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
+        is_same = bool(mine)
         for segment in sorted(mine, key=lambda s: s.level):
             if segment.level == 0:
                 self.rows.make_room(_rows_by_group(segment, self._owned))
             for _, batch in read_keyed_batches(source, segment, self._owned):
-                self._restore(batch)
+                is_same = self._restore(batch) and is_same
+        self.rows.begin_epoch()
+        chain = restored_chain(mine, self._owned) if is_same else None
+        if chain is not None and restored_checkpoint_id is not None:
+            self.increments.restored(restored_checkpoint_id, chain)
 
-    def _restore(self, batch: pa.RecordBatch) -> None:
+    def _restore(self, batch: pa.RecordBatch) -> bool:
+        """Whether it has the very columns that are written now."""
         if DELETED in batch.schema.names:
             if batch.column(batch.schema.get_field_index(DELETED)).true_count:
                 raise CorruptData(f"operator '{self._operator}': rows of '{STATE_NAME}' are marked as removed")
@@ -87,6 +95,7 @@ class ColumnarKeyedState:
             part = data.slice(at, RESTORE_ROWS)
             located = self.rows.locate(part.columns[: self._keys])
             self.rows.put(located, [to_numbers(column) for column in part.columns[self._keys :]])
+        return not plan.changes
 
 
 def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field]) -> pa.Schema:

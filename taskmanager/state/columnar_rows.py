@@ -8,7 +8,7 @@ slots goes to an overlay (``overlay``); as soon as it is, the overlay's rows of 
 overlay. Columns are reserved for all rows that fit into this machine's memory: only what is touched becomes memory, and
 growing moves nothing.
 
-Every row has the epoch of its last change: the number of freezes before it, plus one.
+Every row has the epoch of its last change: how many freezes came before it. What was restored counts as a freeze too.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ColumnarRows:
         self._last_page: Counts = np.full(owned.size, -1, np.int64)
         self._group_of_page = np.empty(self._capacity >> self._page_shift, np.int32)
         self._pages = 0
-        self._epoch = 1
+        self._epoch = 0
         self._overlays: list[Overlay] = []
         self._snapshots: list[FrozenRows] = []
 
@@ -91,6 +91,10 @@ class ColumnarRows:
     def make_room(self, rows: Counts) -> None:
         """For so many rows of each group: spares the index from growing step by step."""
         self._index.make_room(rows)
+
+    def begin_epoch(self) -> None:
+        """What is there was restored; what is written from now on has changed since."""
+        self._epoch += 1
 
     def locate(self, keys: Sequence[pa.Array]) -> Located:
         """The slots of distinct keys; those that are not there yet get one. Raises ``NoResourceAvailable``."""

@@ -75,6 +75,12 @@ class EntryFormat:
     def is_map(self) -> bool:
         return self.kind == "map"
 
+    def has_columns(self, stored: pa.Schema) -> bool:
+        """Whether a file is just as it would be written now."""
+        if self.ttl is None and TTL_COLUMN in stored.names:
+            return False
+        return all(field.name in stored.names and stored.field(field.name).equals(field) for field in self.declared)
+
     def living(self, rows: Iterator[Stored], now_ms: int) -> Iterator[Stored]:
         """What a snapshot holds: without what has expired, if the state is configured so."""
         if self.ttl is None or not self.ttl.in_full_snapshot:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from taskmanager.machines.increments import Increments
+from taskmanager.machines.increments import Increments, restored_chain
 from taskmanager.state.backend import KeyedBackend
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.entries import EntryFormat, canonical_key, from_columns, removed_entries
@@ -54,10 +54,15 @@ class KeyedStateBackend(KeyedBackend):
         owned: KeyGroupRange,
         key_type: TypeInformation | None = None,
         now_ms: Callable[[], int] = lambda: 0,
+        restored_checkpoint_id: int | None = None,
     ) -> None:
         super().__init__(operator, owned, key_type, now_ms)
+        self._restored_checkpoint_id = restored_checkpoint_id
+        self._segments: dict[str, list[SegmentHandle]] = {}
+        """What was restored, by state; a state that is asked for early enough is built upon it."""
         self._tables: dict[str, tuple[EntryFormat, StateTable]] = {}
         self._increments: dict[str, Increments] = {}
+        self._was_frozen = False
         self._unclaimed: dict[str, list[Rows]] = {}
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
@@ -65,6 +70,7 @@ class KeyedStateBackend(KeyedBackend):
             if segment.key_groups.intersect(self.owned).size:
                 rows = read_keyed(source, segment, self.owned)
                 self._unclaimed.setdefault(segment.state_name, []).append(rows)
+                self._segments.setdefault(segment.state_name, []).append(segment)
 
     def table(
         self, state_name: str, kind: str, value_type: TypeInformation | None, ttl: Ttl | None = None
@@ -79,10 +85,17 @@ class KeyedStateBackend(KeyedBackend):
                 )
             return known[1]
         table = StateTable()
-        for groups, data in self._unclaimed.pop(state_name, []):
+        parts = self._unclaimed.pop(state_name, [])
+        for groups, data in parts:
             _load(table, wanted, groups, data, self.now_ms())
         self._tables[state_name] = (wanted, table)
-        self._increments[state_name] = Increments()
+        self._increments[state_name] = increments = Increments()
+        if self._restored_checkpoint_id is not None and not self._was_frozen:
+            is_same = bool(parts) and all(wanted.has_columns(data.schema) for _, data in parts)
+            chain = restored_chain(self._segments.pop(state_name), self.owned) if is_same else None
+            if chain is not None:
+                increments.restored(self._restored_checkpoint_id, chain)
+                table.note_changes()
         return table
 
     def list_cells(
@@ -99,6 +112,7 @@ class KeyedStateBackend(KeyedBackend):
         return HeapSweep(table, layout.kind, layout.ttl, self.owned)
 
     def freeze(self, checkpoint_id: int = 0, options: CheckpointOptions | None = None) -> FrozenState:
+        self._was_frozen = True
         may_share = options is not None and bool(options.shared_location) and not options.snapshot_type.is_savepoint
         frozen = []
         for name, (layout, table) in self._tables.items():

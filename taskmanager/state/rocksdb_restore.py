@@ -20,7 +20,6 @@ from taskmanager.state.entries import KEY, EntryFormat, canonical_key, from_colu
 from taskmanager.state.rocksdb_tables import RocksCells
 from taskmanager.state.segments import KEY_GROUP, Groups, StateDescription, metadata_of, read_keyed, write_keyed
 from tidegate.common.record_codec import decode_column
-from tidegate.common.schema_evolution import TTL_COLUMN
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 
@@ -52,7 +51,7 @@ class UnclaimedState:
         is_same = True
         for index, segment in enumerate(self.segments):
             groups, data = self._read(index)
-            is_same = is_same and _has_columns(layout, data.schema)
+            is_same = is_same and layout.has_columns(data.schema)
             for at in range(0, data.num_rows, _ENTRIES):
                 part = data.slice(at, _ENTRIES)
                 _load(layout, cells, groups[at : at + _ENTRIES], part, now_ms, is_newer=segment.level > 0)
@@ -88,13 +87,6 @@ class UnclaimedState:
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             writer.write_batch(batch)
         return path
-
-
-def _has_columns(layout: EntryFormat, stored: pa.Schema) -> bool:
-    declared = layout.declared
-    if layout.ttl is None and TTL_COLUMN in stored.names:
-        return False
-    return all(field.name in stored.names and stored.field(field.name).equals(field) for field in declared)
 
 
 def _load(

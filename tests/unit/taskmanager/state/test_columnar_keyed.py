@@ -12,6 +12,7 @@ import xxhash
 
 from taskmanager.state import columnar_keyed, columnar_rows
 from taskmanager.state.columnar_keyed import ColumnarKeyedState, FrozenColumnarState
+from tidegate.common.key_hashing import hash_columns, key_groups
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SnapshotType, StateHandle
 from tidegate.model.errors import CorruptData, NoResourceAvailable, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
@@ -263,3 +264,34 @@ def test_other_aggregates_or_damage_are_refused_at_restore() -> None:
     store.files = {name: content[:-9] for name, content in store.files.items()}
     with pytest.raises(CorruptData, match="not a readable Arrow file"):
         restored(store, snapshot)
+
+
+def test_the_first_snapshot_after_a_restore_builds_upon_it() -> None:
+    live, model, store = state(), Content(), Store()
+    write(live, model, {key: (key, None) for key in range(3000)})
+    snapshots = []
+    for checkpoint_id in (1, 2):
+        write(live, model, dict.fromkeys(range(20 * checkpoint_id), (checkpoint_id, 0.5)))
+        frozen = live.freeze(checkpoint_id, SHARED)
+        snapshots.append(frozen.write(store))
+        frozen.release()
+        live.increments.confirmed(checkpoint_id)
+    whole = store.written_bytes
+    for owned in (OWNED, KeyGroupRange(0, 8)):
+        again = state(owned=owned)
+        again.restore(RestoredOperator(keyed=snapshots[-1].keyed), store, 2)
+        kept = {key: value for key, value in model.items() if not again_is_new(again, key)} if owned != OWNED else model
+        changes = dict.fromkeys(list(kept)[:30], (7, None))
+        expected = dict(kept)
+        write(again, expected, changes)
+        before = store.written_bytes
+        snapshot = again.freeze(3, SHARED).write(store)
+        assert store.written_bytes - before < 0.2 * whole
+        assert content(restored(store, snapshot, owned=owned), expected) == expected
+        assert len(restored(store, snapshot, owned=owned).rows) == len(expected)
+
+
+def again_is_new(of: ColumnarKeyedState, key: int) -> bool:
+    """Whether a key is of other key groups."""
+    group = int(key_groups(hash_columns([pa.array([key])]), MAX_PARALLELISM)[0])
+    return group > of._owned.end

@@ -22,8 +22,10 @@ Model = dict[tuple[int, Any], Any]
 class State:
     """Three states of one backend, and what they should hold."""
 
-    def __init__(self, restored: OperatorSnapshot | None = None, store: Store | None = None) -> None:
-        self.backend = KeyedStateBackend("op", OWNED, Types.STRING())
+    def __init__(
+        self, restored: OperatorSnapshot | None = None, store: Store | None = None, restored_id: int | None = None
+    ) -> None:
+        self.backend = KeyedStateBackend("op", OWNED, Types.STRING(), restored_checkpoint_id=restored_id)
         if restored is not None:
             assert store is not None
             self.backend.restore(RestoredOperator(keyed=restored.keyed), store)
@@ -120,3 +122,20 @@ def test_state_that_did_not_change_is_named_again() -> None:
     files = len(store.files)
     assert live.backend.freeze(2, SHARED).write(store) == first
     assert len(store.files) == files
+
+
+def test_the_first_snapshot_after_a_restore_builds_upon_it() -> None:
+    live, store, rng = State(), Store(), random.Random(3)
+    snapshot, files = OperatorSnapshot(), set[str]()
+    for checkpoint_id in range(1, 8):
+        for _ in range(600 if checkpoint_id == 1 else 12):
+            live.change(rng)
+        frozen = live.backend.freeze(checkpoint_id, SHARED)
+        snapshot = frozen.write(store)
+        frozen.release()
+        live.backend.confirmed(checkpoint_id)
+        if checkpoint_id % 2 == 0:
+            live = State(snapshot, store, checkpoint_id)
+        assert State(snapshot, store).content() == live.content()
+        assert checkpoint_id == 1 or {s.handle.path for s in snapshot.keyed} & files, "something is named again"
+        files = {s.handle.path for s in snapshot.keyed}
