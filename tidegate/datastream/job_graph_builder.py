@@ -19,7 +19,7 @@ from tidegate.connectors.base import Sink, Source, Split
 from tidegate.connectors.spark_source import SparkSource
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream.chaining import Chain, chain_name, make_chains, operator_ids
-from tidegate.datastream.checkpointed_function import CheckpointedFunction
+from tidegate.datastream.checkpointed_function import CheckpointedFunction, CheckpointListener
 from tidegate.datastream.local_modules import shipped_files
 from tidegate.datastream.program_pickling import pickle_program, pickle_query
 from tidegate.datastream.record_functions import user_function_of
@@ -143,6 +143,7 @@ class _Builder:
         )
 
     def _spec(self, node: StreamNode) -> OperatorSpec:
+        _refuse_state_that_nobody_keeps(node)
         by_input = {edge.input_index: edge.type_info for edge in node.inputs}
         return OperatorSpec(
             kind=node.kind,
@@ -161,6 +162,22 @@ def _may_use_union_state(node: StreamNode) -> bool:
     """Of splits every subtask finds its own among all of them. What a checkpointed function asks for, only it knows."""
     functions = [node.options.get("func"), *node.options.get("function", ())]
     return node.kind == "source" or any(isinstance(user_function_of(f), CheckpointedFunction) for f in functions)
+
+
+def _refuse_state_that_nobody_keeps(node: StreamNode) -> None:
+    """Operator state is kept for one function of an operator. Raises ``InvalidJob`` for others that want some."""
+    selectors = [key.selector for key in (node.key, node.second_key) if key is not None]
+    others = {
+        "key selector": [getattr(selector, "selector", selector) for selector in selectors],
+        "first function of a window": node.options.get("function", ())[1:-1],
+    }
+    for what, functions in others.items():
+        for function in functions:
+            if isinstance(function, (CheckpointedFunction, CheckpointListener)):
+                raise InvalidJob(
+                    f"operator {node.display_name!r}: its {what} {function!r} cannot have operator state or hear of "
+                    "checkpoints; put that into the function of the operator (of a window: into its process function)"
+                )
 
 
 def _final_options(node: StreamNode) -> dict[str, Any]:
