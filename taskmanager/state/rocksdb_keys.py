@@ -106,6 +106,8 @@ def _encode_rare(key: Any, kind: type) -> bytes:
         return _SIZE.pack(b"{", len(key)) + b"".join(sorted(map(encode_key, key)))
     if kind is datetime.datetime and key.tzinfo is not None:
         key = key.astimezone(datetime.UTC)  # the same moment is the same key in every zone
+    if kind is datetime.datetime or kind is datetime.time:
+        key = key.replace(fold=0)  # which does not count when they are compared
     out = io.BytesIO()
     pickler = pickle.Pickler(out, protocol=5)
     pickler.fast = True
