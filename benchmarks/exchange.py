@@ -1,15 +1,18 @@
 """Throughput of one exchange between two processes, and how long a barrier takes behind full queues.
 
     python -m benchmarks.exchange [--seconds 5] [--rows 65536] [--listen unix|tcp] [--edge forward|hash] [--work-us 0]
+        [--target-ms 40]
 
 One producer emits batches of 24-byte rows (three int64 columns) as fast as credit allows; consumers count them.
 ``--work-us`` is work for each batch received, in Python: it fills the queues, so that the barrier's wait shows.
+``--target-ms`` is the target of buffer debloating, 0: none.
 ``--edge hash`` runs two producers and two consumers in two processes, as in a keyed job at parallelism 2.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import threading
 import time
@@ -21,6 +24,7 @@ import pyarrow as pa
 
 from taskmanager.exchange.endpoint import DataEndpoint
 from taskmanager.exchange.settings import ExchangeSettings
+from taskmanager.machines.credit import WindowBounds
 from tidegate.common.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier, EndOfPartition
 from tidegate.model.checkpoint import CheckpointOptions
@@ -36,9 +40,14 @@ def source_id(index: int) -> AttemptId:
     return AttemptId(JOB, SOURCE, index, 0)
 
 
+def settings_of(options: argparse.Namespace) -> ExchangeSettings:
+    bounds = WindowBounds(max_work_ms=options.target_ms / 2 if options.target_ms else math.inf)
+    return ExchangeSettings(checksum_batches=not options.no_checksum, window=bounds, queue=bounds)
+
+
 def produce(pipe: Connection, index: int, consumers: int, listen: str, options: argparse.Namespace) -> None:
     wake = threading.Event()
-    settings = ExchangeSettings(checksum_batches=not options.no_checksum)
+    settings = settings_of(options)
     endpoint = DataEndpoint(attempt=source_id(index), token="t", listen=listen, wakeup=wake.set, settings=settings)
     kind = Partitioner.HASH if options.edge == "hash" else Partitioner.REBALANCE
     spec = OutputSpec(0, 0, kind, None, KeySpec(("key",)))
@@ -69,7 +78,13 @@ def produce(pipe: Connection, index: int, consumers: int, listen: str, options: 
 
 def consume(pipe: Connection, index: int, addresses: list[str], listen: str, options: argparse.Namespace) -> None:
     wake = threading.Event()
-    endpoint = DataEndpoint(attempt=AttemptId(JOB, SINK, index, 0), token="t", listen=listen, wakeup=wake.set)
+    endpoint = DataEndpoint(
+        attempt=AttemptId(JOB, SINK, index, 0),
+        token="t",
+        listen=listen,
+        wakeup=wake.set,
+        settings=settings_of(options),
+    )
     attempts = tuple(source_id(at) for at in range(len(addresses)))
     gate = endpoint.add_inputs((InputDeployment(0, 0, Partitioner.HASH, attempts),))
     endpoint.start()
@@ -107,6 +122,7 @@ def main() -> None:
     parser.add_argument("--listen", choices=["unix", "tcp"], default="unix")
     parser.add_argument("--edge", choices=["forward", "hash"], default="forward")
     parser.add_argument("--work-us", type=float, default=0.0)
+    parser.add_argument("--target-ms", type=float, default=40.0)
     parser.add_argument("--no-checksum", action="store_true")
     options = parser.parse_args()
     size = 2 if options.edge == "hash" else 1
@@ -147,7 +163,7 @@ def report(
     took = max(result[2] for result in results)
     waits = np.array([wait for result in results for wait in result[3]] or [0.0])
     print(
-        f"{options.edge} over {options.listen}, {options.rows}-row batches, work {options.work_us:.0f} us: "
+        f"{options.edge} over {options.listen}, {options.rows}-row batches, work {options.work_us:.0f} us, target {options.target_ms:.0f} ms: "
         f"{rows / took / 1e6:.1f} M rows/s, {rows / sum(result[1] for result in results):.0f} rows a frame; "
         f"barrier p50 {np.percentile(waits, 50):.1f} ms, p95 {np.percentile(waits, 95):.1f} ms, "
         f"max {waits.max():.1f} ms; cpu s: producers {sum(cpu for _, cpu in sent):.1f}, "
