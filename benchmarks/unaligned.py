@@ -87,12 +87,18 @@ def _run(cluster: BenchCluster, case: Case, unaligned: bool, slow: bool) -> Case
     for checkpoint in reversed(cluster.client.checkpoints(job_id).checkpoints):
         if checkpoint.status == "COMPLETED" and checkpoint.checkpoint_id > WARM_UP:
             case.checkpoints_ms.append(float(checkpoint.completed_ms - checkpoint.trigger_ms))
-            case.in_flight_bytes.append(sum(subtask.metrics.in_flight_bytes for subtask in checkpoint.subtasks))
+            case.in_flight_bytes.append(_in_flight(cluster, job_id, checkpoint.checkpoint_id))
         elif checkpoint.status == "IN_PROGRESS":
             case.unfinished_ms = now_ms - checkpoint.trigger_ms
     cluster.client.cancel(job_id)
     _wait_ended(cluster, job_id)
     return case
+
+
+def _in_flight(cluster: BenchCluster, job_id: str, checkpoint_id: int) -> int:
+    listed = cluster.client.checkpoints(job_id, subtasks_of=checkpoint_id).checkpoints
+    subtasks = [subtask for one in listed if one.checkpoint_id == checkpoint_id for subtask in one.subtasks]
+    return sum(subtask.metrics.in_flight_bytes for subtask in subtasks)
 
 
 def _wait_ended(cluster: BenchCluster, job_id: str) -> None:

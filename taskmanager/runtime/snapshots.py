@@ -95,7 +95,7 @@ class _Write:
 
 
 class SnapshotDriver:
-    """Used from the subtask's thread only."""
+    """Used from the subtask's thread, but for the last step behind data in flight: the background thread acknowledges."""
 
     def __init__(
         self,
@@ -133,6 +133,7 @@ class SnapshotDriver:
         self._overtaken: list[ChannelContent] = []
         self._sync_began_ms = 0.0
         self._writes: dict[int, _Write] = {}
+        self._lock = threading.RLock()
 
     @property
     def is_writing(self) -> bool:
@@ -144,8 +145,9 @@ class SnapshotDriver:
         self.on(m.SnapshotRequested(barrier))
 
     def on(self, event: m.SnapshotEvent) -> None:
-        for command in self._coordinator.on(event, self._clock.now_ms()):
-            self._carry_out(command)
+        with self._lock:
+            for command in self._coordinator.on(event, self._clock.now_ms()):
+                self._carry_out(command)
 
     def decline(self, command: m.Decline) -> None:
         self._port.decline(command.checkpoint_id, command.reason, command.error)
@@ -300,32 +302,33 @@ class SnapshotDriver:
             self._writes.pop(write.checkpoint_id, None)  # canceled before it began
 
     def _write_channels(self, write: _Write) -> None:
-        """Background thread."""
+        """Background thread, which acknowledges: the subtask's may be busy with a record for long."""
         if not write.canceled:
             store = self._open_store(write.options, self._attempt, write.checkpoint_id)
             write.channels = write_channels(store, write.in_flight)
+        with self._lock:
+            write.in_flight = []
+            self._there(write, _Part.CHANNELS)
 
     def _on_channels(self, write: _Write, error: BaseException | None) -> None:
-        write.in_flight = []
         if error is not None:
             self._fail(write, error)
-        else:
-            self._there(write, _Part.CHANNELS)
 
     def _there(self, write: _Write, part: _Part) -> None:
         """One more of the parts: once all data in flight is known it is written; once all is there, acknowledged."""
-        write.waits_for.discard(part)
-        if write.canceled:
-            if not write.waits_for & {_Part.STATE, _Part.CHANNELS}:
+        with self._lock:
+            write.waits_for.discard(part)
+            if write.canceled:
+                if not write.waits_for & {_Part.STATE, _Part.CHANNELS}:
+                    self._writes.pop(write.checkpoint_id, None)
+                return
+            if write.in_flight and not write.waits_for & _OF_CHANNELS:
+                write.waits_for.add(_Part.CHANNELS)
+                self._writer.submit(lambda: self._write_channels(write), lambda error: self._on_channels(write, error))
+            if not write.waits_for and write.snapshot is not None:
                 self._writes.pop(write.checkpoint_id, None)
-            return
-        if write.in_flight and not write.waits_for & _OF_CHANNELS:
-            write.waits_for.add(_Part.CHANNELS)
-            self._writer.submit(lambda: self._write_channels(write), lambda error: self._on_channels(write, error))
-        if not write.waits_for and write.snapshot is not None:
-            self._writes.pop(write.checkpoint_id, None)
-            snapshot = with_channels(write.snapshot, write.channels)
-            self.on(m.SnapshotWritten(write.checkpoint_id, snapshot, self._final_metrics(write)))
+                snapshot = with_channels(write.snapshot, write.channels)
+                self.on(m.SnapshotWritten(write.checkpoint_id, snapshot, self._final_metrics(write)))
 
     def _fail(self, write: _Write, error: BaseException) -> None:
         write.canceled = True
