@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tests.unit.tidegate.state_reader.real_checkpoint import write_manifest
 from tidegate.datastream.executor import PlanRecorded, PlanRecorder
 from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.model.checkpoint import InFlightEdge
+from tidegate.model.graph import Partitioner
+from tidegate.wire.manifest import manifest_from_bytes, manifest_to_bytes
 
 JOB = """
 import numpy as np, pyarrow as pa
@@ -213,3 +217,16 @@ def test_parallelism_is_told_and_damage_is_one_line(savepoint: str, tmp_path: Pa
     assert re.search(r"remember +remember +2 to 3 +restores", result.stdout)
     assert "no such directory" in refused(tidegate("savepoint", "check", job_file(tmp_path), tmp_path / "none"), 2)
     assert "cannot read the job file" in refused(tidegate("savepoint", "check", tmp_path / "x.py", savepoint), 2)
+
+
+def test_data_in_flight_without_a_place_is_told(savepoint: str, tmp_path: Path) -> None:
+    copy = shutil.copytree(savepoint, tmp_path / "chk")
+    metadata = copy / "_metadata"
+    manifest = manifest_from_bytes(metadata.read_bytes(), "here")
+    ids = {operator.uid or operator.name: operator.operator_id for operator in manifest.operators}
+    edge = InFlightEdge(0, ids["rows"], ids["gather"], 0, Partitioner.REBALANCE, 2, 2, 128)
+    metadata.write_bytes(manifest_to_bytes(replace(manifest, edges=(edge,))))
+    code, output = checked(str(copy), tmp_path)
+    assert code == 1
+    assert "holds data in flight from operator 'Source: rows' to operator 'gather'" in output
+    assert checked(str(copy), tmp_path, options=("-n",))[0] == 0
