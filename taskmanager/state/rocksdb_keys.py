@@ -104,6 +104,8 @@ def _encode_rare(key: Any, kind: type) -> bytes:
         return _sized(b"D", str(_shortest(key)).encode())
     if kind is frozenset:
         return _SIZE.pack(b"{", len(key)) + b"".join(sorted(map(encode_key, key)))
+    if kind.__module__ == "numpy" and hasattr(key, "item"):
+        return encode_key(key.item())
     if kind is datetime.datetime and key.tzinfo is not None:
         key = key.astimezone(datetime.UTC)  # the same moment is the same key in every zone
     if kind is datetime.datetime or kind is datetime.time:

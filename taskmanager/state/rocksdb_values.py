@@ -7,6 +7,7 @@ pickles go from here into an Arrow column without becoming Python objects.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import struct
 from collections.abc import Callable, Sequence
@@ -66,8 +67,9 @@ def column(type_info: TypeInformation, contents: Sequence[bytes], where: str) ->
         return pa.array(contents, pa.binary())
     if pa.types.is_integer(field.type) or field.type == pa.float64():
         numbers = _numbers(contents, "q" if pa.types.is_integer(field.type) else "d")
-        if numbers is not None and numbers.type == field.type:
-            return numbers
+        if numbers is not None:
+            with contextlib.suppress(pa.ArrowInvalid):  # too large: told below
+                return numbers.cast(field.type)
     return encode_column(type_info, [decode(content) for content in contents], where)
 
 

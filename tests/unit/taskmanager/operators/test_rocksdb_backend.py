@@ -271,6 +271,15 @@ def test_reduce_and_windows_keep_their_state_in_it() -> None:
         assert again.out.values() == [("a", 6)]
 
 
+def test_a_value_that_does_not_fit_its_type_is_told_at_the_snapshot() -> None:
+    for value in (2**40, "text", 1.5):
+        one = start(keyed(func=States(Types.INT())), configuration=ROCKSDB)
+        one.feed([("a", lambda s, value=value: s.value.update(value)), ("b", lambda s: s.value.update(1))])
+        with pytest.raises(SchemaMismatch, match="state 'value': .* does not fit type Integer"):
+            one.snapshot()
+        one.operator.close()
+
+
 def test_it_lives_in_the_directory_of_the_attempt_and_dies_with_it(tmp_path: Path) -> None:
     configuration = {**ROCKSDB, "state.backend.rocksdb.localdir": str(tmp_path / "local")}
     one = start(keyed(func=States()), configuration=configuration)
