@@ -72,13 +72,13 @@ class ColumnarKeyedState:
             if segment.level == 0:
                 self.rows.make_room(_rows_by_group(segment, self._owned))
             for _, batch in read_keyed_batches(source, segment, self._owned):
-                is_same = self._restore(batch) and is_same
+                is_same = self._restore(batch, are_new=segment.level == 0) and is_same
         self.rows.begin_epoch()
         chain = restored_chain(mine, self._owned) if is_same else None
         if chain is not None and restored_checkpoint_id is not None:
             self.increments.restored(restored_checkpoint_id, chain)
 
-    def _restore(self, batch: pa.RecordBatch) -> bool:
+    def _restore(self, batch: pa.RecordBatch, *, are_new: bool) -> bool:
         """Whether it has the very columns that are written now."""
         if DELETED in batch.schema.names:
             if batch.column(batch.schema.get_field_index(DELETED)).true_count:
@@ -93,7 +93,7 @@ class ColumnarKeyedState:
         data = plan.apply(batch)
         for at in range(0, data.num_rows, RESTORE_ROWS):
             part = data.slice(at, RESTORE_ROWS)
-            located = self.rows.locate(part.columns[: self._keys])
+            located = self.rows.locate(part.columns[: self._keys], are_new=are_new)
             self.rows.put(located, [to_numbers(column) for column in part.columns[self._keys :]])
         return not plan.changes
 

@@ -96,20 +96,24 @@ class ColumnarRows:
         """What is there was restored; what is written from now on has changed since."""
         self._epoch += 1
 
-    def locate(self, keys: Sequence[pa.Array]) -> Located:
-        """The slots of distinct keys; those that are not there yet get one. Raises ``NoResourceAvailable``."""
+    def locate(self, keys: Sequence[pa.Array], *, are_new: bool = False) -> Located:
+        """The slots of distinct keys; those that are not there yet get one. ``are_new``: none of them is, and there was
+        ``make_room`` for all. Raises ``NoResourceAvailable``."""
         hashes32 = hash_columns(keys)
         groups = key_groups(hashes32, self._max_parallelism).astype(np.intp) - self._owned.start
         prepared = self._keys.prepare(keys)
         hashes = self._keys.hashes(prepared)
-        slots = self._index.find(groups, hashes, lambda rows, there: self._keys.same(prepared, rows, there))
+        if are_new:
+            slots = np.full(len(groups), EMPTY, np.int32)
+        else:
+            slots = self._index.find(groups, hashes, lambda rows, there: self._keys.same(prepared, rows, there))
         is_new = slots == EMPTY
         new = np.flatnonzero(is_new)
         if len(new):
             made = self._allocate(groups[new])
             slots[new] = made
             self._keys.put(prepared, new, made)
-            self._index.insert(groups[new], hashes[new], made)
+            self._index.insert(groups[new], hashes[new], made, has_room=are_new)
             self._epochs[made] = self._epoch
         return Located(slots, groups, is_new)
 

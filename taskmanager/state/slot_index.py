@@ -67,11 +67,13 @@ class SlotIndex:
             offset = (offset[missed] + 1) & mask
         return found
 
-    def insert(self, groups: Places, hashes: Hashes, slots: Slots) -> None:
-        """Keys that are not there, each once."""
-        self.make_room(np.bincount(groups, minlength=len(self._count)))
-        self._grow_early()
-        np.add.at(self._count, groups, 1)
+    def insert(self, groups: Places, hashes: Hashes, slots: Slots, *, has_room: bool = False) -> None:
+        """Keys that are not there, each once. ``has_room``: it was made before."""
+        more = np.bincount(groups, minlength=len(self._count))
+        if not has_room:
+            self.make_room(more)
+            self._grow_early()
+        self._count += more
         self._insert(groups, hashes, slots)
 
     def make_room(self, more: npt.NDArray[np.int64]) -> None:

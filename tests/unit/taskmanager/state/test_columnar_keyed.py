@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,7 @@ def state(keys: Sequence[pa.Field] = KEYS, owned: KeyGroupRange = OWNED, capacit
     return ColumnarKeyedState("op", keys, VALUES, owned, MAX_PARALLELISM, capacity)
 
 
-def write(to: ColumnarKeyedState, model: Content, changes: Content) -> None:
+def write(to: ColumnarKeyedState, model: Content, changes: Mapping[int, tuple[int, float | None]]) -> None:
     model.update(changes)
     located = to.rows.locate([pa.array(list(changes), pa.int64())])
     totals = np.array([total for total, _ in changes.values()], np.int64)
@@ -280,7 +280,7 @@ def test_the_first_snapshot_after_a_restore_builds_upon_it() -> None:
     for owned in (OWNED, KeyGroupRange(0, 8)):
         again = state(owned=owned)
         again.restore(RestoredOperator(keyed=snapshots[-1].keyed), store, 2)
-        kept = {key: value for key, value in model.items() if not again_is_new(again, key)} if owned != OWNED else model
+        kept: Content = {key: value for key, value in model.items() if not is_elsewhere(again, key)}
         changes = dict.fromkeys(list(kept)[:30], (7, None))
         expected = dict(kept)
         write(again, expected, changes)
@@ -291,7 +291,7 @@ def test_the_first_snapshot_after_a_restore_builds_upon_it() -> None:
         assert len(restored(store, snapshot, owned=owned).rows) == len(expected)
 
 
-def again_is_new(of: ColumnarKeyedState, key: int) -> bool:
+def is_elsewhere(of: ColumnarKeyedState, key: int) -> bool:
     """Whether a key is of other key groups."""
     group = int(key_groups(hash_columns([pa.array([key])]), MAX_PARALLELISM)[0])
     return group > of._owned.end
