@@ -11,8 +11,9 @@ A dropped handle has neither ``path`` nor ``data``; size and checksum name its c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import fields, replace
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from tidegate.model.checkpoint import (
     ChannelStateHandle,
@@ -95,14 +96,13 @@ def fill_inline_state(restore: TaskRestore, content: Mapping[ContentKey, bytes])
 
 
 def _without(operator: OperatorState) -> OperatorState:
-    subtasks = {
-        index: snapshot if all(handle.data is None for handle in snapshot.handles) else _dropped(snapshot)
-        for index, snapshot in operator.subtasks.items()
-    }
-    return replace(operator, subtasks=subtasks)
+    return replace(operator, subtasks={index: _dropped(snapshot) for index, snapshot in operator.subtasks.items()})
 
 
 def _dropped(snapshot: OperatorSnapshot) -> OperatorSnapshot:
+    parts = (snapshot.keyed, snapshot.operator, snapshot.input_channels, snapshot.output_channels)
+    if not any(named.handle.data is not None for part in parts if part for named in part):
+        return snapshot
     return OperatorSnapshot(
         _mapped(snapshot.keyed, _drop),
         _mapped(snapshot.operator, _drop),
@@ -116,4 +116,20 @@ def _drop(handle: StateHandle) -> StateHandle:
 
 
 def _mapped(part: tuple[_Named, ...], change: Callable[[StateHandle], StateHandle]) -> tuple[_Named, ...]:
-    return tuple(replace(named, handle=change(named.handle)) for named in part) if part else part
+    return tuple([_with_handle(named, change(named.handle)) for named in part]) if part else part
+
+
+def _with_handle(named: _Named, handle: StateHandle) -> _Named:
+    """``dataclasses.replace``, in half of its time."""
+    values_of, place = _LAYOUTS[type(named)]
+    values = list(values_of(named))
+    values[place] = handle
+    return type(named)(*values)
+
+
+def _layout(kind: type[SegmentHandle | OperatorStateHandle | ChannelStateHandle]) -> tuple[attrgetter[Any], int]:
+    names = [field.name for field in fields(kind)]
+    return attrgetter(*names), names.index("handle")
+
+
+_LAYOUTS = {kind: _layout(kind) for kind in (SegmentHandle, OperatorStateHandle, ChannelStateHandle)}

@@ -21,7 +21,7 @@ from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.files import Files, LocalFiles, MemoryFiles, OutcomeUnknown
 from tidegate.store.locations import MEMORY_SCHEME, normalized, open_files, reason_of, storage_error
 from tidegate.store.segments import written_by
-from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_bytes
+from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_parts
 
 SHARED_DIRECTORY = "shared"
 _DISCARDABLE = re.compile(r"(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})")
@@ -113,18 +113,19 @@ class CheckpointStorage:
 
     def write_manifest(self, location: str, manifest: CheckpointManifest) -> ManifestWrite:
         """Make a checkpoint out of the files below ``location``."""
-        content = manifest_to_bytes(manifest)
+        parts = manifest_to_parts(manifest)
+        size_bytes = sum(map(len, parts))
         place = f"{location}/{METADATA_FILE}"
         try:
             files, path = self._open(place)
-            files.write(path, [content])
+            files.write(path, parts)
         except OutcomeUnknown as error:
-            return ManifestWrite(len(content), storage_error("write", place, error), outcome_unknown=True)
+            return ManifestWrite(size_bytes, storage_error("write", place, error), outcome_unknown=True)
         except OSError as error:
-            return ManifestWrite(len(content), storage_error("write", place, error))
+            return ManifestWrite(size_bytes, storage_error("write", place, error))
         except StorageError as error:
-            return ManifestWrite(len(content), error)
-        return ManifestWrite(len(content))
+            return ManifestWrite(size_bytes, error)
+        return ManifestWrite(size_bytes)
 
     def read_back(self, location: str) -> ManifestWrite:
         """Settle a write whose outcome is unknown; call it only when that write is over. ``outcome_unknown`` again:

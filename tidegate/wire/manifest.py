@@ -14,6 +14,7 @@ version is ``VersionMismatch``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -82,6 +83,11 @@ class _Operator(msgspec.Struct, frozen=True):
 
 def manifest_to_bytes(manifest: CheckpointManifest) -> bytes:
     """The content of ``_metadata``. Equal manifests have equal bytes."""
+    return b"".join(manifest_to_parts(manifest))
+
+
+def manifest_to_parts(manifest: CheckpointManifest) -> list[bytes]:
+    """The same in pieces, to be written one behind the other: they may be tens of megabytes, which nobody needs twice."""
     head = _Checkpoint(
         manifest.job_id,
         manifest.job_name,
@@ -93,9 +99,10 @@ def manifest_to_bytes(manifest: CheckpointManifest) -> bytes:
         len(manifest.operators),
         manifest.edges,
     )
-    lines = [msgspec.json.encode(head), *(msgspec.json.encode(_Operator.of(o)) for o in manifest.operators), b""]
-    body = b"\n".join(lines)
-    return _header(manifest.version, body) + body
+    body: list[bytes] = []
+    for line in (head, *map(_Operator.of, manifest.operators)):
+        body += (msgspec.json.encode(line), b"\n")
+    return [_header(manifest.version, body), *body]
 
 
 def manifest_from_bytes(content: bytes, place: str) -> CheckpointManifest:
@@ -132,14 +139,16 @@ def manifest_from_bytes(content: bytes, place: str) -> CheckpointManifest:
     )
 
 
-def _header(version: int, body: bytes) -> bytes:
-    checksum = _checksum(version, body)
-    return f'{{"format":"{FORMAT}","version":{version},"size_bytes":{len(body)},"xxh3_64":"{checksum}"}}\n'.encode()
+def _header(version: int, body: Sequence[bytes]) -> bytes:
+    size_bytes = sum(map(len, body))
+    checksum = _checksum(version, size_bytes, body)
+    return f'{{"format":"{FORMAT}","version":{version},"size_bytes":{size_bytes},"xxh3_64":"{checksum}"}}\n'.encode()
 
 
-def _checksum(version: int, body: bytes) -> str:
-    state = xxhash.xxh3_64(f"{FORMAT} {version} {len(body)}\n".encode())
-    state.update(body)
+def _checksum(version: int, size_bytes: int, body: Iterable[bytes]) -> str:
+    state = xxhash.xxh3_64(f"{FORMAT} {version} {size_bytes}\n".encode())
+    for part in body:
+        state.update(part)
     return state.hexdigest()
 
 
@@ -157,8 +166,9 @@ def _verified(content: bytes, place: str) -> tuple[int, bytes]:
     if len(body) != size_bytes:
         what = "is cut off" if len(body) < size_bytes else "is too long"
         raise CorruptData(f"{place} {what}: {len(body)} bytes follow the header, which says {size_bytes}")
-    if _checksum(version, body) != checksum:
-        raise CorruptData(f"{place} is damaged: its checksum is {_checksum(version, body)}, the header says {checksum}")
+    actual = _checksum(version, size_bytes, [body])
+    if actual != checksum:
+        raise CorruptData(f"{place} is damaged: its checksum is {actual}, the header says {checksum}")
     return version, body
 
 
