@@ -68,11 +68,12 @@ class WorkRate:
 
 
 def decide_window(bounds: WindowBounds, rate: WorkRate, channels: int) -> int:
-    """Window of each of ``channels`` channels that share one consumer; a quarter of the most before it is measured."""
+    """Window of each of ``channels`` channels that share one consumer. Before it is measured a 32nd of the most: a consumer that
+    turns out to be slow keeps what it was granted, and the first batches of a fast one measure it."""
     if math.isinf(bounds.max_work_ms):
         return bounds.max_bytes
     per_ms = rate.bytes_per_ms
-    worth = bounds.max_bytes / 4 if per_ms is None else per_ms * bounds.max_work_ms / max(channels, 1)
+    worth = bounds.max_bytes / 32 if per_ms is None else per_ms * bounds.max_work_ms / max(channels, 1)
     return round(min(max(worth, bounds.min_bytes), bounds.max_bytes))
 
 

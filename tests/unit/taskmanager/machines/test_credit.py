@@ -107,7 +107,7 @@ def test_receiver_tells_a_sender_that_oversteps() -> None:
 
 def test_window_follows_the_measured_work() -> None:
     bounds, rate = WindowBounds(1000, 1_000_000, 25.0), WorkRate()
-    assert decide_window(bounds, rate, 4) == 250_000
+    assert decide_window(bounds, rate, 4) == 31_250
     for _ in range(100):
         rate.on_worked(20_000, 10.0)
     assert decide_window(bounds, rate, 1) == 50_000
@@ -155,7 +155,7 @@ def test_a_window_that_is_about_right_is_kept() -> None:
 
 def test_before_the_speed_is_known_and_when_a_channel_ends_a_window_is_decided_at_once() -> None:
     debloater = BufferDebloater(DEBLOATING)
-    assert debloater.window(0.0, 2) == 250_000
+    assert debloater.window(0.0, 2) == 31_250
     debloater.on_worked(1_000, 1.0)
     assert debloater.window(1.0, 2) == 12_500
     assert debloater.window(2.0, 1) == 25_000
