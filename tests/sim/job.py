@@ -90,7 +90,7 @@ def draw_job(rng: random.Random, parallel: float, unaligned: float) -> SimJob:
             "max-concurrent-checkpoints": "1",
         }
     return SimJob(
-        rows=tuple(rng.randint(40, 100) for _ in range(splits)),
+        rows=tuple(rng.randint(60, 140) for _ in range(splits)),
         is_parallel=rng.random() < parallel,
         configuration={
             **{_PREFIX + key: text for key, text in options.items()},

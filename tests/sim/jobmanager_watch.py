@@ -60,7 +60,12 @@ class JobManagerWatch:
         self._over: set[int] = set()
         self._not_removed: set[int] = set()
         self._before: tuple[ExecutionState, bool, AttemptId] | None = None
-        self._incomplete = [(p, set(storage.files[p.location])) for p in found if p.manifest is None]
+        self._incomplete = [
+            (p, set(storage.files[p.location])) for p in found if p.manifest is None and p.damage is None
+        ]
+        self._damaged = {p.location for p in found if p.damage is not None}
+        if self._damaged:
+            self._incomplete.clear()  # it is refused, and removes nothing
         for place in found:
             if place.manifest is not None:
                 self._told_durable.add(place.checkpoint_id)
@@ -212,6 +217,8 @@ class JobManagerWatch:
 
     def _on_discard(self, command: c.DiscardCheckpoint) -> None:
         checkpoint_id, restore = command.checkpoint_id, self._restore
+        if command.location in self._damaged:
+            raise LawBroken(7, f"{command.location} is deleted, since it could not be read")
         if restore is not None and command.location == restore.location:
             if restore.claim_mode is not ClaimMode.CLAIM:
                 raise LawBroken(7, f"{command.location} is deleted, but was not claimed")

@@ -105,6 +105,14 @@ def _leaves_what_is_incomplete(found: Iterable[e.FoundCheckpoint]) -> Inventory:
 _take_inventory = job_recovery.take_inventory
 
 
+def _takes_an_older_one_for_a_damaged_one(found: Iterable[e.FoundCheckpoint]) -> Inventory:
+    return _take_inventory(place for place in found if place.damage is None)
+
+
+def _removes_what_it_cannot_read(found: Iterable[e.FoundCheckpoint]) -> Inventory:
+    return _take_inventory(replace(place, damage=None) for place in found)
+
+
 def _counts_attempts_from_the_start(*arguments: Any) -> job_recovery.Origin:
     return replace(_decide_origin(*arguments), first_attempt=0)
 
@@ -205,6 +213,18 @@ OF_FILES = (
         "leaves what it finds incomplete",
         frozenset({7}),
         patched(job_recovery, "take_inventory", _leaves_what_is_incomplete),
+    ),
+    Plant(
+        "takes an older checkpoint for a damaged one",
+        frozenset({0, 5, 7}),
+        patched(job_recovery, "take_inventory", _takes_an_older_one_for_a_damaged_one),
+        Mix(aimed_at_jobmanager=1.0, high_availability=1.0),
+    ),
+    Plant(
+        "removes what it cannot read",
+        frozenset({0, 5, 7}),
+        patched(job_recovery, "take_inventory", _removes_what_it_cannot_read),
+        Mix(aimed_at_jobmanager=1.0, high_availability=1.0),
     ),
     Plant(
         "counts attempts from the start",

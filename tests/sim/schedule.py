@@ -28,7 +28,7 @@ from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import Generation, hex_id
 
 HEALED_FOR_MS = 60_000
-CLUSTER = {"heartbeat.timeout": "1500 ms", "heartbeat.interval": "400 ms"}
+CLUSTER = {"heartbeat.timeout": "500 ms", "heartbeat.interval": "150 ms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Schedule:
     def run(self) -> Outcome:
         """Raises ``LawBroken``."""
         self._start_jobmanager()
-        for number in range(2):
+        for number in range(3):  # one may be missing
             self._start_task_manager(f"tm-{number}", max(2, MOST_SUBTASKS - number))
         self._plan_faults()
         self._plan_user()
@@ -273,7 +273,7 @@ class Schedule:
         name = self.world.rng.choice(sorted(self.task_managers))
         old = self.task_managers[name]
         old.crash()
-        self.world.later(self.world.between(10, 600), lambda: self._start_task_manager(name, old.slot_count))
+        self.world.later(self.world.between(10, 400), lambda: self._start_task_manager(name, old.slot_count))
 
     def _crash_jobmanager(self) -> None:
         shell = self._shell
@@ -290,12 +290,12 @@ class Schedule:
                 attempts = [s.current.attempt.attempt for v in job.vertices for s in v.subtasks]
                 self._first_attempt = max(attempts, default=0)
             self.user.on_jobmanager_died(job.state if job else None, goes_on=self._recovers)
-        self.world.later(self.world.between(20, 500), self._start_jobmanager)
+        self.world.later(self.world.between(20, 200), self._start_jobmanager)
 
     def _partition(self) -> None:
         self.world.faults += 1
         name = self.world.rng.choice(sorted(self.task_managers))
-        self.task_managers[name].partition(self.world.between(100, 2_500))
+        self.task_managers[name].partition(self.world.between(100, 1_000))
 
     def _heal(self) -> None:
         self.world.heal()

@@ -18,7 +18,7 @@ from tests.sim.world import World
 from tidegate.model.errors import ErrorInfo, Unreachable
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 
-CALL_TIMEOUT_MS, CALL_TRIES = 150, 3
+CALL_TIMEOUT_MS, CALL_TRIES = 60, 3
 
 Call = (
     c.AllocateSlot
@@ -151,7 +151,7 @@ class Shell:
         self.files.crash()
         for outbox in self._outboxes.values():
             outbox.is_closed = True
-            self.world.later(self.world.between(5, 400), partial(outbox.peer.on_connection_lost, self))
+            self.world.later(self.world.between(5, 150), partial(outbox.peer.on_connection_lost, self))
 
     def connect(self, task_manager_id: TaskManagerId, peer: Peer) -> None:
         """Its heartbeat stream is open."""

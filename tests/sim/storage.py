@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from jobmanager.machines.events import FoundCheckpoint
 from tests.sim.world import Outage, World
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
-from tidegate.model.errors import ErrorInfo, StorageError
+from tidegate.model.errors import CorruptData, ErrorInfo, StorageError
 from tidegate.model.ids import AttemptId, CheckpointId, JobId
 
 Record = tuple[int, int]
@@ -37,6 +37,8 @@ class Storage:
     ever_durable: set[Durable] = field(default_factory=set)
     shared: dict[str, Content] = field(default_factory=dict)
     """By path."""
+    met_damage: bool = False
+    """Since the last run began."""
     on_durable: Callable[[CheckpointManifest], None] = lambda manifest: None
 
     # ---- does it work? -----------------------------------------------------------------------------------------------
@@ -51,6 +53,13 @@ class Storage:
         if self.world.outage(Outage.DENIED) or self.world.chance(self.world.plan.storage_fails):
             return ErrorInfo.of(StorageError("it cannot be removed"))
         return None
+
+    def rots(self, times: int = 1) -> bool:
+        """Something that has to be read now is damaged, so many times as probable as it is for one file of state."""
+        if not self.world.chance(self.world.plan.storage_rots * times):
+            return False
+        self.met_damage = True
+        return True
 
     def delay_ms(self, least: int, most: int) -> int:
         world = self.world
@@ -82,14 +91,19 @@ class Storage:
 
     def found(self, job_id: JobId) -> list[FoundCheckpoint]:
         """All checkpoint directories of a job, and the savepoint that it was being stopped with."""
-        places = []
+        places, newest = [], self.newest(job_id)
         for location in self.files:
             manifest = self.manifests.get(location)
             if location.startswith(f"/cp/{job_id}/chk-"):
                 number = CheckpointId(int(location.rpartition("-")[2]))
-                places.append(FoundCheckpoint(number, location, manifest))
             elif manifest and manifest.job_id == job_id and manifest.snapshot_type.is_synchronous:
-                places.append(FoundCheckpoint(manifest.checkpoint_id, location, manifest))
+                number = manifest.checkpoint_id
+            else:
+                continue
+            damage = None
+            if location == newest and self.rots(times=6):
+                manifest, damage = None, ErrorInfo.of(CorruptData("_metadata is damaged"))
+            places.append(FoundCheckpoint(number, location, manifest, damage))
         return places
 
     def newest(self, job_id: JobId) -> str | None:

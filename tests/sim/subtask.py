@@ -25,7 +25,7 @@ from tests.sim.watch import SHARED, LawBroken
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition
 from tidegate.model.checkpoint import Alignment, CheckpointMetrics, SubtaskSnapshot
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
-from tidegate.model.errors import ErrorInfo, SubtaskLost
+from tidegate.model.errors import CorruptData, ErrorInfo, SubtaskLost
 from tidegate.model.ids import CheckpointId
 from tidegate.model.states import ExecutionState
 
@@ -98,6 +98,9 @@ class SimTask:
 
     def _become_running(self) -> None:
         if self.life.state is life.LifeState.INITIALIZING:
+            if self.deployment.restore is not None and self.context.storage.rots():
+                self.fail(ErrorInfo.of(CorruptData("a state file is damaged")))
+                return
             try:
                 self.operator.open()
             except FileGone as gone:

@@ -17,8 +17,8 @@ from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, Unknown
 from tidegate.model.ids import AllocationId, AttemptId, JobId, TaskManagerId
 from tidegate.model.states import ExecutionState
 
-HEARTBEAT_INTERVAL_MS = 400
-RETRY_MS = 120
+HEARTBEAT_INTERVAL_MS = 150
+RETRY_MS = 30
 
 
 class SimTaskManager:
@@ -105,9 +105,9 @@ class SimTaskManager:
         self.is_partitioned = True
         shell = self._shell
         if shell is not None and self._world.rng.random() < 0.5:
-            self._world.later(self._world.between(200, 1_200), lambda: self.on_connection_lost(shell))
+            self._world.later(self._world.between(100, 600), lambda: self.on_connection_lost(shell))
         if shell is not None and self._world.rng.random() < 0.5:
-            self._tell_later(shell, "keepalive failed", 200, 1_200)
+            self._tell_later(shell, "keepalive failed", 100, 600)
         self._world.later(duration_ms, self._end_partition)
 
     def _tell_later(self, shell: Shell, reason: str, least_ms: int, most_ms: int) -> None:

@@ -74,6 +74,7 @@ class User:
         run = Run(number, self.job.graph(number, rng), restore)
         self.runs.append(run)
         self._stopped_at = None
+        self.storage.met_damage = False
         return run
 
     # ---- asking ------------------------------------------------------------------------------------------------------
@@ -115,6 +116,8 @@ class User:
             self.is_done = True
         elif state is JobState.CANCELED:
             self._again("canceled", self._newest())
+        elif state is JobState.FAILED and self.storage.met_damage:
+            self._again("met damage", self._newest())
         else:
             raise LawBroken(0, f"run {self.run.number} is {state.value}")
 

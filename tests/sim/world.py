@@ -34,6 +34,8 @@ class FaultPlan:
     storage_fails: float
     storage_unknown: float
     storage_torn: float
+    storage_rots: float
+    """What was written once cannot be read when it is needed; somebody brings it back later."""
     aimed: float
     """A task is killed at a delicate moment: between acknowledgements, before ``_metadata``, before or during the commit."""
     task_crashes: int
@@ -45,7 +47,7 @@ class FaultPlan:
 
 
 def draw_fault_plan(rng: random.Random) -> FaultPlan:
-    chaos_ms = rng.randint(1_200, 2_400)
+    chaos_ms = rng.randint(1_200, 2_600)
     return FaultPlan(
         chaos_ms=chaos_ms,
         lose=rng.choice((0.0, 0.02, 0.08)),
@@ -54,6 +56,7 @@ def draw_fault_plan(rng: random.Random) -> FaultPlan:
         storage_fails=rng.choice((0.0, 0.05, 0.15)),
         storage_unknown=rng.choice((0.0, 0.1, 0.3)),
         storage_torn=rng.choice((0.0, 0.0, 0.1)),
+        storage_rots=rng.choice((0.0, 0.0, 0.05)),
         aimed=rng.choice((0.0, 0.05, 0.2)),
         task_crashes=rng.randint(1, 2),
         task_manager_crashes=rng.randint(1, 2),
@@ -68,7 +71,7 @@ def _draw_outage(rng: random.Random, chaos_ms: int) -> tuple[int, int, Outage]:
     return start_ms, start_ms + rng.randint(50, 500), rng.choice(tuple(Outage))
 
 
-NO_FAULTS = FaultPlan(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, ())
+NO_FAULTS = FaultPlan(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, ())
 
 
 class World:
@@ -111,7 +114,7 @@ class World:
 
     def message_delay_ms(self) -> int:
         if self.chance(self.plan.slow):
-            return self.between(50, 400)
+            return self.between(20, 150)
         return self.between(1, 5)
 
     def outage(self, *kinds: Outage) -> Outage | None:
