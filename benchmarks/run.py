@@ -17,7 +17,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import control_plane, keyed_window, plots, state
+from benchmarks import control_plane, keyed_window, plots, state, unaligned
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -38,6 +38,7 @@ def main(rows: int, repeats: int) -> None:
     console.print(f"drawn in {RESULTS / 'keyed_window.png'}")
     control_plane.report(console, RESULTS)
     state.report(console, RESULTS)
+    unaligned.report(console, RESULTS)
 
 
 def _rates(runs: keyed_window.Runs) -> Table:

@@ -51,7 +51,7 @@ class Case:
 
 def measure() -> list[Case]:
     """Aligned idle, aligned slow, unaligned idle, unaligned slow."""
-    with BenchCluster(PARALLELISM) as cluster:
+    with BenchCluster(PARALLELISM, {"web.checkpoints.history": str(WARM_UP + WANTED + 10)}) as cluster:
         return [
             _run(cluster, Case(f"{kind}, {sink} sink"), kind == "unaligned", sink == "slow")
             for kind in ("aligned", "unaligned")
