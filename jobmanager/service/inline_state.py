@@ -36,6 +36,7 @@ class Reading:
         assert restore is not None, call.deployment.attempt
         if self._content is None:
             self._content = self._pool.submit(partial(_read, self._storage, self._location))
+            self._content.add_done_callback(_seen)
         content = await asyncio.shield(self._content)
         return replace(call, deployment=replace(call.deployment, restore=fill_inline_state(restore, content)))
 
@@ -66,3 +67,9 @@ class InlineState:
 
 def _read(storage: CheckpointStorage, location: str) -> Mapping[ContentKey, bytes]:
     return inline_state_of(storage.read_manifest(location))
+
+
+def _seen(content: asyncio.Future[Mapping[ContentKey, bytes]]) -> None:
+    """Nobody may wait any more for a read that failed: its TaskManager was lost meanwhile."""
+    if not content.cancelled():
+        content.exception()
