@@ -88,9 +88,10 @@ class Subpartition:
     def prioritise(self, checkpoint_id: int, barrier: OutgoingFrame) -> list[OutgoingFrame]:
         """As ``overtake``, for a barrier that waits in the queue, in whose place ``barrier`` goes; nothing if it has left."""
         with self._lock:
-            held, self._held = self._held, None
+            held = self._held
             if held is None or held[0] != checkpoint_id or self._gone:
                 return []
+            self._held = None
             at = next(i for i, frame in enumerate(self._queue) if frame is held[1])
             overtaken = self._data_before(at)
             del self._queue[at]
