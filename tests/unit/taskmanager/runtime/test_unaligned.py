@@ -15,19 +15,23 @@ import pyarrow as pa
 import pytest
 
 from taskmanager.runtime.in_flight import read_channel
+from tests.unit.taskmanager.runtime import test_data_plane as data_plane
 from tests.unit.taskmanager.runtime.assigned import Assigned
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import Completed, InProcessJob
 from tidegate.common import Row, Types, WatermarkStrategy
 from tidegate.common.configuration import Configuration
+from tidegate.common.time import Time
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import (
     KeyedProcessFunction,
     RuntimeContext,
     StreamExecutionEnvironment,
+    aggregates,
 )
 from tidegate.datastream.job_graph_builder import BuiltJob
 from tidegate.datastream.state import ValueStateDescriptor
+from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.model.checkpoint import Alignment, ChannelStateHandle
 from tidegate.store.segments import open_segment_source
 
@@ -247,6 +251,38 @@ def test_a_forward_edge_behind_a_keyed_one_is_aligned_and_nothing_is_lost(direct
     second.start()
     second.finish()
     check(world)
+
+
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_event_time_windows_lose_no_row_as_late_when_watermarks_were_in_flight(
+    directory: Path, parallelism: int
+) -> None:
+    world, total = f"windows-{parallelism}", 60_000
+
+    def job_of(rows_per_second: float | None, subtasks: int) -> BuiltJob:
+        env = StreamExecutionEnvironment.get_execution_environment(UNALIGNED).set_parallelism(subtasks)
+        env.enable_checkpointing(60_000)
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("ts")
+        source = DataGeneratorSource(data_plane.rows, total, rows_per_second=rows_per_second)
+        named = Types.ROW_NAMED(["key", "value", "ts"], [Types.LONG()] * 3)
+        stream = env.from_source(source, strategy, "rows").rebalance().map(lambda row: row, named)
+        windowed = stream.key_by("key").window(TumblingEventTimeWindows.of(Time.milliseconds(data_plane.WINDOW_ROWS)))
+        summed = windowed.agg(aggregates.count().alias("n"), aggregates.sum("value").alias("total"))
+        summed.sink_to(CollectingSink(world))
+        return env.build()
+
+    built = job_of(60_000.0, 2)
+    job = InProcessJob(built, directory, alignment=Alignment.UNALIGNED)
+    job.start()
+    job.checkpoint_until(lambda: len(committed(world)) >= 5 * data_plane.KEYS)
+    latest = job.checkpoint()
+    job.cut_off()
+    rescaled = job_of(None, parallelism)
+    restored = Assigned.of(latest, built, rescaled)
+    again = InProcessJob(rescaled, directory, restored, 1, first_checkpoint=1000, alignment=Alignment.UNALIGNED)
+    again.start()
+    again.finish()
+    assert data_plane.as_counter(world) == data_plane.expected_windows(total)
 
 
 def test_damaged_in_flight_data_is_refused_by_name(directory: Path) -> None:
