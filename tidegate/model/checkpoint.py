@@ -154,12 +154,17 @@ class OperatorSnapshot:
 
     @property
     def size_bytes(self) -> int:
-        """All state that it stands for, shared files included (Flink: full size)."""
+        """All state that it stands for, shared files included (Flink: full size). A shared file counts once, however many
+        segments are parts of it."""
         total = 0
+        shared: dict[str, int] = {}
         for part in (self.keyed, self.operator, self.input_channels, self.output_channels):
             for named in part:
-                total += named.handle.size_bytes
-        return total
+                if named.handle.is_shared:
+                    shared[named.handle.path] = named.handle.size_bytes
+                else:
+                    total += named.handle.size_bytes
+        return total + sum(shared.values())
 
 
 @dataclass(frozen=True, slots=True)
