@@ -41,6 +41,8 @@ class SubtaskEnvironment:
     """For ``from_spark``: the iterator of Arrow batches of this subtask's Spark partition."""
     clock: Clock = field(default_factory=SystemClock)
     probe: Probe | None = None
+    step_back: Callable[[int], None] = lambda nice: None
+    """Lowers the priority of the calling thread, where the system can do that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class RuntimeSettings:
     flush_ms: int | None
     """``None``: only full batches leave; 0: after every step."""
     slice_ms: float
+    source_nice: int
     exchange: ExchangeSettings
 
     @staticmethod
@@ -76,6 +79,7 @@ class RuntimeSettings:
             from_local=configuration.get(StateRecoveryOptions.FROM_LOCAL),
             flush_ms=configuration.get(ExecutionOptions.BUFFER_TIMEOUT) if timed else None,
             slice_ms=configuration.get(RuntimeOptions.SLICE),
+            source_nice=configuration.get(RuntimeOptions.SOURCE_NICE),
             exchange=_exchange_settings(configuration),
         )
 

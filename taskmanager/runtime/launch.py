@@ -136,6 +136,8 @@ class _SubtaskRun:
             return
         self._on_life(life.Initialized())
         self._loop = loop
+        if gate is None and partitions:
+            self._environment.step_back(settings.source_nice)
         loop.run()
 
     def _add_outputs(self, endpoint: DataEndpoint) -> dict[int, KeyedPartition]:

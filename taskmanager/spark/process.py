@@ -36,6 +36,13 @@ def end_process_after(delay_s: float) -> None:
     threading.Thread(target=end, name="process end", daemon=True).start()
 
 
+def step_back(nice: int) -> None:
+    """Lower the priority of the calling thread, and of threads that it starts from now on. Linux; elsewhere nothing happens,
+    since there a priority is the whole process's. There is no way back: raising it again needs privileges."""
+    if nice > 0 and sys.platform.startswith("linux"):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + nice)
+
+
 class PrintedLines(io.TextIOBase):
     """Stands in for ``sys.stdout`` or ``sys.stderr``: hands on whole lines, from any thread. ``tell`` may block."""
 

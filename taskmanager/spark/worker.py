@@ -25,7 +25,7 @@ from taskmanager.runtime.mailbox import Mailbox
 from taskmanager.spark.control_stream import ControlStream
 from taskmanager.spark.entry import SubtaskEntry
 from taskmanager.spark.memory import WorkerSettings, limit_exchange, limit_memory
-from taskmanager.spark.process import PrintedLines, die_with_parent
+from taskmanager.spark.process import PrintedLines, die_with_parent, step_back
 from taskmanager.spark.user_code import load_program, place_files
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, TidegateError
@@ -88,6 +88,7 @@ def _run(
         local_state_dir=settings.local_state_dir,
         managed_memory_bytes=settings.managed_memory_bytes,
         spark_rows=spark_rows,
+        step_back=step_back,
     )
     run_subtask(limit_exchange(deployment, settings), program, mailbox, stream, environment)
 

@@ -50,6 +50,14 @@ class RuntimeOptions:
         "Longest run of a row function before mails are looked at.",
         minimum=1,
     )
+    SOURCE_NICE = option(
+        "tidegate.source.nice",
+        INT,
+        "5",
+        "By how much the priority of a source's thread is below that of the subtasks behind it (`nice`, Linux only).",
+        minimum=0,
+        maximum=19,
+    )
     SUBTASK_START_TIMEOUT = option(
         "tidegate.subtask.start-timeout",
         DURATION,

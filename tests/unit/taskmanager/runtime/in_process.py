@@ -164,6 +164,7 @@ class InProcessJob:
     aligned_timeout_ms: int | None = None
     tasks: dict[AttemptId, Task] = field(default_factory=dict)
     declined: list[tuple[AttemptId, int, DeclineReason]] = field(default_factory=list)
+    stepped_back: list[tuple[AttemptId, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.inbox: queue.SimpleQueue[Told] = queue.SimpleQueue()
@@ -176,7 +177,6 @@ class InProcessJob:
                 self.tasks[attempt] = Task(attempt, vertex, deployment, Mailbox(), RecordingPort(attempt, self.inbox))
 
     # --- life -------------------------------------------------------------------------------------
-
     def start(self) -> None:
         self.start_failing()
         self.until(lambda: all(task.state is not ExecutionState.DEPLOYING for task in self.tasks.values()), "deployed")
@@ -328,6 +328,7 @@ class InProcessJob:
             temp_dir=str(self.directory),
             local_state_dir=self.local_state,
             probe=probe if self.probes else None,
+            step_back=lambda nice: self.stepped_back.append((task.attempt, nice)),
         )
         run_subtask(task.deployment, program, task.mailbox, task.port, environment)
 

@@ -88,6 +88,15 @@ def test_a_bounded_job_commits_everything_by_its_final_checkpoint(directory: Pat
     assert as_counter("bounded") == expected_windows(20_000)
 
 
+def test_sources_step_back_behind_what_works_on_their_data(directory: Path) -> None:
+    job = InProcessJob(windows("bounded", 100, checkpointing=False), directory)
+    job.start()
+    job.until(lambda: job.is_over, "FINISHED")
+    job.join()
+    sources = [(attempt, 5) for attempt, task in job.tasks.items() if not task.deployment.inputs]
+    assert sorted(job.stepped_back) == sorted(sources)
+
+
 def test_without_checkpointing_the_job_ends_by_itself(directory: Path) -> None:
     job = InProcessJob(windows("unchecked", 20_000, checkpointing=False), directory)
     job.start()

@@ -10,7 +10,7 @@ import pytest
 
 from taskmanager.spark.control_stream import GATHERED_BYTES, PRINTED_BYTES, Outbox
 from taskmanager.spark.daemon import PREIMPORTED, prepare_path
-from taskmanager.spark.process import PrintedLines
+from taskmanager.spark.process import PrintedLines, step_back
 from tidegate.pb import subtask_pb2
 
 
@@ -25,6 +25,23 @@ def test_only_whole_lines_are_handed_on() -> None:
     lines.finish()
     lines.finish()
     assert "".join(told) == "one\ntwo\nthree\nfo\n"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a thread has no priority of its own here")
+def test_one_thread_steps_back_and_no_other() -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    found: list[int] = []
+
+    def run(nice: int) -> None:
+        step_back(nice)
+        found.append(os.getpriority(os.PRIO_PROCESS, 0) - before)
+
+    for nice in (0, 1):
+        thread = threading.Thread(target=run, args=(nice,))
+        thread.start()
+        thread.join()
+    assert found == [0, 1]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
 
 
 def state(text: str) -> subtask_pb2.FromSubtask:
