@@ -66,6 +66,10 @@ def spark(tmp_path: Path) -> Iterator[tuple[Cluster, SparkCluster]]:
             "spark.master": spark.master_url,
             "spark.executor.cores": str(CORES),
             "spark.executor.memory": "512m",
+            # nothing runs before both executors are there: the first one alone would take all
+            "spark.cores.max": str(2 * CORES),
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+            "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executorEnv.PYTHONPATH": str(REPOSITORY),

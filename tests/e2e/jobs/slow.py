@@ -1,11 +1,13 @@
 """Numbers counted by key, in front of a sink that takes ``--pause`` milliseconds a record, until the file ``--hurry`` is there.
 
-Each line of the result is ``<value> <how many of its key there were before>``.
+Each line of the result is ``<value> <how many of its key there were before>``. Beside ``--hurry``, each slow process leaves an
+empty file ``slow-<pid>``.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,6 +32,8 @@ class Slow(KeyedProcessFunction):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        if self._hurry:
+            Path(self._hurry).with_name(f"slow-{os.getpid()}").touch()
 
     def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterable[str]:
         if self._pause_s and not Path(self._hurry).exists():
