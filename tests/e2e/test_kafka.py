@@ -13,7 +13,6 @@ import psutil
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import QUICK_RESTART
-from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_reading import Message, read_topic
@@ -50,7 +49,16 @@ def submit(cluster: Cluster, broker: KafkaBroker, name: str, directory: Path, pa
         f"{name}-group",
     ]
     settings = {"execution.checkpointing.dir": str(directory / "checkpoints"), **QUICK_RESTART}
-    return cluster.submit(JOBS / "kafka_copy.py", *arguments, "--pause", str(pause), parallelism=2, settings=settings)
+    return cluster.submit(
+        JOBS / "kafka_copy.py",
+        *arguments,
+        "--pause",
+        str(pause),
+        "--notes",
+        str(directory),
+        parallelism=2,
+        settings=settings,
+    )
 
 
 def assert_exactly_once(broker: KafkaBroker, name: str) -> None:
@@ -69,13 +77,13 @@ def assert_exactly_once(broker: KafkaBroker, name: str) -> None:
     assert not disorder, f"{len(disorder)} records came before an older one of their key: {disorder[:3]}"
 
 
-def kill_one(cluster: Cluster) -> bool:
-    """Whether there was one: a process may end between the look and the kill."""
-    for process in cluster.subtask_processes():
+def kill_a_source(notes: Path) -> None:
+    """One that still works, of those that noted themselves."""
+    for note in notes.glob("source-*"):
         with contextlib.suppress(psutil.Error):
-            process.kill()
-            return True
-    return False
+            psutil.Process(int(note.name.removeprefix("source-"))).kill()
+            return
+    raise AssertionError("no source process is left to be killed")
 
 
 def test_every_record_arrives_once_although_everything_is_killed(
@@ -91,7 +99,7 @@ def test_every_record_arrives_once_although_everything_is_killed(
         last = watch.last
         assert last is not None
         if victim == "subtask":
-            wait_until(lambda: kill_one(cluster), 30, "a subtask is killed")
+            kill_a_source(tmp_path)
             watch.wait_running_again(last.status.restarts, last.at)
         elif victim == "taskmanager":
             cluster.kill9(cluster.task_manager_of(watch, "Sink", 0))

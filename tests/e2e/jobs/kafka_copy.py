@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import threading
+from pathlib import Path
 
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
@@ -17,7 +19,7 @@ from tidegate.datastream.connectors.kafka import (
     KafkaSink,
     KafkaSource,
 )
-from tidegate.datastream.functions import MapFunction
+from tidegate.datastream.functions import MapFunction, RuntimeContext
 
 
 def key_of(record: str) -> bytes:
@@ -30,10 +32,14 @@ def mapped(record: str) -> str:
 
 
 class Paced(MapFunction):
-    """So many seconds for a record, in the source's own chain: little is in flight."""
+    """So many seconds for a record, in the source's own chain: little is in flight. Each process notes its pid."""
 
-    def __init__(self, pause: float) -> None:
+    def __init__(self, pause: float, notes: str) -> None:
         self._pause = pause
+        self._notes = notes
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        (Path(self._notes) / f"source-{os.getpid()}").touch()
 
     def map(self, value: str) -> str:
         threading.Event().wait(self._pause)
@@ -62,6 +68,7 @@ def main() -> None:
     parser.add_argument("--group", required=True)
     parser.add_argument("--interval", type=int, default=200)
     parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--notes", default=".")
     arguments = parser.parse_args()
     env = StreamExecutionEnvironment.get_execution_environment()
     env.enable_checkpointing(arguments.interval)
@@ -70,7 +77,7 @@ def main() -> None:
         for topic in arguments.inputs
     ]
     if arguments.pause:
-        streams = [stream.map(Paced(arguments.pause), Types.STRING()) for stream in streams]
+        streams = [stream.map(Paced(arguments.pause, arguments.notes), Types.STRING()) for stream in streams]
     streams[0].union(streams[1]).map(mapped, Types.STRING()).sink_to(sink(arguments.servers, arguments.output))
     env.execute("kafka copy")
 
