@@ -16,7 +16,7 @@ from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sending import send
 from tidegate.connectors.kafka.sink import KafkaSink
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # the first may have to fetch the server
 
 _topics = itertools.count()
 

@@ -9,7 +9,7 @@ from tests.servers.postgres_server import PostgresServer
 from tidegate.connectors.base import Sink
 from tidegate.connectors.postgres.sink import PostgresSink
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # the first may have to fetch the server
 
 
 class Rows(Subject):
