@@ -52,7 +52,8 @@ def test_what_lies_in_the_shared_directory_is_what_the_kept_checkpoint_names(
     watch.wait_checkpoints(before + 2, LIMIT_S)
     cluster.cancel(watch)
     job = run.checkpoints / watch.job_id
-    (kept,) = [path for path in job.iterdir() if path.name.startswith("chk-")]
+    wait_until(lambda: len(list(job.glob("chk-*"))) == 1, LIMIT_S, "older and unfinished checkpoints are gone")
+    (kept,) = job.glob("chk-*")
     named = named_by(kept)
     assert named, "the checkpoint is incremental"
     wait_until(lambda: shared_files(job) == named, LIMIT_S, f"only {named} in {job}/shared")

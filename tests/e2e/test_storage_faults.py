@@ -124,4 +124,4 @@ def test_a_running_job_whose_state_is_damaged_when_it_has_to_restore_fails_by_it
     assert any(segment.name in watch.last.status.failure.message for segment in segments)
     assert (place / "_metadata").exists()
     assert set(run.result()) <= set(counts.expected(*counts.sources(run.parsed)))
-    assert run.result() == visible
+    assert set(visible) <= set(run.result()), "what was published stays"
