@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.e2e.waiting import wait_until
 from tests.servers.kafka_broker import KafkaBroker
+from tidegate.common.batch import ArrowBatch
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
-from tidegate.connectors.base import ReaderContext, SourceReader, SplitState
+from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitState
 from tidegate.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -61,13 +63,20 @@ def reader_of(
     return reader
 
 
+def values_of(polled: Polled | None) -> list[Any]:
+    if polled is None:
+        return []
+    assert isinstance(polled.batch, ArrowBatch)
+    values: list[Any] = polled.batch.data.column(0).to_pylist()
+    return values
+
+
 def polled(reader: SourceReader, count: int) -> list[str]:
     """So many values, emitted one by one."""
     found: list[str] = []
 
     def enough() -> bool:
-        batch = reader.poll()
-        for value in batch.batch.data.column(0).to_pylist() if batch is not None else ():  # type: ignore[union-attr]
+        for value in values_of(reader.poll()):
             found.append(value)
             reader.advance(1)
         return len(found) >= count
@@ -85,11 +94,11 @@ def read_all(source: KafkaSource) -> list[Any]:
     found: list[Any] = []
 
     def finished() -> bool:
-        batch = reader.poll()
-        if batch is not None:
-            found.extend(batch.batch.data.column(0).to_pylist())  # type: ignore[union-attr]
-            reader.advance(len(batch.batch))
-        return batch is None and reader.is_finished()
+        values = values_of(reader.poll())
+        found.extend(values)
+        if values:
+            reader.advance(len(values))
+        return not values and reader.is_finished()
 
     wait_until(finished, 30, "the bounded source ends")
     reader.close()
@@ -174,7 +183,7 @@ def test_restored_at_another_parallelism_every_record_is_read_once(
         left = sum(10 - (s.position or 0) for s in reader.snapshot_state())
         if left:
             found += polled(reader, left)
-        wait_until(lambda r=reader: ended(r), 30, "the reader ends")  # type: ignore[misc]
+        wait_until(partial(ended, reader), 30, "the reader ends")
         reader.close()
     assert sorted(found) == all_of(0, 1, 2)
 
