@@ -753,6 +753,8 @@ class TaskMetrics(_message.Message):
     WATERMARK_MS_FIELD_NUMBER: _builtins.int
     LATE_RECORDS_DROPPED_FIELD_NUMBER: _builtins.int
     USER_FIELD_NUMBER: _builtins.int
+    ALIGNMENT_MS_FIELD_NUMBER: _builtins.int
+    START_DELAY_MS_FIELD_NUMBER: _builtins.int
     records_in: _builtins.int
     records_out: _builtins.int
     bytes_in: _builtins.int
@@ -763,6 +765,9 @@ class TaskMetrics(_message.Message):
     watermark_ms: _builtins.int
     """absent: no watermark yet"""
     late_records_dropped: _builtins.int
+    alignment_ms: _builtins.float
+    """Of the last checkpoint that was acknowledged; absent before. Filled in by the TaskManager."""
+    start_delay_ms: _builtins.float
     @_builtins.property
     def user(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
     def __init__(
@@ -778,13 +783,24 @@ class TaskMetrics(_message.Message):
         watermark_ms: _builtins.int | None = ...,
         late_records_dropped: _builtins.int = ...,
         user: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        alignment_ms: _builtins.float | None = ...,
+        start_delay_ms: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms", "_start_delay_ms", b"_start_delay_ms", "_watermark_ms", b"_watermark_ms", "alignment_ms", b"alignment_ms", "start_delay_ms", b"start_delay_ms", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms", "backpressured_ms", b"backpressured_ms", "busy_ms", b"busy_ms", "bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "idle_ms", b"idle_ms", "late_records_dropped", b"late_records_dropped", "records_in", b"records_in", "records_out", b"records_out", "user", b"user", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms", "_start_delay_ms", b"_start_delay_ms", "_watermark_ms", b"_watermark_ms", "alignment_ms", b"alignment_ms", "backpressured_ms", b"backpressured_ms", "busy_ms", b"busy_ms", "bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "idle_ms", b"idle_ms", "late_records_dropped", b"late_records_dropped", "records_in", b"records_in", "records_out", b"records_out", "start_delay_ms", b"start_delay_ms", "user", b"user", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__alignment_ms: _TypeAlias = _typing.Literal["alignment_ms"]  # noqa: Y015
+    _WhichOneofArgType__alignment_ms: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms"]  # noqa: Y015
+    _WhichOneofReturnType__start_delay_ms: _TypeAlias = _typing.Literal["start_delay_ms"]  # noqa: Y015
+    _WhichOneofArgType__start_delay_ms: _TypeAlias = _typing.Literal["_start_delay_ms", b"_start_delay_ms"]  # noqa: Y015
     _WhichOneofReturnType__watermark_ms: _TypeAlias = _typing.Literal["watermark_ms"]  # noqa: Y015
     _WhichOneofArgType__watermark_ms: _TypeAlias = _typing.Literal["_watermark_ms", b"_watermark_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__alignment_ms) -> _WhichOneofReturnType__alignment_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__start_delay_ms) -> _WhichOneofReturnType__start_delay_ms | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_ms) -> _WhichOneofReturnType__watermark_ms | None: ...
 
 Global___TaskMetrics: _TypeAlias = TaskMetrics  # noqa: Y015

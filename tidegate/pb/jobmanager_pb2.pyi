@@ -1125,12 +1125,33 @@ class TaskManagerHeartbeat(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class ProcessMetricsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     GENERATION_FIELD_NUMBER: _builtins.int
     TASK_MANAGER_ID_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     SLOTS_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
+    PROCESS_METRICS_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     task_manager_id: _builtins.str
     session: _builtins.str
@@ -1144,6 +1165,10 @@ class TaskManagerHeartbeat(_message.Message):
     def metrics(self) -> _containers.MessageMap[_builtins.str, _common_pb2.TaskMetrics]:
         """by attempt; absent: unchanged"""
 
+    @_builtins.property
+    def process_metrics(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """of the TaskManager, by Flink's names; empty: unchanged"""
+
     def __init__(
         self,
         *,
@@ -1153,10 +1178,11 @@ class TaskManagerHeartbeat(_message.Message):
         slots: _abc.Iterable[Global___SlotReport] | None = ...,
         attempts: _abc.Iterable[_builtins.str] | None = ...,
         metrics: _abc.Mapping[_builtins.str, _common_pb2.TaskMetrics] | None = ...,
+        process_metrics: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "generation", b"generation", "metrics", b"metrics", "session", b"session", "slots", b"slots", "task_manager_id", b"task_manager_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "generation", b"generation", "metrics", b"metrics", "process_metrics", b"process_metrics", "session", b"session", "slots", b"slots", "task_manager_id", b"task_manager_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
