@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.servers.flink_environment import FlinkEnvironment, flink_environment
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.postgres_server import PostgresServer
 
@@ -21,3 +22,9 @@ def broker() -> Iterator[KafkaBroker]:
 def server() -> Iterator[PostgresServer]:
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def flink() -> FlinkEnvironment:
+    """A whole Flink, to compare with."""
+    return flink_environment()
