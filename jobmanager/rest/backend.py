@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.pb.common_pb2 import TaskMetrics
+from tidegate.wire.task_metrics import Span
 
 
 class Views(Protocol):
@@ -24,21 +25,6 @@ class Views(Protocol):
     def job(self, job_id: JobId) -> JobView | None: ...
     def jobs(self) -> list[JobView]: ...
     def cluster(self) -> ClusterView: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Two readings of one attempt's counters, and the time between them."""
-
-    earlier: TaskMetrics
-    later: TaskMetrics
-    duration_ms: int
-    until_ms: int
-
-    def per_second(self, counter: str) -> float:
-        """Growth of one counter."""
-        growth = getattr(self.later, counter) - getattr(self.earlier, counter)
-        return float(max(0, growth)) * 1000 / self.duration_ms
 
 
 class Snapshots(Protocol):
@@ -69,7 +55,8 @@ class Measures(Protocol):
     """Counters of attempts, as their TaskManagers last told them; ``None``: nothing yet."""
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None: ...
-    def readings_of(self, attempt: AttemptId) -> tuple[tuple[int, TaskMetrics], tuple[int, TaskMetrics]] | None: ...
+    def span_of(self, attempt: AttemptId) -> Span | None: ...
+    def process_metrics_of(self, task_manager_id: TaskManagerId) -> Mapping[str, float]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +115,3 @@ class Backend:
     def endpoints(self) -> dict[TaskManagerId, str]:
         """Where the TaskManagers are that are registered now."""
         return {tm.task_manager_id: tm.address for tm in self.views.cluster().task_managers}
-
-    def span(self, attempt: AttemptId) -> Span | None:
-        """What rates are computed from; ``None`` until there are two readings."""
-        readings = self.measures.readings_of(attempt)
-        if readings is None:
-            return None
-        (earlier_ms, earlier), (later_ms, later) = readings
-        return Span(earlier, later, later_ms - earlier_ms, later_ms) if later_ms > earlier_ms else None

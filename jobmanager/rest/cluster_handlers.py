@@ -56,12 +56,15 @@ class ClusterHandlers:
         return cluster_answers.task_manager_details(view, cluster_answers.assigned_tasks(self._backend.views.jobs()))
 
     def _task_manager_metrics(self, asked: Asked) -> list[Json]:
-        """Those of a JVM and its network stack do not exist here; of our own none is reported yet."""
-        self._backend.task_manager(asked)
-        return []
+        view = self._backend.task_manager(asked)
+        return metrics.collection(self._backend.measures.process_metrics_of(view.task_manager_id), asked)
 
     def _task_manager_aggregation(self, asked: Asked) -> list[Json]:
-        return metrics.aggregation([], asked)
+        """Of all, or of those that ``taskmanagers`` names."""
+        wanted = asked.listed("taskmanagers")
+        ids = [view.task_manager_id for view in self._backend.views.cluster().task_managers]
+        chosen = [found for found in ids if wanted is None or found in wanted]
+        return metrics.aggregation([self._backend.measures.process_metrics_of(found) for found in chosen], asked)
 
     def _task_manager_profiler(self, asked: Asked) -> Json:
         self._backend.task_manager(asked)

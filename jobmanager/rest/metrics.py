@@ -10,36 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jobmanager.machines.views import AttemptView, ClusterView, JobView, VertexView
 from jobmanager.rest.asked import Asked
-from jobmanager.rest.backend import Backend, Span
+from jobmanager.rest.backend import Backend
 from jobmanager.rest.checkpoint_answers import checkpoint_item
 from jobmanager.rest.errors import bad_request
 from jobmanager.rest.figures import Json, number, skew_percent
-from jobmanager.rest.vertex_answers import NO_WATERMARK
 from tidegate.model.states import JobState
-from tidegate.pb.common_pb2 import TaskMetrics
+from tidegate.wire.task_metrics import Value, named
 
-Value = int | float | str
 Metrics = Mapping[str, Value]
 
-_COUNTERS = {
-    "numRecordsIn": "records_in",
-    "numRecordsOut": "records_out",
-    "numBytesIn": "bytes_in",
-    "numBytesOut": "bytes_out",
-    "accumulateBusyTimeMs": "busy_ms",
-    "accumulateIdleTimeMs": "idle_ms",
-    "accumulateBackPressuredTimeMs": "backpressured_ms",
-    "numLateRecordsDropped": "late_records_dropped",
-}
-_RATES = {
-    "numRecordsInPerSecond": "records_in",
-    "numRecordsOutPerSecond": "records_out",
-    "numBytesInPerSecond": "bytes_in",
-    "numBytesOutPerSecond": "bytes_out",
-    "busyTimeMsPerSecond": "busy_ms",
-    "idleTimeMsPerSecond": "idle_ms",
-    "backPressuredTimeMsPerSecond": "backpressured_ms",
-}
 _TIMES_IN_STATE = {
     "initializingTime": JobState.INITIALIZING,
     "createdTime": JobState.CREATED,
@@ -98,7 +77,7 @@ def subtask_metrics(attempt: AttemptView, backend: Backend) -> Metrics:
     counters = backend.measures.metrics_of(attempt.attempt)
     if counters is None:
         return {}
-    return {**_counters(counters), **_rates(backend.span(attempt.attempt)), **counters.user}
+    return {**named(counters, backend.measures.span_of(attempt.attempt)), **counters.user}
 
 
 def vertex_metrics(vertex: VertexView, backend: Backend) -> Metrics:
@@ -136,16 +115,6 @@ def aggregation(parts: Sequence[Metrics], asked: Asked) -> list[Json]:
         if values:
             answer.append({"id": name, **{kind: number(float(_AGGREGATIONS[kind](values))) for kind in kinds}})
     return answer
-
-
-def _counters(counters: TaskMetrics) -> dict[str, Value]:
-    found: dict[str, Value] = {name: getattr(counters, field) for name, field in _COUNTERS.items()}
-    found["currentInputWatermark"] = counters.watermark_ms if counters.HasField("watermark_ms") else NO_WATERMARK
-    return found
-
-
-def _rates(span: Span | None) -> dict[str, Value]:
-    return {} if span is None else {name: span.per_second(field) for name, field in _RATES.items()}
 
 
 def _time_in(job: JobView, state: JobState, now_ms: int) -> int:

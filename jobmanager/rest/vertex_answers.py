@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jobmanager.machines.views import AttemptView, VertexView
-from jobmanager.rest.backend import Backend, Measures, Span
+from jobmanager.rest.backend import Backend, Measures
 from jobmanager.rest.figures import Json
 from jobmanager.rest.tasks import (
     UNASSIGNED,
@@ -19,8 +19,7 @@ from jobmanager.rest.tasks import (
     timespan,
 )
 from tidegate.model.ids import TaskManagerId
-
-NO_WATERMARK = -(2**63)
+from tidegate.wire.task_metrics import NO_WATERMARK, Span
 
 _Endpoints = Mapping[TaskManagerId, str]
 
@@ -88,7 +87,7 @@ def by_task_manager(vertex: VertexView, measures: Measures, endpoints: _Endpoint
 
 def backpressure(vertex: VertexView, backend: Backend) -> Json:
     """Shares of the last seconds; ``deprecated``, as Flink says, while nothing was measured."""
-    spans = [(subtask.index, backend.span(subtask.current.attempt)) for subtask in vertex.subtasks]
+    spans = [(subtask.index, backend.measures.span_of(subtask.current.attempt)) for subtask in vertex.subtasks]
     subtasks = [_pressure(index, span) for index, span in spans if span is not None]
     if not subtasks:
         return {

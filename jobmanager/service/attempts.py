@@ -1,31 +1,14 @@
-"""Which attempts count: the last one that was submitted for each subtask of a job that is not over. And their counters."""
+"""Which attempts count: the last one that was submitted for each subtask of a job that is not over. And what was measured of
+them, and of the processes that run them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from tidegate.aio.driver import wall_clock_ms
-from tidegate.model.ids import AttemptId, JobId, SubtaskId
+from tidegate.model.ids import AttemptId, JobId, SubtaskId, TaskManagerId
 from tidegate.pb.common_pb2 import TaskMetrics
-
-RATE_WINDOW_MS = 5_000
-"""Rates are over at least this time, when the attempt has been heard of so long."""
-
-Reading = tuple[int, TaskMetrics]
-"""When it came, and what it said."""
-
-
-@dataclass(slots=True)
-class _Counters:
-    attempt: int
-    earlier: Reading | None
-    later: Reading
-
-    def add(self, reading: Reading) -> None:
-        if self.earlier is None or self.later[0] - self.earlier[0] >= RATE_WINDOW_MS:
-            self.earlier = self.later
-        self.later = reading
+from tidegate.wire.task_metrics import Readings, Span
 
 
 class CurrentAttempts:
@@ -35,7 +18,8 @@ class CurrentAttempts:
         self._now_ms = now_ms
         self._attempts: dict[JobId, dict[SubtaskId, AttemptId]] = {}
         self._current: set[AttemptId] = set()
-        self._counters: dict[JobId, dict[SubtaskId, _Counters]] = {}
+        self._counters: dict[JobId, dict[SubtaskId, tuple[int, Readings]]] = {}
+        self._processes: dict[TaskManagerId, Mapping[str, float]] = {}
 
     def submitted(self, attempt: AttemptId) -> None:
         of_job = self._attempts.setdefault(attempt.job_id, {})
@@ -59,17 +43,27 @@ class CurrentAttempts:
             latest.add(reading)
         elif self.is_current(attempt):
             of_job = self._counters.setdefault(attempt.job_id, {})
-            of_job[attempt.subtask_id] = _Counters(attempt.attempt, None, reading)
+            of_job[attempt.subtask_id] = (attempt.attempt, Readings(reading))
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None:
         found = self._counters_of(attempt)
         return None if found is None else found.later[1]
 
-    def readings_of(self, attempt: AttemptId) -> tuple[Reading, Reading] | None:
-        """An earlier and the last reading, to compute rates from; ``None`` before the second."""
+    def span_of(self, attempt: AttemptId) -> Span | None:
+        """What rates are computed from; ``None`` before the second message."""
         found = self._counters_of(attempt)
-        return None if found is None or found.earlier is None else (found.earlier, found.later)
+        return None if found is None else found.span()
 
-    def _counters_of(self, attempt: AttemptId) -> _Counters | None:
-        found = self._counters.get(attempt.job_id, {}).get(attempt.subtask_id)
-        return found if found is not None and found.attempt == attempt.attempt else None
+    def process_measured(self, task_manager_id: TaskManagerId, metrics: Mapping[str, float]) -> None:
+        self._processes[task_manager_id] = metrics
+
+    def process_gone(self, task_manager_id: TaskManagerId) -> None:
+        self._processes.pop(task_manager_id, None)
+
+    def process_metrics_of(self, task_manager_id: TaskManagerId) -> Mapping[str, float]:
+        """By Flink's names where it has them; empty before the first report."""
+        return self._processes.get(task_manager_id, {})
+
+    def _counters_of(self, attempt: AttemptId) -> Readings | None:
+        number, readings = self._counters.get(attempt.job_id, {}).get(attempt.subtask_id, (None, None))
+        return readings if number == attempt.attempt else None

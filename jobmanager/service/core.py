@@ -168,6 +168,7 @@ class JobManagerCore:
     def _close_session(self, command: cmd.CloseTaskManager) -> None:
         if self._sessions.get(command.task_manager_id) == command.session:
             del self._sessions[command.task_manager_id]
+            self.attempts.process_gone(command.task_manager_id)
         self.streams.close(command.task_manager_id, command.session, command.reason)
         self._close_outbox(command.task_manager_id, command.session)
 

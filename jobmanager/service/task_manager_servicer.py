@@ -168,6 +168,8 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._check_generation(beat.generation)
         for text, metrics in beat.metrics.items():
             self._core.attempts.measured(convert.attempt_from_text(text), metrics)
+        if beat.process_metrics:
+            self._core.attempts.process_measured(TaskManagerId(beat.task_manager_id), dict(beat.process_metrics))
         attempts = tuple(convert.attempt_from_text(text) for text in beat.attempts)
         self._core.post(
             ev.TaskManagerHeartbeat(TaskManagerId(beat.task_manager_id), beat.session, _slots(beat.slots), attempts)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from jobmanager.machines.commands import Command, ReportSnapshot
 from jobmanager.machines.events import Event
 from jobmanager.machines.jobmanager import JobManagerMachine
 from jobmanager.service.snapshot_requests import SnapshotRequests
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, two_stage
 from tidegate.model.configuration import Configuration
-from tidegate.model.ids import AttemptId, JobId
+from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
 from tidegate.pb.common_pb2 import TaskMetrics
+from tidegate.wire.task_metrics import Span
 
 SETTINGS = {"rest.cache.execution-graph.timeout": "0 ms", "rest.cache.checkpoint-statistics.timeout": "0 ms"}
 RETAINED = {"execution.checkpointing.dir": "/cp", "execution.checkpointing.num-retained": "1"}
@@ -25,10 +28,13 @@ class Counted:
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None:
         return None if self.is_silent else _counters(10_000, attempt.subtask)
 
-    def readings_of(self, attempt: AttemptId) -> tuple[tuple[int, TaskMetrics], tuple[int, TaskMetrics]] | None:
+    def span_of(self, attempt: AttemptId) -> Span | None:
         if self.is_silent:
             return None
-        return (0, _counters(0, attempt.subtask)), (10_000, _counters(10_000, attempt.subtask))
+        return Span(_counters(0, attempt.subtask), _counters(10_000, attempt.subtask), 10_000, 10_000)
+
+    def process_metrics_of(self, task_manager_id: TaskManagerId) -> Mapping[str, float]:
+        return {} if self.is_silent else {"Status.JVM.Threads.Count": 7.0, "Status.JVM.CPU.Load": 0.25}
 
 
 def _counters(at_ms: int, index: int) -> TaskMetrics:

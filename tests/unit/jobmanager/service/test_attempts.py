@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from jobmanager.service.attempts import RATE_WINDOW_MS, CurrentAttempts
+from jobmanager.service.attempts import CurrentAttempts
 from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
-from tidegate.model.ids import AttemptId
+from tidegate.model.ids import AttemptId, TaskManagerId
 from tidegate.pb.common_pb2 import TaskMetrics
+from tidegate.wire.task_metrics import RATE_WINDOW_MS
 
 
 def attempt(number: int) -> AttemptId:
@@ -20,10 +21,11 @@ def test_rates_are_over_the_last_seconds() -> None:
     for at_ms in range(0, 4 * RATE_WINDOW_MS, 1_000):
         now[0] = at_ms
         attempts.measured(attempt(0), TaskMetrics(records_in=at_ms))
-        readings = attempts.readings_of(attempt(0))
-        spans.append(None if readings is None else readings[1][0] - readings[0][0])
-        if readings is not None:
-            assert [reading[1].records_in for reading in readings] == [reading[0] for reading in readings]
+        span = attempts.span_of(attempt(0))
+        spans.append(None if span is None else span.duration_ms)
+        if span is not None:
+            assert (span.until_ms, span.later.records_in) == (at_ms, at_ms)
+            assert span.earlier.records_in == at_ms - span.duration_ms
     assert spans[0] is None, "one reading is no rate"
     assert spans[1:6] == [1_000, 2_000, 3_000, 4_000, 5_000]
     assert max(span for span in spans[6:] if span is not None) <= 2 * RATE_WINDOW_MS
@@ -48,3 +50,12 @@ def test_only_the_attempt_that_counts() -> None:
     last = attempts.metrics_of(attempt(1))
     assert last is not None, "its last figures stay"
     assert last.records_in == 5
+
+
+def test_metrics_of_a_process_go_with_its_session() -> None:
+    attempts, task_manager = CurrentAttempts(lambda: 0), TaskManagerId("tm")
+    assert attempts.process_metrics_of(task_manager) == {}
+    attempts.process_measured(task_manager, {"Status.JVM.Threads.Count": 7.0})
+    assert attempts.process_metrics_of(task_manager) == {"Status.JVM.Threads.Count": 7.0}
+    attempts.process_gone(task_manager)
+    assert attempts.process_metrics_of(task_manager) == {}
