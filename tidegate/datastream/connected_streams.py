@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream import record_functions as adapters
-from tidegate.datastream.data_stream import DataStream, TypeHint, type_of
+from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.functions import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -16,6 +16,7 @@ from tidegate.datastream.functions import (
     KeySelector,
 )
 from tidegate.datastream.keyed_stream import KeyedStream
+from tidegate.datastream.stream_types import TypeHint, type_of
 from tidegate.model.errors import InvalidJob
 
 __all__ = ["ConnectedStreams"]

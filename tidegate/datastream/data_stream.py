@@ -8,26 +8,25 @@ column names) need a stream with columns: one with an Arrow schema, or a record 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidegate.common.execution_config import ExecutionConfig, check_max_parallelism, check_parallelism
+from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.record_text import RecordText
 from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation, Types
-from tidegate.common.watermark_strategy import WatermarkStrategy, check_timestamp_type
+from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink
 from tidegate.connectors.print_sink import PrintSink
 from tidegate.datastream import record_functions as adapters
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.datastream.expressions import Expression, col, lit
 from tidegate.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
+from tidegate.datastream.operator_handle import DataStreamSink, OperatorHandle
 from tidegate.datastream.output_tag import OutputTag
-from tidegate.datastream.slot_sharing_group import SlotSharingGroup
+from tidegate.datastream.stream_types import TypeHint, bind_strategy, type_of
 from tidegate.datastream.transformation import (
     ChainingStrategy,
-    OperatorTransformation,
     PartitionTransformation,
     SideOutputTransformation,
     Transformation,
@@ -43,78 +42,6 @@ if TYPE_CHECKING:
     from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 __all__ = ["DataStream", "DataStreamSink"]
-
-TypeHint = TypeInformation | Sequence[TypeInformation] | None
-"""What ``output_type`` takes; a list of types is a row of them; ``None`` means pickled objects."""
-
-Self = TypeVar("Self", bound="OperatorHandle")
-
-
-class OperatorHandle:
-    """The settings of one operator: name, uid, parallelism, chaining, slot sharing."""
-
-    def __init__(self, env: StreamExecutionEnvironment, transformation: Transformation) -> None:
-        self._env = env
-        self._transformation = transformation
-
-    def _operator(self, setting: str) -> OperatorTransformation:
-        if not isinstance(self._transformation, OperatorTransformation):
-            raise InvalidJob(
-                f"{setting} sets something of an operator, but this stream is {_described(self._transformation)}"
-            )
-        return self._transformation
-
-    def name(self: Self, name: str) -> Self:
-        self._operator("name()").name = name
-        return self
-
-    def get_name(self) -> str:
-        return self._operator("get_name()").name
-
-    def uid(self: Self, uid: str) -> Self:
-        """Identifies the operator's state across versions of the program. Must be unique in the job."""
-        if not uid:
-            raise InvalidJob(f"operator {self.get_name()!r}: a uid must not be empty")
-        self._operator("uid()").uid = uid
-        return self
-
-    def set_parallelism(self: Self, parallelism: int) -> Self:
-        operator = self._operator("set_parallelism()")
-        if check_parallelism(parallelism) > 1 and operator.is_non_parallel:
-            raise InvalidJob(f"operator {operator.name!r} cannot be parallel: its parallelism must be 1")
-        operator.parallelism = parallelism
-        return self
-
-    def set_max_parallelism(self: Self, max_parallelism: int) -> Self:
-        self._operator("set_max_parallelism()").max_parallelism = check_max_parallelism(max_parallelism)
-        return self
-
-    def set_description(self: Self, description: str) -> Self:
-        self._operator("set_description()").description = description
-        return self
-
-    def disable_chaining(self: Self) -> Self:
-        """The operator runs alone in its task."""
-        self._operator("disable_chaining()").chaining = ChainingStrategy.NEVER
-        return self
-
-    def slot_sharing_group(self: Self, slot_sharing_group: str | SlotSharingGroup) -> Self:
-        """Operators of one group may share a slot. The default is the group of the inputs, if they agree."""
-        name = slot_sharing_group if isinstance(slot_sharing_group, str) else slot_sharing_group.get_name()
-        if not name:
-            raise InvalidJob("the name of a slot sharing group must not be empty")
-        self._operator("slot_sharing_group()").slot_sharing_group = name
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        """Only reached for names that are not there."""
-        raise AttributeError(
-            name if name.startswith("_") else f"{type(self).__name__}.{name} is not available in tidegate"
-        )
-
-
-class DataStreamSink(OperatorHandle):
-    """The end of a stream."""
 
 
 class DataStream(OperatorHandle):
@@ -352,40 +279,3 @@ class DataStream(OperatorHandle):
         if not isinstance(strategy, WatermarkStrategy):
             raise InvalidJob(f"not a WatermarkStrategy: {strategy!r}")
         return bind_strategy(strategy, self.get_type())
-
-
-def type_of(hint: TypeHint) -> TypeInformation:
-    """The type that ``output_type`` means."""
-    if hint is None:
-        return Types.PICKLED_BYTE_ARRAY()
-    if isinstance(hint, TypeInformation):
-        return hint
-    if isinstance(hint, (list, tuple)) and all(isinstance(part, TypeInformation) for part in hint):
-        return RowTypeInfo(hint)
-    raise InvalidJob(f"not a type: {hint!r}; use one of Types, such as Types.LONG()")
-
-
-def bind_strategy(strategy: WatermarkStrategy, stream_type: TypeInformation) -> WatermarkStrategy:
-    """Checks that a timestamp column is there and can be event time. On a stream of records that have names, the column
-    becomes an assigner."""
-    column = strategy.timestamp_column
-    if column is None:
-        return strategy
-    schema = stream_type.arrow_schema()
-    if column not in schema.names:
-        raise SchemaMismatch(f"no timestamp column {column!r}: the stream has {', '.join(schema.names)}")
-    check_timestamp_type(column, schema.field(column).type)
-    if stream_type.is_columnar:
-        return strategy
-    position = schema.names.index(column) if hasattr(stream_type, "get_field_types") else None
-    return replace(strategy, timestamp_column=None, timestamp_assigner=adapters.FieldTimestamp(position))
-
-
-def _described(transformation: Transformation) -> str:
-    match transformation:
-        case PartitionTransformation(partitioner=partitioner):
-            return f"only partitioned ({partitioner.value}): set it on the stream before or on the operator behind"
-        case UnionTransformation():
-            return "a union: set it on the streams before or on the operator behind"
-        case _:
-            return "a side output: set it on the operator that emits it or on the operator behind"

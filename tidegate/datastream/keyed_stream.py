@@ -12,7 +12,7 @@ from typing import Any
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation
 from tidegate.datastream import record_functions as adapters
 from tidegate.datastream.aggregates import Aggregate, check_aggregates, distinct, key_fields
-from tidegate.datastream.data_stream import DataStream, TypeHint, type_of
+from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.expressions import Expression
 from tidegate.datastream.field_reduce import FieldReduce
 from tidegate.datastream.functions import (
@@ -22,6 +22,7 @@ from tidegate.datastream.functions import (
     MapFunction,
     ReduceFunction,
 )
+from tidegate.datastream.stream_types import TypeHint, type_of
 from tidegate.datastream.transformation import PartitionTransformation, Transformation
 from tidegate.datastream.window import WindowAssigner
 from tidegate.datastream.windowed_stream import WindowedStream

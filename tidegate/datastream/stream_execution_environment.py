@@ -23,7 +23,7 @@ from tidegate.connectors.spark_query import describe
 from tidegate.connectors.spark_source import SparkSource
 from tidegate.datastream.checkpoint_config import CheckpointConfig
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
-from tidegate.datastream.data_stream import DataStream, bind_strategy, type_of
+from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
 from tidegate.datastream.executor import configuration_below, current_executor
 from tidegate.datastream.job_graph_builder import BuiltJob, build_job_graph
@@ -31,6 +31,7 @@ from tidegate.datastream.local_modules import python_file
 from tidegate.datastream.plan import execution_plan
 from tidegate.datastream.state_backend import StateBackend
 from tidegate.datastream.stream_graph import StreamGraph, make_stream_graph
+from tidegate.datastream.stream_types import bind_strategy, type_of
 from tidegate.datastream.transformation import OperatorTransformation, Transformation
 from tidegate.model.configuration import Configuration as CheckedConfiguration
 from tidegate.model.errors import InvalidJob

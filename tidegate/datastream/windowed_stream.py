@@ -17,10 +17,11 @@ import pyarrow as pa
 from tidegate.common.time import Duration, Time, to_millis
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.datastream.aggregates import Aggregate, check_aggregates, distinct, key_fields
-from tidegate.datastream.data_stream import DataStream, TypeHint, type_of
+from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.functions import AggregateFunction, ProcessWindowFunction, ReduceFunction, WindowFunction
 from tidegate.datastream.output_tag import OutputTag
 from tidegate.datastream.record_functions import ApplyWindow, check_function
+from tidegate.datastream.stream_types import TypeHint, type_of
 from tidegate.datastream.transformation import PartitionTransformation
 from tidegate.datastream.window import Trigger, TumblingEventTimeWindows, WindowAssigner
 from tidegate.model.errors import InvalidJob
