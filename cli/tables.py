@@ -11,8 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.model.units import show_duration_ms, show_size_bytes
+
 PIPE_WIDTH = 240
 """Columns when the output is no terminal: nothing is cut."""
+
+duration, size = show_duration_ms, show_size_bytes
 
 
 def make_table(*columns: str) -> Table:
@@ -49,24 +53,3 @@ def _console() -> Console:
 def moment(epoch_ms: int) -> str:
     """Local date and time, as Flink's CLI writes it."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).astimezone().strftime("%d.%m.%Y %H:%M:%S")
-
-
-def duration(span_ms: int) -> str:
-    """`1h 02m 03s`, `2m 03s`, `3.4s`, `120ms`."""
-    if span_ms < 1_000:
-        return f"{span_ms}ms"
-    if span_ms < 60_000:
-        return f"{span_ms / 1000:.1f}s"
-    seconds = span_ms // 1000
-    hours, minutes = seconds // 3600, seconds // 60 % 60
-    return f"{hours}h {minutes:02d}m {seconds % 60:02d}s" if hours else f"{minutes}m {seconds % 60:02d}s"
-
-
-def size(size_bytes: int) -> str:
-    """`12 B`, `3.4 KiB`, `1.2 MiB`."""
-    value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"

@@ -72,6 +72,27 @@ def format_size_bytes(value_bytes: int) -> str:
     return f"{value_bytes} bytes"
 
 
+def show_duration_ms(span_ms: int) -> str:
+    """For people, rounded: `1h 02m 03s`, `2m 03s`, `3.4s`, `120ms`."""
+    if span_ms < 1_000:
+        return f"{span_ms}ms"
+    if span_ms < 60_000:
+        return f"{span_ms / 1000:.1f}s"
+    seconds = span_ms // 1000
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    return f"{hours}h {minutes:02d}m {seconds % 60:02d}s" if hours else f"{minutes}m {seconds % 60:02d}s"
+
+
+def show_size_bytes(size_bytes: int) -> str:
+    """For people, rounded: `12 B`, `3.4 KiB`, `1.2 MiB`."""
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
 def _counted(text: str, units: dict[str, int]) -> int | None:
     found = _NUMBER_AND_UNIT.fullmatch(text)
     if found is None or not found[1].isascii():

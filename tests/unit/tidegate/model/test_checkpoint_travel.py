@@ -1,0 +1,44 @@
+"""The way of the slowest barrier, from a source to the subtask that acknowledged last."""
+
+from __future__ import annotations
+
+from tests.unit.jobmanager.machines.cluster_kit import graph, two_stage, vertex, vertex_id
+from tidegate.model.checkpoint import CheckpointMetrics
+from tidegate.model.checkpoint_travel import Moments, Track, critical_path, job_manager_track, subtask_track
+from tidegate.model.graph import Partitioner
+
+
+def track(name: str, index: int, ack_ms: int, waited_for: str = "") -> Track:
+    metrics = CheckpointMetrics(start_delay_ms=ack_ms / 2, alignment_ms=ack_ms / 4, waited_for=waited_for)
+    return subtask_track(name, (vertex_id(name), index), 1_000, 1_000 + ack_ms, metrics, 10)
+
+
+def test_it_goes_back_over_the_channel_that_was_waited_for() -> None:
+    tracks = [track("source", 0, 5), track("source", 1, 9), track("sink", 0, 20), track("sink", 1, 30, "source (1/2)")]
+    assert [found.name for found in critical_path(tracks, two_stage())] == ["source (1)", "sink (2)"]
+
+
+def test_one_channel_needs_no_name() -> None:
+    tracks = [track("source", 0, 5), track("source", 1, 9), track("sink", 0, 20), track("sink", 1, 30)]
+    forward = two_stage(partitioner=Partitioner.FORWARD)
+    assert [found.name for found in critical_path(tracks, forward)] == ["source (2)", "sink (2)"]
+
+
+def test_it_begins_where_nothing_is_known() -> None:
+    tracks = [track("source", 0, 5), track("sink", 1, 30)]
+    assert [found.name for found in critical_path(tracks, two_stage())] == ["sink (2)"]
+    assert critical_path([], two_stage()) == []
+
+
+def test_a_longer_way() -> None:
+    three = graph(
+        [vertex("source", 1, source=True), vertex("map", 2), vertex("sink", 2)],
+        [("source", "map", Partitioner.REBALANCE), ("map", "sink", Partitioner.HASH)],
+    )
+    tracks = [track("source", 0, 5), track("map", 0, 8), track("map", 1, 12), track("sink", 0, 40, "map (2/2)")]
+    assert [found.name for found in critical_path(tracks, three)] == ["source (1)", "map (2)", "sink (1)"]
+
+
+def test_the_job_manager_has_no_track_before_the_end() -> None:
+    moments = Moments("IN_PROGRESS", 1_000, 1_001, None, None, None, 1, 2)
+    assert job_manager_track(moments, 30) is None
