@@ -121,6 +121,10 @@ class KeyedBackend(ABC):
         """The same for a MapState, whose ``value_type`` is that of the whole map."""
 
     @abstractmethod
+    def entry_keys(self, state_name: str) -> list[tuple[int, Entry]]:
+        """Of all entries of a state that was asked for, as they are now, with their key groups."""
+
+    @abstractmethod
     def sweep(self, state_name: str) -> Sweep:
         """The cleanup of a state that expires."""
 

@@ -92,9 +92,13 @@ class ColumnarKeyedState:
             )
         data = plan.apply(batch)
         for at in range(0, data.num_rows, RESTORE_ROWS):
-            part = data.slice(at, RESTORE_ROWS)
-            located = self.rows.locate(part.columns[: self._keys], are_new=are_new)
-            self.rows.put(located, [to_numbers(column) for column in part.columns[self._keys :]])
+            columns = data.slice(at, RESTORE_ROWS).columns
+            values = [to_numbers(column) for column in columns[self._keys :]]
+            located = self.rows.locate(columns[: self._keys], are_new=are_new)
+            if are_new:
+                self.rows.fill(located.slots, values)
+            else:
+                self.rows.put(located, values)
         return not plan.changes
 
 

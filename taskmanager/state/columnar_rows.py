@@ -31,6 +31,9 @@ from tidegate.model.errors import NoResourceAvailable
 from tidegate.model.keygroups import KeyGroupRange
 
 FOLD_ROWS = 1 << 13
+_FILL_ROWS = 1 << 12
+"""So few that their part of memory is still in the processor's cache when the next column of them is written."""
+_MIN_RUN_ROWS = 64
 _INDEX_AND_EPOCH_BYTES = 12
 _MIN_ROW_BYTES = 64
 """So that no single array is larger than the memory: Linux would not reserve it."""
@@ -139,6 +142,20 @@ class ColumnarRows:
         if len(aside):
             self._overlays[-1].put(located.slots.take(aside), located.groups.take(aside), packed.take(aside))
 
+    def fill(self, slots: Slots, rows: Rows) -> None:
+        """Rows of slots that are new, before anything is frozen. Slots of one group lie one behind the other, so
+        rows are written straight to where they stay."""
+        ends = np.append(np.flatnonzero(np.diff(slots) != 1) + 1, len(slots))
+        if len(slots) < _MIN_RUN_ROWS * len(ends):
+            self._rows[slots] = self._layout.pack(rows, len(slots))
+            return
+        first = 0
+        for end in ends.tolist():
+            for at in range(first, end, _FILL_ROWS):
+                to = int(slots[at])
+                self._layout.pack_into(self._rows[to : to + min(_FILL_ROWS, end - at)], rows, at)
+            first = end
+
     def keys_of(self, slots: Slots) -> list[pa.Array]:
         return self._keys.take(slots)
 
@@ -192,8 +209,12 @@ class ColumnarRows:
     def _allocate(self, groups: Places) -> Slots:
         """A slot for each: in the last page of its group, then in new ones."""
         shift = self._page_shift
-        order = np.argsort(groups.astype(np.uint16), kind="stable")
-        there, firsts, counts = np.unique(groups[order], return_index=True, return_counts=True)
+        order: Places | slice = slice(None)
+        if bool((groups[1:] < groups[:-1]).any()):
+            order = np.argsort(groups.astype(np.uint16), kind="stable")
+        ordered = groups[order]
+        firsts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        there, counts = ordered[firsts], np.diff(firsts, append=len(ordered))
         held, last_page = self._count[there], self._last_page[there]
         last = (held - 1) >> shift  # -1: no page yet
         needed = ((held + counts - 1) >> shift) - last

@@ -7,7 +7,7 @@ backends. State with a time-to-live has handles of its own (``ttl_handles``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from taskmanager.state.backend import Entry, KeyedBackend, ListCells, MapCells, Table
 from taskmanager.state.ttl import Ttl
@@ -61,6 +61,19 @@ class _TableHandle(_Handle):
     def clear(self) -> None:
         self._table.delete(self._backend.group, self._entry())
 
+    def _merge(self, sources: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
+        """What is kept for these windows becomes part of what the current one keeps."""
+        backend, table = self._backend, self._table
+        spaces = [space for space in sources if space != backend.namespace]
+        found = self._read()
+        for space in spaces:
+            more = table.read(backend.group, (backend.key, space))
+            if more is not None:
+                table.delete(backend.group, (backend.key, space))
+                found = more if found is None else merge(found, more)
+        if found is not None:
+            self._write(found)
+
 
 class KeyedValueState(_TableHandle, ValueState[Any]):
     def value(self) -> Any:
@@ -94,6 +107,15 @@ class KeyedListState(_Handle, ListState[Any]):
 
     def clear(self) -> None:
         self._cells.replace(self._backend.group, self._entry(), ())
+
+    def merge_namespaces(self, sources: Iterable[Any]) -> None:
+        """What is kept for these windows moves to the current one, behind what it has."""
+        backend, key = self._backend, self._backend.key
+        for space in [space for space in sources if space != backend.namespace]:
+            moved = list(self._cells.read(backend.group, (key, space)))
+            self._cells.replace(backend.group, (key, space), ())
+            if moved:
+                self._cells.extend(backend.group, self._entry(), moved)
 
 
 class KeyedMapState(_Handle, MapState[Any, Any]):
@@ -148,6 +170,9 @@ class KeyedReducingState(_TableHandle, ReducingState[Any]):
         found = self._read()
         self._write(value if found is None else self._reduce(found, value))
 
+    def merge_namespaces(self, sources: Iterable[Any]) -> None:
+        self._merge(sources, self._reduce)
+
 
 class KeyedAggregatingState(_TableHandle, AggregatingState[Any, Any]):
     def __init__(self, backend: KeyedBackend, table: Table, windowed: bool, function: Any) -> None:
@@ -162,6 +187,28 @@ class KeyedAggregatingState(_TableHandle, AggregatingState[Any, Any]):
         found = self._read()
         self._write(self._function.add(value, self._function.create_accumulator() if found is None else found))
 
+    def merge_namespaces(self, sources: Iterable[Any]) -> None:
+        self._merge(sources, self._function.merge)
+
+
+D = TypeVar("D", bound=StateDescriptor)
+H = TypeVar("H")
+
+
+def _kept(make: Callable[[Any, D], H]) -> Callable[[Any, D], H]:
+    """A descriptor that is given again gets the handle that it got before: triggers ask with every record."""
+
+    def found_or_made(store: StateStore, state_descriptor: D) -> H:
+        known = store.handles.get(state_descriptor.name)
+        if known is not None and known[0] is state_descriptor:
+            handle: H = known[1]
+            return handle
+        made = make(store, state_descriptor)
+        store.handles[state_descriptor.name] = (state_descriptor, made)
+        return made
+
+    return found_or_made
+
 
 class StateStore(KeyedStateStore):
     """Handles by descriptor. ``prefix`` keeps names of one purpose (window state, trigger state) apart from others."""
@@ -170,13 +217,17 @@ class StateStore(KeyedStateStore):
         self._backend = backend
         self._windowed = windowed
         self._prefix = prefix
+        self.handles: dict[str, tuple[StateDescriptor, Any]] = {}
+        """Those of the last descriptor of each name."""
 
+    @_kept
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         table, ttl = self._table(state_descriptor, "value")
         if ttl is not None:
             return TtlValueState(self._place(state_descriptor, ttl), table)
         return KeyedValueState(self._backend, table, self._windowed)
 
+    @_kept
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         ttl = Ttl.of(state_descriptor.ttl_config)
         cells = self._backend.list_cells(self._prefix + state_descriptor.name, state_descriptor.type_info, ttl)
@@ -184,6 +235,7 @@ class StateStore(KeyedStateStore):
             return TtlListState(self._place(state_descriptor, ttl), cells)
         return KeyedListState(self._backend, cells, self._windowed)
 
+    @_kept
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
         ttl = Ttl.of(state_descriptor.ttl_config)
         cells = self._backend.map_cells(self._prefix + state_descriptor.name, state_descriptor.type_info, ttl)
@@ -191,6 +243,7 @@ class StateStore(KeyedStateStore):
             return TtlMapState(self._place(state_descriptor, ttl), cells)
         return KeyedMapState(self._backend, cells, self._windowed)
 
+    @_kept
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
         function: Any = state_descriptor.get_reduce_function()
         reduce = getattr(function, "reduce", function)
@@ -199,6 +252,7 @@ class StateStore(KeyedStateStore):
             return TtlReducingState(self._place(state_descriptor, ttl), table, reduce)
         return KeyedReducingState(self._backend, table, self._windowed, reduce)
 
+    @_kept
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
         function = state_descriptor.get_agg_function()
         table, ttl = self._table(state_descriptor, "aggregating")

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from taskmanager.machines.increments import Increments, restored_chain
-from taskmanager.state.backend import KeyedBackend
+from taskmanager.state.backend import Entry, KeyedBackend
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.entries import EntryFormat, canonical_key, from_columns, removed_entries
 from taskmanager.state.heap_cells import HeapListCells, HeapMapCells, HeapSweep
@@ -105,6 +105,9 @@ class KeyedStateBackend(KeyedBackend):
 
     def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> HeapMapCells:
         return HeapMapCells(self.table(state_name, "map", value_type, ttl))
+
+    def entry_keys(self, state_name: str) -> list[tuple[int, Entry]]:
+        return [(group, entry) for group, entry, _ in self._tables[state_name][1].entries()]
 
     def sweep(self, state_name: str) -> Sweep:
         layout, table = self._tables[state_name]

@@ -27,6 +27,7 @@ from taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.model.checkpoint import StateHandle, SubtaskSnapshot
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import AllocationId, AttemptId
+from tidegate.store.files import LocalFiles
 
 _log = logging.getLogger("taskmanager.state")
 _CHECKPOINT = re.compile(r"chk_(\d+)")
@@ -123,14 +124,14 @@ class LocalFirstSource:
         content = self._copy_of(handle)
         if content is not None:
             self.local_reads += 1
-            return memoryview(content)
+            return content
         self.remote_reads += 1
         return self._inner.read(handle)
 
-    def _copy_of(self, handle: StateHandle) -> bytes | None:
+    def _copy_of(self, handle: StateHandle) -> memoryview | None:
         path = self._directory / _file_name(handle)
         try:
-            content = path.read_bytes()
+            content = LocalFiles().view(str(path))
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from taskmanager.machines.increments import Increments, restored_chain
-from taskmanager.state.backend import KeyedBackend, Table
+from taskmanager.state.backend import Entry, KeyedBackend, Table
 from taskmanager.state.base import FrozenState, SegmentSource
 from taskmanager.state.entries import EntryFormat
 from taskmanager.state.keyed_backend import KeyedStateBackend
@@ -87,6 +87,9 @@ class RocksKeyedBackend(KeyedBackend):
 
     def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> RocksMapCells:
         return self._claimed(state_name, "map", value_type, ttl, RocksMapCells)
+
+    def entry_keys(self, state_name: str) -> list[tuple[int, Entry]]:
+        return self._states[state_name].entry_keys()
 
     def sweep(self, state_name: str) -> Sweep:
         return RocksSweep(self._database, self._states[state_name].rows, self._changes)

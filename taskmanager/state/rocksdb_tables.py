@@ -92,6 +92,13 @@ class RocksCells:
     def load(self, pairs: Sequence[tuple[bytes, Any]]) -> None:
         """Restored entries: what the rows of each begin with, and its value."""
 
+    def entry_keys(self) -> list[tuple[int, Entry]]:
+        found: dict[bytes, tuple[int, Entry]] = {}
+        for row, _ in self._database.rows(self.rows.prefix):
+            key, namespace, end = entry_end(row)
+            found.setdefault(row[:end], (group_of(row), (key, namespace)))
+        return list(found.values())
+
     def unload(self, entries: Iterable[bytes]) -> None:
         """Entries that a newer level of the restored state removes."""
         for entry in entries:

@@ -35,12 +35,17 @@ class RowLayout:
         return int(self._fields.itemsize)
 
     def pack(self, rows: Rows, count: int) -> Packed:
-        packed = np.zeros(count, self._fields)
+        packed = np.zeros(count, self._fields).view(self.packed_type)
+        self.pack_into(packed, rows, 0)
+        return packed
+
+    def pack_into(self, target: Packed, rows: Rows, first: int) -> None:
+        """Rows ``first``, ``first + 1``, ... to where they are to stay."""
+        fields, end = target.view(self._fields), first + len(target)
         for index, (values, nulls) in enumerate(rows):
-            packed[f"v{index}"] = values
+            fields[f"v{index}"] = values[first:end]
             if self._nullable[index]:
-                packed[f"t{index}"] = True if nulls is None else ~nulls
-        return packed.view(self.packed_type)
+                fields[f"t{index}"] = True if nulls is None else ~nulls[first:end]
 
     def unpack(self, packed: Packed) -> Rows:
         """Values are views."""

@@ -10,6 +10,7 @@ raise ``OSError``; ``OutcomeUnknown`` says that the file may or may not be there
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import shutil
 from collections.abc import Iterable
@@ -17,6 +18,10 @@ from typing import Literal, Protocol
 
 Part = bytes | memoryview
 EntryKind = Literal["file", "directory", "missing"]
+
+_MAPPED_BYTES = 1 << 20
+_PASS_BYTES = 1 << 18
+"""Of a processor's cache: reading through a file costs no memory then."""
 
 
 class OutcomeUnknown(OSError):
@@ -34,6 +39,9 @@ class Files(Protocol):
         ``parts`` are taken one by one: what is larger than memory can be written so on a local disk."""
 
     def read(self, path: str) -> bytes: ...
+
+    def view(self, path: str) -> memoryview:
+        """As ``read``, for what may be large: without a copy of its own where that is possible."""
 
     def kind_of(self, path: str) -> EntryKind: ...
 
@@ -107,6 +115,20 @@ class LocalFiles:
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
+
+    def view(self, path: str) -> memoryview:
+        """Read once, so that a disk that fails does so here; then mapped. A file that is removed afterwards stays readable."""
+        descriptor = self._calls.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size_bytes = os.fstat(descriptor).st_size
+            if size_bytes < _MAPPED_BYTES:
+                return memoryview(_all_of(descriptor, size_bytes))
+            passed = bytearray(_PASS_BYTES)
+            while os.readv(descriptor, [passed]):
+                pass
+            return memoryview(mmap.mmap(descriptor, size_bytes, prot=mmap.PROT_READ))
+        finally:
+            os.close(descriptor)
 
     def kind_of(self, path: str) -> EntryKind:
         if os.path.isdir(path):
@@ -183,6 +205,9 @@ class MemoryFiles:
     def write(self, path: str, parts: Iterable[Part]) -> None:
         self._files[path] = b"".join(parts)
 
+    def view(self, path: str) -> memoryview:
+        return memoryview(self.read(path))
+
     def read(self, path: str) -> bytes:
         if path not in self._files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -207,3 +232,10 @@ class MemoryFiles:
     def delete_tree(self, path: str) -> None:
         for name in [name for name in self._files if name.startswith(f"{path}/")]:
             del self._files[name]
+
+
+def _all_of(descriptor: int, size_bytes: int) -> bytes:
+    parts = []
+    while part := os.read(descriptor, size_bytes + 1):
+        parts.append(part)
+    return b"".join(parts)

@@ -39,6 +39,10 @@ class ObjectFiles:
         with self._fs.open_input_stream(path) as stream:
             return bytes(stream.read())
 
+    def view(self, path: str) -> memoryview:
+        with self._fs.open_input_stream(path) as stream:
+            return memoryview(stream.read_buffer())
+
     def kind_of(self, path: str) -> EntryKind:
         kind = self._fs.get_file_info(path).type
         if kind == fs.FileType.Directory:

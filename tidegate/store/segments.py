@@ -112,7 +112,7 @@ class FileSegmentSource:
         place = handle.path if absolute else f"{self._location}/{handle.path}"
         try:
             files, path = open_files(place, self._local)
-            content = files.read(path)
+            content = files.view(path)
         except FileNotFoundError:
             raise CorruptData(f"state file {place} is missing; restore from another checkpoint") from None
         except OSError as error:
@@ -189,7 +189,7 @@ class _Measured:
         self.is_over = True
 
 
-def _verified(content: bytes, handle: StateHandle, what: str) -> memoryview:
+def _verified(content: bytes | memoryview, handle: StateHandle, what: str) -> memoryview:
     if len(content) != handle.size_bytes:
         raise CorruptData(f"{what} has {len(content)} bytes instead of {handle.size_bytes}; it is cut off or replaced")
     found = xxhash.xxh3_64_hexdigest(content)

@@ -110,3 +110,11 @@ def test_without_a_directory_everything_travels_inline_up_to_a_limit() -> None:
 def test_an_unknown_scheme_is_refused_by_name() -> None:
     with pytest.raises(StorageError, match="cannot open nonsense://bucket/x"):
         open_segment_store("nonsense://bucket/x", ATTEMPT, 1, 0)
+
+
+def test_a_large_file_is_mapped_and_stays_readable_when_it_is_removed(tmp_path: Path) -> None:
+    content = bytes(range(256)) * (8 << 10)
+    handle = open_segment_store(str(tmp_path), "attempt", 1, 0).write("state", [content])
+    read = open_segment_source(str(tmp_path)).read(handle)
+    (tmp_path / handle.path).unlink()
+    assert bytes(read) == content
