@@ -846,3 +846,25 @@ class BlobRef(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BlobRef: _TypeAlias = BlobRef  # noqa: Y015
+
+@_typing.final
+class ThreadInfo(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STACK_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    stack: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        stack: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "stack", b"stack"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ThreadInfo: _TypeAlias = ThreadInfo  # noqa: Y015

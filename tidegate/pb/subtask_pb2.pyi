@@ -180,6 +180,26 @@ class FromSubtask(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class Threads(_message.Message):
+        """The answer to DumpThreads."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        THREADS_FIELD_NUMBER: _builtins.int
+        @_builtins.property
+        def threads(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.ThreadInfo]: ...
+        def __init__(
+            self,
+            *,
+            threads: _abc.Iterable[_common_pb2.ThreadInfo] | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["threads", b"threads"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     HELLO_FIELD_NUMBER: _builtins.int
     LISTENING_FIELD_NUMBER: _builtins.int
     STATE_CHANGED_FIELD_NUMBER: _builtins.int
@@ -188,6 +208,7 @@ class FromSubtask(_message.Message):
     END_OF_DATA_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
     OUTPUT_FIELD_NUMBER: _builtins.int
+    THREADS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___FromSubtask.Hello: ...
     @_builtins.property
@@ -204,6 +225,8 @@ class FromSubtask(_message.Message):
     def metrics(self) -> _common_pb2.TaskMetrics: ...
     @_builtins.property
     def output(self) -> Global___FromSubtask.Output: ...
+    @_builtins.property
+    def threads(self) -> Global___FromSubtask.Threads: ...
     def __init__(
         self,
         *,
@@ -215,12 +238,13 @@ class FromSubtask(_message.Message):
         end_of_data: Global___FromSubtask.EndOfData | None = ...,
         metrics: _common_pb2.TaskMetrics | None = ...,
         output: Global___FromSubtask.Output | None = ...,
+        threads: Global___FromSubtask.Threads | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "state_changed", b"state_changed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "state_changed", b"state_changed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "decline", b"decline", "end_of_data", b"end_of_data", "hello", b"hello", "listening", b"listening", "message", b"message", "metrics", b"metrics", "output", b"output", "state_changed", b"state_changed", "threads", b"threads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "listening", "state_changed", "acknowledge", "decline", "end_of_data", "metrics", "output", "threads"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -345,12 +369,26 @@ class ToSubtask(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class DumpThreads(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        def __init__(
+            self,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     DEPLOY_FIELD_NUMBER: _builtins.int
     CONNECT_FIELD_NUMBER: _builtins.int
     TRIGGER_FIELD_NUMBER: _builtins.int
     CONFIRM_FIELD_NUMBER: _builtins.int
     ABORT_FIELD_NUMBER: _builtins.int
     CANCEL_FIELD_NUMBER: _builtins.int
+    DUMP_THREADS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def deploy(self) -> Global___ToSubtask.Deploy: ...
     @_builtins.property
@@ -363,6 +401,8 @@ class ToSubtask(_message.Message):
     def abort(self) -> Global___ToSubtask.Abort: ...
     @_builtins.property
     def cancel(self) -> Global___ToSubtask.Cancel: ...
+    @_builtins.property
+    def dump_threads(self) -> Global___ToSubtask.DumpThreads: ...
     def __init__(
         self,
         *,
@@ -372,12 +412,13 @@ class ToSubtask(_message.Message):
         confirm: Global___ToSubtask.Confirm | None = ...,
         abort: Global___ToSubtask.Abort | None = ...,
         cancel: Global___ToSubtask.Cancel | None = ...,
+        dump_threads: Global___ToSubtask.DumpThreads | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "message", b"message", "trigger", b"trigger"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "trigger", b"trigger"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "message", b"message", "trigger", b"trigger"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort", b"abort", "cancel", b"cancel", "confirm", b"confirm", "connect", b"connect", "deploy", b"deploy", "dump_threads", b"dump_threads", "message", b"message", "trigger", b"trigger"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["deploy", "connect", "trigger", "confirm", "abort", "cancel"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["deploy", "connect", "trigger", "confirm", "abort", "cancel", "dump_threads"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 

@@ -22,6 +22,132 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class ListLogsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLogsRequest: _TypeAlias = ListLogsRequest  # noqa: Y015
+
+@_typing.final
+class LogFiles(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LogFile(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        NAME_FIELD_NUMBER: _builtins.int
+        SIZE_BYTES_FIELD_NUMBER: _builtins.int
+        MODIFIED_MS_FIELD_NUMBER: _builtins.int
+        name: _builtins.str
+        size_bytes: _builtins.int
+        modified_ms: _builtins.int
+        def __init__(
+            self,
+            *,
+            name: _builtins.str = ...,
+            size_bytes: _builtins.int = ...,
+            modified_ms: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["modified_ms", b"modified_ms", "name", b"name", "size_bytes", b"size_bytes"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    FILES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___LogFiles.LogFile]: ...
+    def __init__(
+        self,
+        *,
+        files: _abc.Iterable[Global___LogFiles.LogFile] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LogFiles: _TypeAlias = LogFiles  # noqa: Y015
+
+@_typing.final
+class ReadLogRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    OWN_LOG_FIELD_NUMBER: _builtins.int
+    STDOUT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """of ListLogs"""
+    own_log: _builtins.bool
+    stdout: _builtins.bool
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        own_log: _builtins.bool = ...,
+        stdout: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "name", b"name", "own_log", b"own_log", "stdout", b"stdout"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "name", b"name", "own_log", b"own_log", "stdout", b"stdout"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_file: _TypeAlias = _typing.Literal["name", "own_log", "stdout"]  # noqa: Y015
+    _WhichOneofArgType_file: _TypeAlias = _typing.Literal["file", b"file"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_file) -> _WhichOneofReturnType_file | None: ...
+
+Global___ReadLogRequest: _TypeAlias = ReadLogRequest  # noqa: Y015
+
+@_typing.final
+class DumpThreadsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WAIT_MS_FIELD_NUMBER: _builtins.int
+    wait_ms: _builtins.int
+    """for subtasks that do not answer"""
+    def __init__(
+        self,
+        *,
+        wait_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["wait_ms", b"wait_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DumpThreadsRequest: _TypeAlias = DumpThreadsRequest  # noqa: Y015
+
+@_typing.final
+class ThreadDump(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    THREADS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def threads(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.ThreadInfo]: ...
+    def __init__(
+        self,
+        *,
+        threads: _abc.Iterable[_common_pb2.ThreadInfo] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["threads", b"threads"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ThreadDump: _TypeAlias = ThreadDump  # noqa: Y015
+
+@_typing.final
 class AllocateSlotRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

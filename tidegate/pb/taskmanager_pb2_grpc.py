@@ -402,3 +402,165 @@ class TaskManager:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class TaskManagerInspectionStub:
+    """What people may look at: files and threads of the process and of its subtasks. Changes nothing.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ListLogs = channel.unary_unary(
+                '/tidegate.pb.TaskManagerInspection/ListLogs',
+                request_serializer=tidegate_dot_pb_dot_taskmanager__pb2.ListLogsRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.LogFiles.FromString,
+                _registered_method=True)
+        self.ReadLog = channel.unary_stream(
+                '/tidegate.pb.TaskManagerInspection/ReadLog',
+                request_serializer=tidegate_dot_pb_dot_taskmanager__pb2.ReadLogRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_common__pb2.BlobChunk.FromString,
+                _registered_method=True)
+        self.DumpThreads = channel.unary_unary(
+                '/tidegate.pb.TaskManagerInspection/DumpThreads',
+                request_serializer=tidegate_dot_pb_dot_taskmanager__pb2.DumpThreadsRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.ThreadDump.FromString,
+                _registered_method=True)
+
+
+class TaskManagerInspectionServicer:
+    """What people may look at: files and threads of the process and of its subtasks. Changes nothing.
+    """
+
+    def ListLogs(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadLog(self, request, context):
+        """The end of a file, 64 MiB at most. Ends with "storage" when there is none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DumpThreads(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_TaskManagerInspectionServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ListLogs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLogs,
+                    request_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.ListLogsRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_taskmanager__pb2.LogFiles.SerializeToString,
+            ),
+            'ReadLog': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadLog,
+                    request_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.ReadLogRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_common__pb2.BlobChunk.SerializeToString,
+            ),
+            'DumpThreads': grpc.unary_unary_rpc_method_handler(
+                    servicer.DumpThreads,
+                    request_deserializer=tidegate_dot_pb_dot_taskmanager__pb2.DumpThreadsRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_taskmanager__pb2.ThreadDump.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'tidegate.pb.TaskManagerInspection', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('tidegate.pb.TaskManagerInspection', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class TaskManagerInspection:
+    """What people may look at: files and threads of the process and of its subtasks. Changes nothing.
+    """
+
+    @staticmethod
+    def ListLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.TaskManagerInspection/ListLogs',
+            tidegate_dot_pb_dot_taskmanager__pb2.ListLogsRequest.SerializeToString,
+            tidegate_dot_pb_dot_taskmanager__pb2.LogFiles.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tidegate.pb.TaskManagerInspection/ReadLog',
+            tidegate_dot_pb_dot_taskmanager__pb2.ReadLogRequest.SerializeToString,
+            tidegate_dot_pb_dot_common__pb2.BlobChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DumpThreads(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.TaskManagerInspection/DumpThreads',
+            tidegate_dot_pb_dot_taskmanager__pb2.DumpThreadsRequest.SerializeToString,
+            tidegate_dot_pb_dot_taskmanager__pb2.ThreadDump.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

@@ -131,3 +131,52 @@ class TaskManagerServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_taskmanager_pb2.CheckpointAnswer, _abc.Awaitable[_taskmanager_pb2.CheckpointAnswer]]: ...
 
 def add_TaskManagerServicer_to_server(servicer: TaskManagerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
+class TaskManagerInspectionStub:
+    """What people may look at: files and threads of the process and of its subtasks. Changes nothing."""
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> TaskManagerInspectionAsyncStub: ...
+    ListLogs: _grpc.UnaryUnaryMultiCallable[_taskmanager_pb2.ListLogsRequest, _taskmanager_pb2.LogFiles]
+    ReadLog: _grpc.UnaryStreamMultiCallable[_taskmanager_pb2.ReadLogRequest, _common_pb2.BlobChunk]
+    """The end of a file, 64 MiB at most. Ends with "storage" when there is none."""
+    DumpThreads: _grpc.UnaryUnaryMultiCallable[_taskmanager_pb2.DumpThreadsRequest, _taskmanager_pb2.ThreadDump]
+
+@_typing.type_check_only
+class TaskManagerInspectionAsyncStub(TaskManagerInspectionStub):
+    """What people may look at: files and threads of the process and of its subtasks. Changes nothing."""
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    ListLogs: _aio.UnaryUnaryMultiCallable[_taskmanager_pb2.ListLogsRequest, _taskmanager_pb2.LogFiles]  # type: ignore[assignment]
+    ReadLog: _aio.UnaryStreamMultiCallable[_taskmanager_pb2.ReadLogRequest, _common_pb2.BlobChunk]  # type: ignore[assignment]
+    """The end of a file, 64 MiB at most. Ends with "storage" when there is none."""
+    DumpThreads: _aio.UnaryUnaryMultiCallable[_taskmanager_pb2.DumpThreadsRequest, _taskmanager_pb2.ThreadDump]  # type: ignore[assignment]
+
+class TaskManagerInspectionServicer(metaclass=_abc_1.ABCMeta):
+    """What people may look at: files and threads of the process and of its subtasks. Changes nothing."""
+
+    @_abc_1.abstractmethod
+    def ListLogs(
+        self,
+        request: _taskmanager_pb2.ListLogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_taskmanager_pb2.LogFiles, _abc.Awaitable[_taskmanager_pb2.LogFiles]]: ...
+
+    @_abc_1.abstractmethod
+    def ReadLog(
+        self,
+        request: _taskmanager_pb2.ReadLogRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_common_pb2.BlobChunk], _abc.AsyncIterator[_common_pb2.BlobChunk]]:
+        """The end of a file, 64 MiB at most. Ends with "storage" when there is none."""
+
+    @_abc_1.abstractmethod
+    def DumpThreads(
+        self,
+        request: _taskmanager_pb2.DumpThreadsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_taskmanager_pb2.ThreadDump, _abc.Awaitable[_taskmanager_pb2.ThreadDump]]: ...
+
+def add_TaskManagerInspectionServicer_to_server(servicer: TaskManagerInspectionServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
