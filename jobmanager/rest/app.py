@@ -31,6 +31,7 @@ from jobmanager.rest.refusals import Refusals
 from jobmanager.rest.routes import Kept, Reply, Route, Router, plain_path
 from jobmanager.rest.snapshot_handlers import SnapshotHandlers
 from jobmanager.rest.vertex_handlers import VertexHandlers
+from jobmanager.web.pages import Pages
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.rpc import port_error
 from tidegate.model.options import JobManagerOptions, RestOptions
@@ -63,6 +64,7 @@ class RestEndpoint:
             core.snapshots,
             core.post,
             core.has_savepoint_directory,
+            core.watchers.watch,
             dispose,
             shutdown,
             now_ms,
@@ -84,6 +86,7 @@ class RestEndpoint:
             Refusals(backend),
         )
         self.router = Router(route for part in parts for route in part.routes())
+        self._pages = Pages(backend, lambda status, answer: self._response(status, _encoded(answer)), self._answer)
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which was found when 0 was given. Raises ``ExternalError`` when it cannot be had."""
@@ -107,6 +110,7 @@ class RestEndpoint:
 
     def application(self) -> web.Application:
         application = web.Application(client_max_size=MAX_BODY_BYTES)
+        self._pages.add_to(application)
         application.router.add_route("*", "/{path:.*}", self._answer)
         return application
 
@@ -150,6 +154,7 @@ class RestEndpoint:
     def _drop(self) -> None:
         self._keeper.drop()
         self._views.drop()
+        self._pages.parts.drop()
 
     def _response(self, status: int, body: bytes, content_type: str = _JSON) -> web.Response:
         headers = {"access-control-allow-origin": self._allow_origin, "content-type": content_type}

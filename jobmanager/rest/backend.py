@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,6 +38,12 @@ class Snapshots(Protocol):
     async def end_of(self, job_id: JobId, request_id: str, wait_ms: int) -> ReportSnapshot | None: ...
 
 
+class Changes(Protocol):
+    """Who waits for a change."""
+
+    def watch(self, job_id: JobId | None) -> AbstractContextManager[asyncio.Event]: ...
+
+
 class Core(Protocol):
     """The JobManager's heart, as far as this room needs it."""
 
@@ -47,6 +55,8 @@ class Core(Protocol):
     def configuration(self) -> Configuration: ...
     @property
     def snapshots(self) -> Snapshots: ...
+    @property
+    def watchers(self) -> Changes: ...
     def post(self, event: Event) -> None: ...
     def has_savepoint_directory(self, job_id: JobId) -> bool: ...
 
@@ -61,7 +71,8 @@ class Measures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """``dispose`` removes a savepoint; ``shutdown`` ends the process for a reason."""
+    """``watch``: an event that is set at every change of a job (``None``: of any) while the block runs. ``dispose`` removes a
+    savepoint; ``shutdown`` ends the process for a reason."""
 
     views: Views
     measures: Measures
@@ -69,6 +80,7 @@ class Backend:
     snapshots: Snapshots
     post: Callable[[Event], None]
     has_savepoint_directory: Callable[[JobId], bool]
+    watch: Callable[[JobId | None], AbstractContextManager[asyncio.Event]]
     dispose: Callable[[str], Awaitable[None]]
     shutdown: Callable[[str], None]
     now_ms: Callable[[], int] = field(default=wall_clock_ms)

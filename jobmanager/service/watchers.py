@@ -13,11 +13,11 @@ class Watchers:
     """Change counters with a place to wait. Changes are gathered: a slow watcher sees the last one."""
 
     def __init__(self) -> None:
-        self._waiting: dict[JobId, set[asyncio.Event]] = {}
+        self._waiting: dict[JobId | None, set[asyncio.Event]] = {}
 
     @contextlib.contextmanager
-    def watch(self, job_id: JobId) -> Iterator[asyncio.Event]:
-        """An event that is set at every change while the block runs."""
+    def watch(self, job_id: JobId | None) -> Iterator[asyncio.Event]:
+        """An event that is set at every change of a job (``None``: of any) while the block runs."""
         changed = asyncio.Event()
         self._waiting.setdefault(job_id, set()).add(changed)
         try:
@@ -29,5 +29,6 @@ class Watchers:
                 del self._waiting[job_id]
 
     def changed(self, job_id: JobId) -> None:
-        for event in self._waiting.get(job_id, ()):
-            event.set()
+        for key in (job_id, None):
+            for event in self._waiting.get(key, ()):
+                event.set()

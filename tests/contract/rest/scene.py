@@ -8,6 +8,7 @@ from jobmanager.machines.commands import Command, ReportSnapshot
 from jobmanager.machines.events import Event
 from jobmanager.machines.jobmanager import JobManagerMachine
 from jobmanager.service.snapshot_requests import SnapshotRequests
+from jobmanager.service.watchers import Watchers
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, two_stage
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
@@ -56,6 +57,7 @@ class Scene:
         self.attempts = Counted()
         self.configuration = Configuration.from_strings({**SETTINGS, **(settings or {})})
         self.snapshots = SnapshotRequests()
+        self.watchers = Watchers()
         self.savepoint_directory = False
         self.disposed: list[str] = []
         self.shut_down_for: list[str] = []

@@ -108,6 +108,11 @@ class RestOptions:
         "3 s",
         "Age up to which an answer about checkpoints is repeated.",
     )
+    DASHBOARD_DIR = optional(
+        "rest.dashboard.dir",
+        STRING,
+        "Folder with the files of Flink's dashboard, or the flink-dist jar that holds them: served below /flink/.",
+    )
     ASYNC_STORE_DURATION = option(
         "rest.async.store-duration", DURATION, "5 min", "How long the result of a triggered operation is kept."
     )

@@ -1,0 +1,175 @@
+"""What the page shows of checkpoints: the history, and how one of them travelled (``tidegate.model.checkpoint_travel``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jobmanager.machines.views import CheckpointView, JobView
+from jobmanager.rest.checkpoint_answers import find_checkpoint
+from jobmanager.rest.figures import Json
+from tidegate.model.checkpoint_travel import (
+    Moments,
+    Phase,
+    Track,
+    critical_path,
+    explained,
+    job_manager_track,
+    longest_phase,
+    subtask_name,
+    subtask_track,
+)
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import CheckpointingOptions
+
+MAX_MISSING = 50
+LEAST_WAIT_MS = 0.1
+MAX_WAITS = 8
+
+
+def checkpoints_part(job: JobView) -> Json:
+    """Newest first."""
+    view = job.checkpoints
+    option = Configuration.from_strings(job.configuration).get
+    return {
+        "counts": {
+            "completed": view.completed,
+            "failed": view.failed,
+            "in_progress": view.in_progress,
+            "restored": view.restored,
+        },
+        "interval_ms": option(CheckpointingOptions.INTERVAL),
+        "timeout_ms": option(CheckpointingOptions.TIMEOUT),
+        "history": [_item(checkpoint) for checkpoint in view.history],
+        "latest": {
+            "completed": _id(view.last_completed),
+            "failed": _id(view.last_failed),
+            "savepoint": None if view.last_savepoint is None else view.last_savepoint.location,
+            "restored": None if view.last_restored is None else [view.last_restored.location, view.last_restored_ms],
+        },
+    }
+
+
+def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int) -> Json | None:
+    """One checkpoint with all its tracks; ``None`` when the history has forgotten it. Times are after the trigger."""
+    view = find_checkpoint(job.checkpoints, checkpoint_id)
+    if view is None:
+        return None
+    numbers: dict[str, int] = {vertex.vertex_id: number for number, vertex in enumerate(job.vertices)}
+    moments, tracks = moments_of(view), _tracks(view, job, numbers)
+    manager = job_manager_track(moments, max((track.end_ms for track in tracks), default=0.0))
+    everybody = tracks if manager is None else [*tracks, manager]
+    missing = [] if moments.is_everybody_there else _missing(view, job)
+    return {
+        **_item(view),
+        "words": explained(moments, everybody, missing, now_ms),
+        "missing": missing[:MAX_MISSING],
+        "total_ms": max([track.end_ms for track in everybody], default=0.0),
+        "longest": _longest(tracks, manager),
+        "manager": None if manager is None else [[phase.value, round(ms, 2)] for phase, ms in manager.spans],
+        "tracks": [_track(track, numbers) for track in tracks],
+        "path": [_place(track, numbers) for track in critical_path(tracks, job.graph)],
+        "waits": _waits(tracks),
+    }
+
+
+def moments_of(view: CheckpointView) -> Moments:
+    return Moments(
+        view.status,
+        view.trigger_ms,
+        view.sent_ms,
+        view.sealed_ms,
+        view.end_ms if view.status == "COMPLETED" else None,
+        view.confirmed_ms,
+        view.acknowledged,
+        view.expected,
+        view.failure,
+    )
+
+
+def _item(view: CheckpointView) -> Json:
+    return {
+        "id": view.checkpoint_id,
+        "type": view.snapshot_type.value,
+        "status": view.status,
+        "is_periodic": view.is_periodic,
+        "trigger_ms": view.trigger_ms,
+        "end_ms": view.end_ms,
+        "size_bytes": view.size_bytes,
+        "location": view.location,
+        "failure": view.failure,
+        "acknowledged": view.acknowledged,
+        "expected": view.expected,
+        "discarded": view.discarded,
+        "restored": view.restored,
+        "moments_ms": {
+            name: None if at_ms is None else at_ms - view.trigger_ms
+            for name, at_ms in (
+                ("sent", view.sent_ms),
+                ("sealed", view.sealed_ms),
+                ("completed", view.end_ms if view.status == "COMPLETED" else None),
+                ("confirmed", view.confirmed_ms),
+            )
+        },
+    }
+
+
+def _id(view: CheckpointView | None) -> int | None:
+    return None if view is None else view.checkpoint_id
+
+
+def _tracks(view: CheckpointView, job: JobView, numbers: Mapping[str, int]) -> list[Track]:
+    """In the order of the vertices."""
+    acknowledged = [part for part in view.subtasks if part.attempt.vertex_id in numbers]
+    acknowledged.sort(key=lambda part: (numbers[part.attempt.vertex_id], part.attempt.subtask))
+    return [
+        subtask_track(
+            job.vertices[numbers[part.attempt.vertex_id]].name,
+            (part.attempt.vertex_id, part.attempt.subtask),
+            view.trigger_ms,
+            part.ack_ms,
+            part.metrics,
+            part.size_bytes,
+        )
+        for part in acknowledged
+    ]
+
+
+def _missing(view: CheckpointView, job: JobView) -> list[str]:
+    """Subtasks that run and have not acknowledged."""
+    there = {(part.attempt.vertex_id, part.attempt.subtask) for part in view.subtasks}
+    return [
+        subtask_name(vertex.name, subtask.index)
+        for vertex in job.vertices
+        for subtask in vertex.subtasks
+        if subtask.current.state.value != "FINISHED" and (vertex.vertex_id, subtask.index) not in there
+    ]
+
+
+def _longest(tracks: Sequence[Track], manager: Track | None) -> str:
+    if not tracks or manager is None:
+        return ""
+    return longest_phase(max(tracks, key=lambda track: track.end_ms), manager)[0].value
+
+
+def _track(track: Track, numbers: Mapping[str, int]) -> list[object]:
+    """Numbers of vertex and subtask, five durations, bytes of state and in flight, unaligned, the channel waited for."""
+    return [
+        *_place(track, numbers),
+        *(round(span_ms, 2) for _, span_ms in track.spans),
+        track.size_bytes,
+        track.in_flight_bytes,
+        track.unaligned,
+        track.waited_for,
+    ]
+
+
+def _place(track: Track, numbers: Mapping[str, int]) -> list[int]:
+    assert track.place is not None
+    return [numbers[track.place[0]], track.place[1]]
+
+
+def _waits(tracks: Sequence[Track]) -> list[Json]:
+    """The longest first."""
+    waits = [(dict(track.spans)[Phase.ALIGNMENT], track) for track in tracks if track.waited_for]
+    longest = sorted((wait for wait in waits if wait[0] >= LEAST_WAIT_MS), key=lambda wait: -wait[0])
+    return [{"name": track.name, "wait_ms": round(ms, 2), "for": track.waited_for} for ms, track in longest[:MAX_WAITS]]

@@ -1,0 +1,134 @@
+"""What the page shows of the cluster: TaskManagers with their slots and who uses them, and the jobs.
+
+Nothing in a part depends on the clock, so that a part is sent again only when something happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jobmanager.machines.views import AttemptView, ClusterView, JobView, TaskManagerView
+from jobmanager.rest.backend import Backend
+from jobmanager.rest.cluster_answers import configuration_entries
+from jobmanager.rest.figures import Json
+from tidegate.model.configuration import Configuration
+from tidegate.model.ids import AllocationId
+from tidegate.model.options import Kind, RestOptions, declared
+from tidegate.wire.versions import PYTHON_VERSION, VERSION
+
+_HEARTBEAT_STEP_MS = 10_000
+"""The last heartbeat is told so coarsely."""
+_Users = Mapping[AllocationId, list[tuple[int, int, int]]]
+"""By slot: numbers of job, vertex and subtask."""
+
+
+def hello(backend: Backend) -> Json:
+    """First on every stream; ``now_ms`` lets the page set its clock by the JobManager's."""
+    cluster = backend.views.cluster()
+    return {
+        "now_ms": backend.now_ms(),
+        "generation": cluster.generation,
+        "start_ms": cluster.start_ms,
+        "version": VERSION,
+        "python": PYTHON_VERSION,
+        "may_cancel": backend.configuration.get(RestOptions.CANCEL_ENABLED),
+    }
+
+
+def cluster_part(cluster: ClusterView, jobs: Sequence[JobView], backend: Backend) -> Json:
+    running = [job for job in jobs if not job.state.is_terminal]
+    users = _users(running)
+    numbers: dict[str, int] = {job.job_id: number for number, job in enumerate(running)}
+    return {
+        "slots_total": cluster.slots_total,
+        "slots_free": cluster.slots_free,
+        "jobs": [
+            {"id": job.job_id, "name": job.name, "vertices": [[v.name, v.parallelism] for v in job.vertices]}
+            for job in running
+        ],
+        "task_managers": [_task_manager(view, numbers, users, backend) for view in cluster.task_managers],
+    }
+
+
+def jobs_part(jobs: Sequence[JobView]) -> list[Json]:
+    """Newest first."""
+    return [_job(job) for job in sorted(jobs, key=lambda job: -job.start_ms)]
+
+
+def settings(configuration: Configuration, job: JobView | None) -> list[Json]:
+    """Every option that has an effect, and all that is set beside: its value, its default, who set it, what it is."""
+    cluster = {entry["key"]: entry["value"] for entry in configuration_entries(configuration)}
+    merged, own = cluster, frozenset[str]()
+    if job is not None:
+        merged = {e["key"]: e["value"] for e in configuration_entries(Configuration.from_strings(job.configuration))}
+        own = frozenset(job.graph.configuration)
+    found = []
+    for key, option in declared().items():
+        if option.kind is Kind.EFFECTIVE:
+            name = next((k for k in (key, *option.fallback_keys) if k in merged), None)
+            origin = "default" if name is None else "job" if name in own else "cluster"
+            default = option.format(option.default)
+            value = default if name is None else merged[name]
+            found.append({"key": key, "value": value, "default": default, "origin": origin, "doc": option.doc})
+    known = {entry["key"] for entry in found}
+    for key, text in merged.items():
+        if key not in known and not any(key in option.fallback_keys for option in declared().values()):
+            origin = "job" if key in own else "cluster"
+            found.append({"key": key, "value": text, "default": "", "origin": origin, "doc": "Passed on as it is."})
+    return sorted(found, key=lambda entry: entry["key"])
+
+
+def _users(jobs: Sequence[JobView]) -> _Users:
+    users: dict[AllocationId, list[tuple[int, int, int]]] = {}
+    for job_number, job in enumerate(jobs):
+        for vertex_number, vertex in enumerate(job.vertices):
+            for subtask in vertex.subtasks:
+                current: AttemptView = subtask.current
+                if current.allocation_id is not None and not current.state.is_terminal:
+                    users.setdefault(current.allocation_id, []).append((job_number, vertex_number, subtask.index))
+    return users
+
+
+def _task_manager(view: TaskManagerView, numbers: Mapping[str, int], users: _Users, backend: Backend) -> Json:
+    measured = backend.measures.process_metrics_of(view.task_manager_id)
+    return {
+        "id": view.task_manager_id,
+        "address": view.address,
+        "host": view.host,
+        "pid": view.pid,
+        "memory_bytes": view.memory_bytes,
+        "measured": {name: round(value, 2) for name, value in measured.items()},
+        "registered_ms": view.registered_ms,
+        "heard_ms": view.last_heartbeat_ms - view.last_heartbeat_ms % _HEARTBEAT_STEP_MS,
+        "slots": [
+            {
+                "index": slot.index,
+                "state": slot.state,
+                "job": numbers.get(slot.job_id, -1) if slot.job_id is not None else -1,
+                "tasks": [task[1:] for task in users.get(slot.allocation_id, ())] if slot.allocation_id else [],
+            }
+            for slot in view.slots
+        ],
+    }
+
+
+def _job(job: JobView) -> Json:
+    checkpoints = job.checkpoints
+    last = checkpoints.last_completed
+    tasks: dict[str, int] = {}
+    for vertex in job.vertices:
+        for state, count in vertex.tasks.items():
+            tasks[state.value] = tasks.get(state.value, 0) + count
+    return {
+        "id": job.job_id,
+        "name": job.name,
+        "state": job.state.value,
+        "start_ms": job.start_ms,
+        "end_ms": job.end_ms,
+        "restarts": job.restarts,
+        "waiting_for": job.waiting_for,
+        "failure": None if job.failure is None else job.failure.message,
+        "tasks": tasks,
+        "checkpoints": [checkpoints.completed, checkpoints.failed, checkpoints.in_progress],
+        "last_checkpoint": None if last is None else [last.checkpoint_id, last.trigger_ms, last.end_ms],
+    }

@@ -1,0 +1,140 @@
+"""What the page shows of one job: its graph, its rates, the subtasks of one vertex, its failures.
+
+Large jobs are told by vertex: what the page gets does not grow with the number of subtasks, but for the one vertex whose
+subtasks are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobmanager.machines.views import JobView, SubtaskView, VertexView
+from jobmanager.rest.backend import Backend, Measures
+from jobmanager.rest.figures import Json, skew_percent
+from jobmanager.rest.job_answers import exceptions
+from jobmanager.rest.tasks import aggregate_state
+from tidegate.pb.common_pb2 import TaskMetrics
+from tidegate.wire.task_metrics import Span
+
+MAX_EXCEPTIONS = 20
+
+
+def job_part(job: JobView, backend: Backend) -> Json:
+    return {
+        "id": job.job_id,
+        "name": job.name,
+        "state": job.state.value,
+        "start_ms": job.start_ms,
+        "end_ms": job.end_ms,
+        "restarts": job.restarts,
+        "waiting_for": job.waiting_for,
+        "failure": None if job.failure is None else job.failure.message,
+        "times_ms": {state.value: at_ms for state, at_ms in job.state_timestamps_ms.items()},
+        "has_savepoint_directory": backend.has_savepoint_directory(job.job_id),
+        "vertices": [_vertex(job, vertex) for vertex in job.vertices],
+        "edges": [
+            {"source": edge.source, "target": edge.target, "partitioner": edge.partitioner.value}
+            for edge in job.graph.edges
+        ],
+    }
+
+
+def rates_part(job: JobView, measures: Measures) -> Json:
+    """By vertex id; a vertex nothing was heard of is absent."""
+    found = ((vertex.vertex_id, _rates(vertex, measures)) for vertex in job.vertices)
+    return {vertex_id: rates for vertex_id, rates in found if rates is not None}
+
+
+def subtasks_part(vertex: VertexView, measures: Measures) -> Json:
+    return {"vertex": vertex.vertex_id, "rows": [_subtask(subtask, measures) for subtask in vertex.subtasks]}
+
+
+def exceptions_part(job: JobView) -> Json:
+    """As the REST path tells them."""
+    answer: Json = exceptions(job, MAX_EXCEPTIONS, ())["exceptionHistory"]
+    return answer
+
+
+def _vertex(job: JobView, vertex: VertexView) -> Json:
+    declared = job.graph.vertex(vertex.vertex_id)
+    return {
+        "id": vertex.vertex_id,
+        "name": vertex.name,
+        "parallelism": vertex.parallelism,
+        "max_parallelism": vertex.max_parallelism,
+        "state": aggregate_state(subtask.current.state for subtask in vertex.subtasks).value,
+        "tasks": {state.value: count for state, count in vertex.tasks.items()},
+        "operators": [operator.name for operator in declared.operators],
+        "group": declared.slot_sharing_group,
+    }
+
+
+def _rates(vertex: VertexView, measures: Measures) -> Json | None:
+    """Sums of rates, the highest and the mean share of time; the watermark is that of the subtask furthest behind."""
+    attempts = [subtask.current.attempt for subtask in vertex.subtasks]
+    counters = [found for found in map(measures.metrics_of, attempts) if found is not None]
+    if not counters:
+        return None
+    spans = [span for span in map(measures.span_of, attempts) if span is not None]
+    marks = [metrics.watermark_ms for metrics in counters if metrics.HasField("watermark_ms")]
+    incoming = [span.per_second("records_in") for span in spans]
+    return {
+        "records_in": sum(metrics.records_in for metrics in counters),
+        "records_out": sum(metrics.records_out for metrics in counters),
+        "late": sum(metrics.late_records_dropped for metrics in counters),
+        "in_s": round(sum(incoming), 1),
+        "out_s": _sum(spans, "records_out"),
+        "bytes_in_s": _sum(spans, "bytes_in"),
+        "bytes_out_s": _sum(spans, "bytes_out"),
+        "busy": _shares(spans, "busy_ms"),
+        "backpressured": _shares(spans, "backpressured_ms"),
+        "idle": _shares(spans, "idle_ms"),
+        "skew": round(skew_percent(incoming)) if len(incoming) > 1 else 0,
+        "watermark_ms": min(marks) if len(marks) == len(counters) else None,
+    }
+
+
+def _sum(spans: Sequence[Span], counter: str) -> float:
+    return round(sum(span.per_second(counter) for span in spans), 1)
+
+
+def _shares(spans: Sequence[Span], counter: str) -> list[float]:
+    """The highest and the mean, between 0 and 1."""
+    shares = [_share(span, counter) for span in spans]
+    return [round(max(shares), 3), round(sum(shares) / len(shares), 3)] if shares else [0.0, 0.0]
+
+
+def _share(span: Span, counter: str) -> float:
+    return min(1.0, span.per_second(counter) / 1000)
+
+
+def _subtask(subtask: SubtaskView, measures: Measures) -> Json:
+    current = subtask.current
+    return {
+        "index": subtask.index,
+        "attempt": current.attempt.attempt,
+        "state": current.state.value,
+        "task_manager": current.task_manager_id,
+        "host": current.host,
+        "start_ms": current.start_ms,
+        "end_ms": current.end_ms,
+        **_measured(measures.metrics_of(current.attempt), measures.span_of(current.attempt)),
+    }
+
+
+def _measured(counters: TaskMetrics | None, span: Span | None) -> Json:
+    if counters is None:
+        return {}
+    found: Json = {
+        "records_in": counters.records_in,
+        "records_out": counters.records_out,
+        "watermark_ms": counters.watermark_ms if counters.HasField("watermark_ms") else None,
+    }
+    if span is not None:
+        found |= {
+            "in_s": round(span.per_second("records_in"), 1),
+            "out_s": round(span.per_second("records_out"), 1),
+            "busy": round(_share(span, "busy_ms"), 3),
+            "backpressured": round(_share(span, "backpressured_ms"), 3),
+        }
+    return found

@@ -1,0 +1,142 @@
+"""Server-sent events: one stream for each page that is open, with what changed of what it shows.
+
+    hello ─▶ every part ─▶ a change of the job, or a tick ─▶ pause ─▶ parts whose digest is another ─▶ ...
+
+Changes are gathered: between two looks lies a pause that grows with the job, and whoever reads slowly gets the last state, never
+a queue of old ones. A stream is resumed by the id of its last event, which holds the digests that the page has: what did not
+change meanwhile is not sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from jobmanager.rest.backend import Backend
+from jobmanager.rest.errors import RestError, bad_request
+from jobmanager.web.cluster_parts import hello
+from jobmanager.web.parts import Part, Parts, Shown
+from tidegate.model.ids import parse_job_id
+
+MAX_STREAMS = 64
+TICK_MS = 1_000
+"""Counters and heartbeats come without a change of the job; a page looks for them so often."""
+QUIET_MS = 10_000
+"""After so long without a change a comment is sent, which finds out who is gone."""
+WRITE_TIMEOUT_MS = 30_000
+RETRY_MS = 1_000
+"""When a page that lost its stream should come again."""
+_MAX_EVENT_ID = 512
+_HEADERS = {
+    "content-type": "text/event-stream; charset=UTF-8",
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+    "x-content-type-options": "nosniff",
+}
+
+
+class Live:
+    """All streams of this process. ``close`` ends them."""
+
+    def __init__(self, backend: Backend, parts: Parts) -> None:
+        self._backend = backend
+        self._parts = parts
+        self._open: set[asyncio.Event] = set()
+        self._closing = asyncio.Event()
+
+    @property
+    def open_streams(self) -> int:
+        return len(self._open)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """The stream that the query asks for, until one side closes it. Raises ``RestError``: a bad query, too many."""
+        shown = _shown(request.query)
+        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            raise RestError(403, "Refused: only pages of this endpoint may listen here.")
+        if self.open_streams >= MAX_STREAMS:
+            raise RestError(503, f"{MAX_STREAMS} pages are open; close one of them, or try again later.")
+        response = web.StreamResponse(headers=_HEADERS)
+        stream = _Stream(response, shown, _known(request.headers.get("Last-Event-ID", "")))
+        with self._backend.watch(shown.job_id) as changed:
+            self._open.add(changed)
+            try:
+                await response.prepare(request)
+                await self._serve(stream, changed)
+            except (ConnectionError, TimeoutError):
+                pass  # the page is gone, or does not read
+            finally:
+                self._open.discard(changed)
+        return response
+
+    def close(self) -> None:
+        self._closing.set()
+        for changed in self._open:
+            changed.set()
+
+    async def _serve(self, stream: _Stream, changed: asyncio.Event) -> None:
+        hello_data = json.dumps(hello(self._backend), separators=(",", ":"))
+        await stream.send(f"retry: {RETRY_MS}\nevent: hello\ndata: {hello_data}\n\n".encode())
+        while not self._closing.is_set():
+            changed.clear()
+            await stream.send_parts(self._parts.of(stream.shown))
+            await _wait(self._closing, self._parts.pause_ms(stream.shown))
+            await _wait(changed, TICK_MS)
+
+
+class _Stream:
+    def __init__(self, response: web.StreamResponse, shown: Shown, known: dict[str, str]) -> None:
+        self.response = response
+        self.shown = shown
+        self._known = known
+        """Digests by part that the page has."""
+        self._heard = asyncio.get_running_loop().time()
+
+    async def send_parts(self, parts: list[Part]) -> None:
+        """Those that the page does not have. Of several the last one carries all digests."""
+        newer = [part for part in parts if self._known.get(part.name) != part.digest]
+        names = {part.name for part in parts}
+        self._known = {name: digest for name, digest in self._known.items() if name in names}
+        frames = []
+        for part in newer:
+            self._known[part.name] = part.digest
+            event_id = ",".join(f"{name}={digest}" for name, digest in self._known.items())
+            frames.append(b"id: %s\nevent: %s\ndata: %s\n\n" % (event_id.encode(), part.name.encode(), part.body))
+        if frames:
+            await self.send(b"".join(frames))
+        elif asyncio.get_running_loop().time() - self._heard > QUIET_MS / 1000:
+            await self.send(b":\n\n")
+
+    async def send(self, data: bytes) -> None:
+        async with asyncio.timeout(WRITE_TIMEOUT_MS / 1000):
+            await self.response.write(data)
+        self._heard = asyncio.get_running_loop().time()
+
+
+def _shown(query: Mapping[str, str]) -> Shown:
+    job, vertex, checkpoint = query.get("job"), query.get("vertex", ""), query.get("checkpoint")
+    if checkpoint is not None and not (checkpoint.isascii() and checkpoint.isdigit() and len(checkpoint) < 19):
+        raise bad_request(f"Cannot resolve query parameter (checkpoint) from value {checkpoint!r}: expected a number.")
+    try:
+        return Shown(
+            None if job is None else parse_job_id(job), vertex, None if checkpoint is None else int(checkpoint)
+        )
+    except ValueError as error:
+        raise bad_request(f"Cannot resolve query parameter (job): {error}") from None
+
+
+def _known(event_id: str) -> dict[str, str]:
+    if len(event_id) > _MAX_EVENT_ID:
+        return {}
+    pairs = (pair.partition("=") for pair in event_id.split(","))
+    return {name: digest for name, _, digest in pairs if digest}
+
+
+async def _wait(event: asyncio.Event, timeout_ms: float) -> None:
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await event.wait()
+    except TimeoutError:
+        return

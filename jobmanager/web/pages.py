@@ -1,0 +1,114 @@
+"""The routes of the page, beside those of the REST API.
+
+    /                  our page                 /web/<file>      its scripts and styles
+    /web/events        what changes             /web/settings    options with their defaults
+    /flink/            Flink's own dashboard, when rest.dashboard.dir names its files; what is no file of it is the REST API
+
+Scripts and styles come from this origin alone, nothing inline, and no other page may frame ours: text of users' jobs that got
+into the page as markup would do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from jobmanager.rest.backend import Backend
+from jobmanager.rest.errors import RestError, not_found
+from jobmanager.web.cluster_parts import settings
+from jobmanager.web.files import INDEX, FileAnswers, FolderFiles, open_files
+from jobmanager.web.live import Live
+from jobmanager.web.parts import Parts
+from tidegate.model.ids import parse_job_id
+from tidegate.model.options import RestOptions
+
+STATIC = Path(__file__).parent / "static"
+DASHBOARD = "/flink"
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Pages:
+    """``respond`` writes JSON and errors as the REST API does; ``api`` answers a request of that API."""
+
+    def __init__(self, backend: Backend, respond: Callable[[int, object], web.Response], api: Answer) -> None:
+        self._backend = backend
+        self._respond = respond
+        self._api = api
+        self.parts = Parts(backend)
+        self.live = Live(backend, self.parts)
+        self._files = FileAnswers(FolderFiles(STATIC), _HEADERS, keep=True)
+        path = backend.configuration.get(RestOptions.DASHBOARD_DIR)
+        key = RestOptions.DASHBOARD_DIR.key
+        self._dashboard = FileAnswers(open_files(Path(path), key), {}, keep=False) if path else None
+
+    def add_to(self, application: web.Application) -> None:
+        """Before the routes of the REST API, which take everything."""
+        routes = application.router
+        routes.add_get("/", self._guarded(self._index))
+        routes.add_get("/web/events", self._guarded(self.live.answer))
+        routes.add_get("/web/settings", self._guarded(self._settings))
+        routes.add_get("/web/{name:.+}", self._guarded(self._file))
+        if self._dashboard is not None:
+            routes.add_get(DASHBOARD, self._guarded(self._to_dashboard))
+            routes.add_route("*", DASHBOARD + "/{path:.*}", self._guarded(self._of_dashboard))
+
+        async def close(_: web.Application) -> None:
+            self.live.close()
+
+        application.on_shutdown.append(close)
+
+    async def _index(self, request: web.Request) -> web.StreamResponse:
+        return self._files.answer(request, INDEX)
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        if not self._files.has(name):
+            raise not_found(f"Unable to load requested file {request.path}.")
+        return self._files.answer(request, name)
+
+    async def _settings(self, request: web.Request) -> web.StreamResponse:
+        text = request.query.get("job")
+        job = None
+        if text is not None:
+            try:
+                job = self._backend.views.job(parse_job_id(text))
+            except ValueError:
+                job = None
+            if job is None:
+                raise not_found(f"Job {text} not found")
+        return self._respond(200, settings(self._backend.configuration, job))
+
+    async def _to_dashboard(self, request: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound(DASHBOARD + "/")
+
+    async def _of_dashboard(self, request: web.Request) -> web.StreamResponse:
+        """A file, or the REST API: the dashboard asks by paths relative to its own."""
+        assert self._dashboard is not None
+        name = request.match_info["path"] or INDEX
+        if request.method == "GET" and self._dashboard.has(name):
+            return self._dashboard.answer(request, name)
+        raw_path = request.rel_url.raw_path.removeprefix(DASHBOARD)
+        return await self._api(
+            request.clone(rel_url=request.rel_url.with_path(raw_path, encoded=True, keep_query=True))
+        )
+
+    def _guarded(self, answer: Answer) -> Answer:
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            try:
+                return await answer(request)
+            except RestError as error:
+                return self._respond(error.status, {"errors": list(error.messages)})
+
+        return guarded
