@@ -17,6 +17,9 @@ from taskmanager.operators.factory import key_of
 from taskmanager.operators.sink import COMMITTABLES, WRITER_STATE
 from taskmanager.operators.source import STATE_NAME as SPLITS
 from taskmanager.operators.user_function import UserFunction
+from taskmanager.operators.window_contents import STATE_NAME as CONTENTS
+from taskmanager.operators.window_contents import contents_type
+from taskmanager.operators.window_sessions import MERGING_WINDOWS, merging_windows_type
 from taskmanager.state.entries import EntryFormat
 from taskmanager.state.function_state import entry_type
 from taskmanager.state.handles import StateStore
@@ -25,7 +28,7 @@ from taskmanager.state.layers import StateTable
 from taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from taskmanager.state.ttl import Ttl
 from tidegate.common.batch import Batch
-from tidegate.common.typeinfo import ListTypeInfo, TypeInformation, Types
+from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.datastream.checkpointed_function import CheckpointedFunction
 from tidegate.datastream.functions import Function
 from tidegate.datastream.record_functions import user_function_of
@@ -37,12 +40,13 @@ from tidegate.datastream.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from tidegate.datastream.window import MergingWindowAssigner
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.program import OperatorSpec
 
-KEYED_KINDS = frozenset({"keyed_process", "keyed_co_process", "keyed_reduce", "window"})
+KEYED_KINDS = frozenset({"keyed_process", "keyed_co_process", "keyed_broadcast_process", "keyed_reduce", "window"})
 _NO_GROUPS = KeyGroupRange(0, 0)
 _ELEMENTS = {"source": frozenset({SPLITS}), "sink": frozenset({WRITER_STATE, COMMITTABLES})}
 _KINDS: dict[type[StateDescriptor], str] = {
@@ -79,6 +83,8 @@ def declared_states(spec: OperatorSpec, *, opened: bool = False) -> DeclaredStat
         for name, (kind, value_type) in _own_states(spec).items():
             found.keyed[name] = EntryFormat(spec.name, name, kind, found.key_type, value_type)
     found.keeps_operator_state = isinstance(user_function_of(function), CheckpointedFunction)
+    for broadcast in spec.options.get("states", ()):
+        found.elements[broadcast.name] = (StateRedistribution.BROADCAST, entry_type(broadcast))
     for descriptor in shown_descriptors(user_function_of(function)):
         found.shown.setdefault(descriptor.name, descriptor)
     if opened:
@@ -140,13 +146,15 @@ def _own_states(spec: OperatorSpec) -> dict[str, tuple[str, TypeInformation | No
     if spec.kind == "keyed_reduce":
         found["_reduced"] = ("reducing", spec.input_types[0])
     if spec.kind == "window":
-        kind = spec.options["function"][0]
-        contents: dict[str, TypeInformation] = {
-            "reduce": spec.input_types[0],
-            "aggregate": spec.options.get("accumulator_type") or Types.PICKLED_BYTE_ARRAY(),
-            "process": ListTypeInfo(spec.input_types[0]),
-        }
-        found["_window_contents"] = (kind, contents[kind])
+        options = spec.options
+        found[CONTENTS] = contents_type(
+            options["function"][0],
+            spec.input_types[0],
+            options.get("accumulator_type"),
+            is_timed=options.get("evictor") is not None,
+        )
+        if isinstance(options["assigner"], MergingWindowAssigner):
+            found[MERGING_WINDOWS] = ("value", merging_windows_type(options["assigner"]))
     return found
 
 
@@ -198,6 +206,8 @@ class _Nowhere:
     def add(self, name: str, amount: int = 1) -> None: ...
 
     def gauge(self, name: str, value: float) -> None: ...
+
+    def watch(self, name: str, read: Callable[[], float]) -> None: ...
 
     def now_ms(self) -> int:
         return 0

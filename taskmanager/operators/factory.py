@@ -7,11 +7,13 @@
 | process, co_process    | ``func``: ProcessFunction, CoProcessFunction                                                      |
 | keyed_process          | ``func``: KeyedProcessFunction; the key is ``spec.key``                                           |
 | keyed_co_process       | ``func``: KeyedCoProcessFunction; keys are ``spec.key`` and ``spec.second_key``                   |
+| broadcast_process,     | ``func``: BroadcastProcessFunction, KeyedBroadcastProcessFunction; ``states``:                    |
+| keyed_broadcast_process| [MapStateDescriptor]; input 1 is the broadcast one                                                |
 | keyed_reduce           | ``func``: ReduceFunction or callable                                                              |
 | timestamps_watermarks  | ``strategy``: WatermarkStrategy                                                                   |
 | window                 | ``assigner``; ``trigger`` or ``None``; ``function``: (``reduce`` / ``aggregate`` / ``process``,   |
-|                        | function[, process function]); ``allowed_lateness_ms``; ``late_tag``: id or ``None``;             |
-|                        | ``accumulator_type`` (aggregate)                                                                  |
+|                        | function[, process function]); ``evictor`` or ``None``; ``allowed_lateness_ms``;                  |
+|                        | ``late_tag``: id or ``None``; ``accumulator_type`` (aggregate)                                    |
 | sink                   | ``sink``                                                                                          |
 | select                 | ``columns``: [(name, Expression)]                                                                 |
 | filter_columns         | ``predicate``: Expression                                                                         |
@@ -28,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from taskmanager.operators.base import Operator
+from taskmanager.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 from taskmanager.operators.columnar import FilterColumnsOperator, MapBatchesOperator, SelectOperator
 from taskmanager.operators.columnar_aggregate import ColumnarAggregate
 from taskmanager.operators.columnar_window_local import ColumnarWindowLocal
@@ -38,6 +41,8 @@ from taskmanager.operators.source import SourceOperator
 from taskmanager.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator
 from taskmanager.operators.watermarks import TimestampsWatermarksOperator
 from taskmanager.operators.window import WindowOperator
+from taskmanager.operators.window_sessions import MergingWindowOperator
+from tidegate.datastream.window import MergingWindowAssigner
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec, OperatorSpec
 
@@ -71,19 +76,30 @@ def _keyed_co_process(spec: OperatorSpec) -> Operator:
     return KeyedProcessOperator(spec.name, keys, spec.options["func"], _TWO)
 
 
+def _broadcast_process(spec: OperatorSpec) -> Operator:
+    return BroadcastProcessOperator(spec.name, spec.options["func"], spec.options["states"])
+
+
+def _keyed_broadcast_process(spec: OperatorSpec) -> Operator:
+    options = spec.options
+    return KeyedBroadcastProcessOperator(spec.name, key_of(spec, spec.key), options["func"], options["states"])
+
+
 def _keyed_reduce(spec: OperatorSpec) -> Operator:
     return KeyedReduceOperator(spec.name, [key_of(spec, spec.key)], spec.options["func"], spec.input_types[0])
 
 
 def _window(spec: OperatorSpec) -> Operator:
     options = spec.options
-    return WindowOperator(
+    make = MergingWindowOperator if isinstance(options["assigner"], MergingWindowAssigner) else WindowOperator
+    return make(
         spec.name,
         key_of(spec, spec.key),
         spec.input_types[0],
         assigner=options["assigner"],
         trigger=options.get("trigger"),
         function=options["function"],
+        evictor=options.get("evictor"),
         allowed_lateness_ms=options.get("allowed_lateness_ms", 0),
         late_tag=options.get("late_tag"),
         accumulator_type=options.get("accumulator_type"),
@@ -138,6 +154,8 @@ _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "keyed_reduce": _keyed_reduce,
     "co_process": lambda spec: ProcessOperator(spec.name, spec.options["func"], _TWO),
     "keyed_co_process": _keyed_co_process,
+    "broadcast_process": _broadcast_process,
+    "keyed_broadcast_process": _keyed_broadcast_process,
     "window": _window,
     "timestamps_watermarks": lambda spec: TimestampsWatermarksOperator(spec.options["strategy"], spec.input_types[0]),
     "sink": lambda spec: SinkOperator(spec.name, spec.options["sink"], spec.input_types[0]),

@@ -1,11 +1,13 @@
-"""Windows of record functions (Flink: ``WindowOperator.java``), for assigners that do not merge windows.
+"""Windows of record functions (Flink: ``WindowOperator.java``, ``EvictingWindowOperator.java``); those that merge are in
+``window_sessions``.
 
     record ─▶ assigner ─▶ windows ─▶ state of (key, window) ─▶ trigger ─┬─ CONTINUE
-                             └ all late: side output, or counted        ├─ FIRE   ─▶ function ─▶ emitted at max_timestamp()
+                             └ all late: side output, or counted        ├─ FIRE   ─▶ evictor ─▶ function ─▶ emitted at max_timestamp()
     timer  ─▶ trigger ──────────────────────────────────────────────────┴─ PURGE  ─▶ contents are gone
     cleanup timer (end + allowed lateness) ─▶ contents, window state and the trigger's timers are gone
 
-``reduce`` and ``aggregate`` keep one value for each key and window; ``process`` keeps all records.
+``reduce`` and ``aggregate`` keep one value for each key and window; ``process`` keeps all records, and so does every window
+that has an evictor. The namespace of a window's state and timers is the window; of a global window it is ``None``.
 """
 
 from __future__ import annotations
@@ -17,30 +19,34 @@ from taskmanager.operators.base import OperatorContext
 from taskmanager.operators.keyed import KeyedOperator
 from taskmanager.operators.user_code import FunctionContext, close_function, open_function, user_error
 from taskmanager.operators.user_function import FunctionOperatorBase, UserFunction
-from taskmanager.operators.window_contents import open_contents
+from taskmanager.operators.window_contents import contents_type, fold_of, open_contents
 from taskmanager.operators.window_contexts import FiringContext, TriggerCall
+from taskmanager.state.backend import Entry
 from taskmanager.state.handles import StateStore
 from taskmanager.state.layers import detached
 from taskmanager.state.timers import Timer
 from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
-from tidegate.common.typeinfo import ListTypeInfo, TypeInformation, Types
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream.time_domain import TimeDomain
-from tidegate.datastream.window import Trigger, TriggerResult, WindowAssigner
+from tidegate.datastream.window import Evictor, GlobalWindow, TimestampedValue, Trigger, TriggerResult, WindowAssigner
 from tidegate.model.program import KeySpec
 
 LATE_RECORDS = "numLateRecordsDropped"
 
 
 class WindowOperator(FunctionOperatorBase, KeyedOperator):
+    _merges = False
+
     def __init__(
         self,
         name: str,
         key: KeySpec,
         input_type: TypeInformation,
         *,
-        assigner: WindowAssigner,
-        trigger: Trigger | None,
+        assigner: WindowAssigner[Any, Any],
+        trigger: Trigger[Any, Any] | None,
         function: Sequence[Any],
+        evictor: Evictor | None = None,
         allowed_lateness_ms: int = 0,
         late_tag: str | None = None,
         accumulator_type: TypeInformation | None = None,
@@ -48,29 +54,25 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         """``function``: (``reduce`` | ``aggregate`` | ``process``, function[, process function])."""
         super().__init__(name, [key])
         self._assigner = assigner
-        self._trigger = trigger if trigger is not None else assigner.get_default_trigger()
+        self._trigger = trigger if trigger is not None else assigner.get_default_trigger(None)
+        self._evictor = evictor
         self._lateness_ms = allowed_lateness_ms
         self._late_tag = late_tag
         kind, self._function = function[0], function[1]
         self._process: Any = function[2] if len(function) > 2 else self._function if kind == "process" else None
         self._kind = kind
         self._user = UserFunction(self._process or self._function, name)
-        self._type: TypeInformation = {
-            "reduce": input_type,
-            "aggregate": accumulator_type or Types.PICKLED_BYTE_ARRAY(),
-            "process": ListTypeInfo(input_type),
-        }[kind]
+        self._held_kind, self._type = contents_type(kind, input_type, accumulator_type, is_timed=evictor is not None)
         self._is_event_time = assigner.is_event_time()
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
-        self._contents = open_contents(self._kind, self._function, self._backend, self._type)
+        self._contents = open_contents(self._held_kind, self._function, self._backend, self._type)
         store = StateStore(self._backend)
-        self._firing = FiringContext(
-            self._timers, self._backend, StateStore(self._backend, windowed=True, prefix="window."), store
-        )
+        of_window = None if self._merges else StateStore(self._backend, windowed=True, prefix="window.")
+        self._firing = FiringContext(self._timers, self._backend, of_window, store)
         trigger_store = StateStore(self._backend, windowed=True, prefix="trigger.")
-        self._calls = TriggerCall(self._timers, trigger_store, context.clock)
+        self._calls = TriggerCall(self._timers, trigger_store, FunctionContext(context, store), context.clock)
 
     def open(self) -> None:
         store = StateStore(self._backend)
@@ -89,55 +91,83 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
+        take, collector = self._take, self._collector
         for value, stamp in self._keyed_records(batch, input_index):
             try:
-                self._take(value, stamp)
+                take(value, MIN_TIMESTAMP if stamp is None else stamp)
             except Exception as error:
                 raise user_error(self._name, error) from error
-            if self._collector.is_full():
-                self._collector.flush()
-        self._collector.flush()
+            if collector.is_full():
+                collector.flush()
+        collector.flush()
         self._schedule()
 
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
-        window = timer.namespace
-        self._enter(window)
-        is_event = domain is TimeDomain.EVENT_TIME
-        is_cleanup = is_event is self._is_event_time and timer.timestamp == self._cleanup_time(window)
+        window = GlobalWindow.get() if timer.namespace is None else timer.namespace
         try:
-            if not self._contents.is_empty(timer.group, (timer.key, window)):
-                call = self._trigger.on_event_time if is_event else self._trigger.on_processing_time
-                self._obey(call(timer.timestamp, window, self._calls), window)
-            if is_cleanup:
-                self._forget(window)
+            self._on_time(timer.timestamp, window, domain is TimeDomain.EVENT_TIME)
         except Exception as error:
             raise user_error(self._name, error) from error
 
-    def _take(self, value: Any, stamp: int | None) -> None:
-        windows = self._assigner.assign_windows(value, MIN_TIMESTAMP if stamp is None else stamp, self._calls)
-        backend, is_late = self._backend, True
-        for window in windows:
-            if self._is_over(window):
+    def _take(self, value: Any, stamp: int) -> None:
+        is_skipped, contents, backend = True, self._contents, self._backend
+        for window in self._assigner.assign_windows(value, stamp, self._calls):
+            if self._is_event_time and self._is_over(window):
                 continue
-            is_late = False
-            self._enter(window)
-            self._contents.add(backend.group, (backend.key, window), value)
-            self._obey(self._trigger.on_element(value, stamp or 0, window, self._calls), window)
+            is_skipped = False
+            entry = (backend.key, self._enter(window))
+            contents.add(backend.group, entry, value if self._evictor is None else (value, stamp))
+            decision = self._trigger.on_element(value, stamp, window, self._calls)
+            if decision is not TriggerResult.CONTINUE:
+                self._obey(decision, window, entry)
             self._register_cleanup(window)
-        if is_late and windows:
-            if self._late_tag is not None:
-                self._collector.add_late(self._late_tag, value, stamp)
-            else:
-                self.context.metrics.add(LATE_RECORDS)
+        if is_skipped:
+            self._skip(value, stamp)
 
-    def _obey(self, decision: TriggerResult, window: Any) -> None:
-        backend = self._backend
-        entry = (backend.key, window)
+    def _on_time(self, time_ms: int, window: Any, is_event: bool) -> None:
+        entry = (self._backend.key, self._enter(window))
+        self._call_trigger(time_ms, window, is_event, entry)
+        if is_event is self._is_event_time and time_ms == self._cleanup_time(window):
+            self._forget(window, entry)
+
+    def _call_trigger(self, time_ms: int, window: Any, is_event: bool, entry: Entry) -> None:
+        call = self._trigger.on_event_time if is_event else self._trigger.on_processing_time
+        self._obey(call(time_ms, window, self._calls), window, entry)
+
+    def _skip(self, value: Any, stamp: int) -> None:
+        """The record is in no window; it is late if its time is over."""
+        if not self._is_event_time or stamp + self._lateness_ms > self._timers.watermark:
+            return
+        if self._late_tag is not None:
+            self._collector.add_late(self._late_tag, value, stamp)
+        else:
+            self.context.metrics.add(LATE_RECORDS)
+
+    def _obey(self, decision: TriggerResult, window: Any, entry: Entry) -> None:
         if decision.is_fire():
-            for result in self._contents.results(backend.group, entry):
-                self._emit(detached(result), window)
+            for held in self._contents.results(self._backend.group, entry):
+                if self._evictor is None:
+                    self._emit(detached(held), window)
+                else:
+                    self._fire_evicting(held, window, entry, self._evictor)
         if decision.is_purge():
-            self._contents.clear(backend.group, entry)
+            self._contents.clear(self._backend.group, entry)
+
+    def _fire_evicting(self, held: Sequence[Any], window: Any, entry: Entry, evictor: Evictor) -> None:
+        elements = [TimestampedValue(value, stamp) for value, stamp in detached(held)]
+        evictor.evict_before(elements, len(elements), window, self._calls)
+        values = [element.value for element in elements]
+        if self._kind == "process":
+            self._emit(values, window)
+        elif values:
+            fold, found = fold_of(self._kind, self._function), None
+            for value in values:
+                found = fold(found, value)
+            self._emit(found if self._kind == "reduce" else self._function.get_result(found), window)
+        evictor.evict_after(elements, len(elements), window, self._calls)
+        if len(elements) != len(held):
+            left = [(element.value, element.timestamp) for element in elements]
+            self._contents.replace(self._backend.group, entry, left)
 
     def _emit(self, result: Any, window: Any) -> None:
         stamp = window.max_timestamp()
@@ -148,19 +178,23 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
             self._firing.current = window
             self._collector.add_all(self._process.process(self._backend.key, self._firing, elements), stamp)
 
-    def _forget(self, window: Any) -> None:
-        self._contents.clear(self._backend.group, (self._backend.key, window))
+    def _forget(self, window: Any, entry: Entry) -> None:
+        self._contents.clear(self._backend.group, entry)
         self._trigger.clear(window, self._calls)
         if self._process is not None:
             self._firing.current = window
             self._process.clear(self._firing)
 
-    def _enter(self, window: Any) -> None:
-        self._backend.namespace = window
-        self._timers.namespace = window
+    def _enter(self, window: Any) -> Any:
+        """The window's state and timers are the current ones. Returns its namespace."""
+        space = None if window.__class__ is GlobalWindow else window
+        self._backend.namespace = space
+        self._timers.namespace = space
+        return space
 
     def _is_over(self, window: Any) -> bool:
-        return self._is_event_time and self._cleanup_time(window) <= self._timers.watermark
+        """For windows of event time."""
+        return self._cleanup_time(window) <= self._timers.watermark
 
     def _cleanup_time(self, window: Any) -> int:
         end: int = window.max_timestamp()

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from taskmanager.operators.user_code import method_of
 from taskmanager.state.backend import Entry, KeyedBackend
-from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.typeinfo import ListTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.model.errors import InvalidJob
 
 STATE_NAME = "_window_contents"
 
-Add = Callable[[Any, Any], Any]
-"""(value or ``None``, record) -> value"""
+Fold = Callable[[Any, Any], Any]
+"""(value or ``None``, record) -> value; (value, value) -> value"""
 
 
 class WindowContents(ABC):
@@ -27,44 +27,60 @@ class WindowContents(ABC):
         """One: what the window's function sees; none when nothing is there."""
 
     @abstractmethod
-    def is_empty(self, group: int, entry: Entry) -> bool: ...
+    def replace(self, group: int, entry: Entry, records: Sequence[Any]) -> None:
+        """Nothing but these is there from now on. For contents that are records."""
+
+    @abstractmethod
+    def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:
+        """What the sources hold goes into the target, in this order."""
 
     @abstractmethod
     def clear(self, group: int, entry: Entry) -> None: ...
 
 
+def contents_type(
+    kind: str, input_type: TypeInformation, accumulator_type: TypeInformation | None, *, is_timed: bool = False
+) -> tuple[str, TypeInformation]:
+    """Kind and type of the state that contents are. ``is_timed``: records with their timestamps, for an evictor."""
+    if is_timed:
+        return "process", ListTypeInfo(TupleTypeInfo([input_type, Types.LONG()]))
+    types: dict[str, TypeInformation] = {
+        "reduce": input_type,
+        "aggregate": accumulator_type or Types.PICKLED_BYTE_ARRAY(),
+        "process": ListTypeInfo(input_type),
+    }
+    if kind not in types:
+        raise InvalidJob(f"a window knows reduce, aggregate and process, not {kind!r}")
+    return kind, types[kind]
+
+
 def open_contents(kind: str, function: Any, backend: KeyedBackend, value_type: TypeInformation) -> WindowContents:
-    """``kind``: ``reduce``, ``aggregate`` or ``process``. Raises ``InvalidJob``, ``SchemaMismatch``."""
-    match kind:
-        case "reduce":
-            reduce = method_of(function, "reduce")
-            return _OneValue(
-                backend, kind, value_type, lambda found, record: record if found is None else reduce(found, record)
-            )
-        case "aggregate":
-            return _OneValue(
-                backend,
-                kind,
-                value_type,
-                lambda found, record: function.add(record, function.create_accumulator() if found is None else found),
-                function.get_result,
-            )
-        case "process":
-            return _Records(backend, value_type)
-    raise InvalidJob(f"a window knows reduce, aggregate and process, not {kind!r}")
+    """``kind`` and type as ``contents_type`` tells. Raises ``InvalidJob``, ``SchemaMismatch``."""
+    if kind == "process":
+        return _Records(backend, value_type)
+    table, fold = backend.table(STATE_NAME, kind, value_type), fold_of(kind, function)
+    if kind == "reduce":
+        return _OneValue(table, fold, fold, _as_it_is)
+    return _OneValue(table, fold, function.merge, function.get_result)
+
+
+def fold_of(kind: str, function: Any) -> Fold:
+    """How a record comes to what is there already."""
+    if kind == "reduce":
+        reduce = method_of(function, "reduce")
+        return lambda found, record: record if found is None else reduce(found, record)
+    return lambda found, record: function.add(record, function.create_accumulator() if found is None else found)
+
+
+def _as_it_is(found: Any) -> Any:
+    return found
 
 
 class _OneValue(WindowContents):
-    def __init__(
-        self,
-        backend: KeyedBackend,
-        kind: str,
-        value_type: TypeInformation,
-        add: Add,
-        result: Callable[[Any], Any] = lambda found: found,
-    ) -> None:
-        self._table = backend.table(STATE_NAME, kind, value_type)
+    def __init__(self, table: Any, add: Fold, merge: Fold, result: Callable[[Any], Any]) -> None:
+        self._table = table
         self._add = add
+        self._merge = merge
         self._result = result
 
     def add(self, group: int, entry: Entry, record: Any) -> None:
@@ -74,8 +90,24 @@ class _OneValue(WindowContents):
         found = self._table.read(group, entry)
         return () if found is None else (self._result(found),)
 
-    def is_empty(self, group: int, entry: Entry) -> bool:
-        return self._table.peek(group, entry) is None
+    def replace(self, group: int, entry: Entry, records: Sequence[Any]) -> None:
+        raise InvalidJob("an evictor needs a window that keeps its records")
+
+    def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:
+        merged = self._table.read(group, target)
+        for source in sources:
+            found = self._table.read(group, source)
+            if found is None:
+                continue
+            self._table.delete(group, source)
+            merged = found if merged is None else self._merge(merged, found)
+            if merged is None:
+                raise InvalidJob(
+                    "the windows merge (as sessions do), but the AggregateFunction's merge returned None: return the "
+                    "accumulator of both"
+                )
+        if merged is not None:
+            self._table.write(group, target, merged)
 
     def clear(self, group: int, entry: Entry) -> None:
         self._table.delete(group, entry)
@@ -92,8 +124,15 @@ class _Records(WindowContents):
         found = self._cells.read(group, entry)
         return (found,) if found else ()
 
-    def is_empty(self, group: int, entry: Entry) -> bool:
-        return self._cells.is_empty(group, entry)
+    def replace(self, group: int, entry: Entry, records: Sequence[Any]) -> None:
+        self._cells.replace(group, entry, records)
+
+    def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:
+        for source in sources:
+            moved = list(self._cells.read(group, source))
+            if moved:
+                self._cells.replace(group, source, ())
+                self._cells.extend(group, target, moved)
 
     def clear(self, group: int, entry: Entry) -> None:
         self._cells.replace(group, entry, ())

@@ -1,0 +1,115 @@
+"""What a window is: an interval of time, a number of a group of records, or everything.
+
+A window is a value: it is part of the name of state (the namespace) and of timers, so that two windows that are equal are
+one. Times are ms since the epoch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+MIN_TIMESTAMP = -(2**63)
+"""What a record without a timestamp has."""
+END_OF_TIME = 2**63 - 1
+
+
+class Window(ABC):
+    """A group of records of one key."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def max_timestamp(self) -> int:
+        """The largest timestamp that still belongs to it."""
+
+
+class MergeReport(Protocol):
+    """Is told which windows become one."""
+
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None: ...
+
+
+class TimeWindow(tuple[int, int], Window):
+    """``start <= t < end``. A tuple, so that it is hashed and compared as fast as can be: each record does so several
+    times."""
+
+    __slots__ = ()
+
+    def __new__(cls, start: int, end: int) -> TimeWindow:
+        return tuple.__new__(cls, (start, end))
+
+    def __getnewargs__(self) -> tuple[int, int]:
+        return self[0], self[1]
+
+    @property
+    def start(self) -> int:
+        return self[0]
+
+    @property
+    def end(self) -> int:
+        return self[1]
+
+    def max_timestamp(self) -> int:
+        return self[1] - 1
+
+    def intersects(self, other: TimeWindow) -> bool:
+        """Whether they overlap or touch."""
+        return self.start <= other.end and self.end >= other.start
+
+    def cover(self, other: TimeWindow) -> TimeWindow:
+        return TimeWindow(min(self.start, other.start), max(self.end, other.end))
+
+    def __repr__(self) -> str:
+        return f"TimeWindow(start={self[0]}, end={self[1]})"
+
+    @staticmethod
+    def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
+        """Start of the tumbling window that holds ``timestamp``, also before the epoch."""
+        return timestamp - (timestamp - offset) % window_size
+
+    @staticmethod
+    def merge_windows(windows: Iterable[TimeWindow], callback: MergeReport) -> None:
+        """Tells ``callback`` of each set of windows that overlap or touch, and of the window that covers them."""
+        covered: TimeWindow | None = None
+        together: set[TimeWindow] = set()
+        for window in sorted(windows):
+            if covered is not None and covered.intersects(window):
+                covered = covered.cover(window)
+            else:
+                if covered is not None and len(together) > 1:
+                    callback.merge(together, covered)
+                covered, together = window, set()
+            together.add(window)
+        if covered is not None and len(together) > 1:
+            callback.merge(together, covered)
+
+
+@dataclass(frozen=True, slots=True)
+class CountWindow(Window):
+    """The ``id``-th group of records of a key, from 0."""
+
+    id: int
+
+    def max_timestamp(self) -> int:
+        return END_OF_TIME
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GlobalWindow(Window):
+    """The one window that holds everything."""
+
+    @staticmethod
+    def get() -> GlobalWindow:
+        return _EVERYTHING
+
+    def max_timestamp(self) -> int:
+        return END_OF_TIME
+
+    def __repr__(self) -> str:
+        return "GlobalWindow"
+
+
+_EVERYTHING = GlobalWindow()
