@@ -18,6 +18,7 @@ from jobmanager.rest.app import RestEndpoint
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.client_servicer import ClientServicer
 from jobmanager.service.core import JobManagerCore
+from jobmanager.service.reporters import start_reporters
 from jobmanager.service.submission import Submission
 from jobmanager.service.task_manager_servicer import TaskManagerServicer
 from tidegate.aio.pool import Pool
@@ -96,4 +97,5 @@ async def start_services(configuration: Configuration, services: Services, shutd
     port = option(JobManagerOptions.RPC_PORT) if bind_port is None else bind_port
     server, bound = await start_server(option(JobManagerOptions.BIND_HOST), port, register, "JobManager")
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
+    await start_reporters(configuration, core, services)
     return Listening(bound, clients.rest_port)

@@ -115,7 +115,7 @@ class SubtaskControlService(subtask_pb2_grpc.SubtaskControlServicer):
                     tv.SubtaskStateChanged(attempt, enum_from_text(ExecutionState, changed.state), error)
                 )
             case "metrics":
-                self._executor.on_metrics(attempt, message.metrics)
+                self._executor.measures.measured(attempt, message.metrics)
             case "acknowledge" | "decline" | "end_of_data":
                 self._executor.post(tv.SubtaskTold(attempt, message))
             case other:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, assert_never
 
 from taskmanager.machines import slots
@@ -19,6 +19,7 @@ from taskmanager.machines import task_vocabulary as tv
 from taskmanager.machines.task_manager import TaskManagerCommand, TaskManagerEvent, TaskManagerMachine
 from taskmanager.machines.task_vocabulary import TaskLimits
 from taskmanager.service.identity import Identity
+from taskmanager.service.measures import Measures
 from taskmanager.service.subtask_stream import SubtaskStream, mail_to_pb
 from tidegate.aio.driver import Driver
 from tidegate.model.configuration import Configuration
@@ -26,8 +27,9 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
-from tidegate.pb import common_pb2, jobmanager_pb2, subtask_pb2
+from tidegate.pb import jobmanager_pb2, subtask_pb2
 from tidegate.wire.convert import deployment_to_pb, optional_error_to_pb
+from tidegate.wire.task_metrics import Readings
 
 _log = logging.getLogger(__name__)
 
@@ -84,8 +86,7 @@ class TaskExecutor:
         self._streams: dict[AttemptId, SubtaskStream] = {}
         self._opening: SubtaskStream | None = None
         self._refusal: ErrorInfo | None = None
-        self._metrics: dict[AttemptId, common_pb2.TaskMetrics] = {}
-        self._fresh_metrics: set[AttemptId] = set()
+        self.measures = Measures()
         self._names: dict[AttemptId, str] = {}
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -117,9 +118,12 @@ class TaskExecutor:
     def post(self, event: TaskManagerEvent) -> None:
         self._driver.post(event)
 
-    def on_metrics(self, attempt: AttemptId, metrics: common_pb2.TaskMetrics) -> None:
-        self._metrics[attempt] = metrics
-        self._fresh_metrics.add(attempt)
+    def measured(self) -> Iterator[tuple[TaskDeployment, Readings]]:
+        """The tasks here that have told their counters."""
+        for attempt, readings in self.measures.tasks():
+            task = self._machine.tasks.task(attempt)
+            if task is not None:
+                yield task.deployment, readings
 
     def task_name(self, attempt: AttemptId) -> str:
         """As logs show it; the id for one that is not here."""
@@ -151,15 +155,14 @@ class TaskExecutor:
         )
 
     def heartbeat(self, generation: Generation) -> jobmanager_pb2.TaskManagerHeartbeat:
-        fresh = {str(attempt): self._metrics[attempt] for attempt in self._fresh_metrics}
-        self._fresh_metrics.clear()
         return jobmanager_pb2.TaskManagerHeartbeat(
             generation=generation,
             task_manager_id=self.identity.task_manager_id,
             session=self.identity.session,
             slots=self._slot_report(),
             attempts=[str(attempt) for attempt in self._machine.tasks.attempts()],
-            metrics=fresh,
+            metrics=self.measures.take_tasks(),
+            process_metrics=self.measures.take_process(),
         )
 
     def on_found(self, generation: Generation) -> None:
@@ -279,6 +282,7 @@ class TaskExecutor:
         match message.WhichOneof("message"):
             case "acknowledge":
                 ack = message.acknowledge
+                self.measures.acknowledged(attempt, ack.metrics)
                 one = jobmanager_pb2.Acknowledgement(
                     attempt=text, checkpoint_id=ack.checkpoint_id, snapshot=ack.snapshot, metrics=ack.metrics
                 )
@@ -301,8 +305,7 @@ class TaskExecutor:
     def _remove(self, attempt: AttemptId) -> None:
         self._streams.pop(attempt, None)
         self._names.pop(attempt, None)
-        self._metrics.pop(attempt, None)
-        self._fresh_metrics.discard(attempt)
+        self.measures.forget(attempt)
         self._deployer.remove(attempt)
         if not self._machine.tasks.attempts():
             self._is_empty.set()

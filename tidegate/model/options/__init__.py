@@ -39,6 +39,7 @@ from tidegate.model.options.job import (
     RestartStrategyOptions,
     RestartStrategyType,
 )
+from tidegate.model.options.metrics import MetricOptions, TraceOptions
 from tidegate.model.options.option import ConfigOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, SparkOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
@@ -58,6 +59,7 @@ __all__ = [
     "JobManagerOptions",
     "Kind",
     "LogLevel",
+    "MetricOptions",
     "PipelineOptions",
     "RestOptions",
     "RestartStrategyOptions",
@@ -71,6 +73,7 @@ __all__ = [
     "StateRecoveryOptions",
     "TaskManagerOptions",
     "TaskOptions",
+    "TraceOptions",
     "ValueType",
     "declared",
     "options_of",
@@ -92,6 +95,8 @@ GROUPS: tuple[type, ...] = (
     SlotOptions,
     TaskOptions,
     FileOptions,
+    MetricOptions,
+    TraceOptions,
     SparkOptions,
     RuntimeOptions,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.model.flink_keys import FLINK_KEYS
+from tidegate.model.flink_keys import FLINK_KEYS, FLINK_PREFIXES
 from tidegate.model.flink_old_keys import OLD_KEYS
 from tidegate.model.options import GROUPS, ConfigOption, declared, options_of
 
@@ -20,7 +20,7 @@ def test_no_key_is_declared_twice() -> None:
 
 @each_option
 def test_a_key_is_flinks_or_says_that_it_is_ours(option: ConfigOption[Any]) -> None:
-    assert option.key in FLINK_KEYS or option.key.startswith(("tidegate.", "spark."))
+    assert option.key in FLINK_KEYS or option.key.startswith(("tidegate.", "spark.", *FLINK_PREFIXES))
 
 
 @each_option

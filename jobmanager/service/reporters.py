@@ -1,0 +1,20 @@
+"""Who is told of this JobManager's figures, as the configuration asks: Prometheus."""
+
+from __future__ import annotations
+
+from jobmanager.service.core import JobManagerCore
+from jobmanager.service.metrics import job_manager_samples
+from tidegate.aio.driver import wall_clock_ms
+from tidegate.aio.process import Services
+from tidegate.aio.prometheus import serve_metrics
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import JobManagerOptions
+
+
+async def start_reporters(configuration: Configuration, core: JobManagerCore, services: Services) -> None:
+    """Start them. Raises ``ConfigurationError`` for one that does not exist here."""
+    host, name = configuration.get(JobManagerOptions.BIND_HOST), configuration.get(JobManagerOptions.RPC_ADDRESS)
+    serving = await serve_metrics(configuration, host, lambda: job_manager_samples(core, name, wall_clock_ms))
+    if serving is not None:
+        port, stop = serving
+        services.started(f"Prometheus: port {port}", stop)

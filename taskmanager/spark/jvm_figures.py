@@ -1,0 +1,52 @@
+"""What the JVM of the Spark session says of itself, under the names that Flink gives these figures of its own JVM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JError
+
+_POOLS = {"direct": "Direct", "mapped": "Mapped"}
+
+
+def jvm_figures(context: Any) -> dict[str, float]:
+    """Bytes, counts and milliseconds; its CPU is seen from outside. Empty when the JVM does not answer: it is ending."""
+    try:
+        return _asked(context)
+    except (Py4JError, OSError):
+        return {}
+
+
+def _asked(context: Any) -> dict[str, float]:
+    factory = context._jvm.java.lang.management.ManagementFactory
+    memory, loaded = factory.getMemoryMXBean(), factory.getClassLoadingMXBean()
+    found = {
+        "Status.JVM.Threads.Count": factory.getThreadMXBean().getThreadCount(),
+        "Status.JVM.ClassLoader.ClassesLoaded": loaded.getTotalLoadedClassCount(),
+        "Status.JVM.ClassLoader.ClassesUnloaded": loaded.getUnloadedClassCount(),
+        **_memory("Heap", memory.getHeapMemoryUsage()),
+        **_memory("NonHeap", memory.getNonHeapMemoryUsage()),
+    }
+    for pool in factory.getMemoryPoolMXBeans():
+        if pool.getName() == "Metaspace":
+            found |= _memory("Metaspace", pool.getUsage())
+    for collector in factory.getGarbageCollectorMXBeans():
+        name = f"Status.JVM.GarbageCollector.{collector.getName()}"
+        found |= {f"{name}.Count": collector.getCollectionCount(), f"{name}.Time": collector.getCollectionTime()}
+    buffers = context._jvm.java.lang.Class.forName("java.lang.management.BufferPoolMXBean")
+    for pool in factory.getPlatformMXBeans(buffers):
+        if (shown := _POOLS.get(pool.getName())) is not None:
+            found |= {
+                f"Status.JVM.Memory.{shown}.Count": pool.getCount(),
+                f"Status.JVM.Memory.{shown}.MemoryUsed": pool.getMemoryUsed(),
+                f"Status.JVM.Memory.{shown}.TotalCapacity": pool.getTotalCapacity(),
+            }
+    return {name: float(value) for name, value in found.items()}
+
+
+def _memory(name: str, usage: Any) -> dict[str, float]:
+    return {
+        f"Status.JVM.Memory.{name}.Used": usage.getUsed(),
+        f"Status.JVM.Memory.{name}.Committed": usage.getCommitted(),
+        f"Status.JVM.Memory.{name}.Max": usage.getMax(),
+    }

@@ -1,0 +1,108 @@
+"""``/metrics`` of a JobManager: Flink's names and labels, as Prometheus' own parser reads them."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.aio.jobmanager.cluster import (
+    FakeTaskManager,
+    client_of,
+    make_graph,
+    put_blob,
+    running_job_manager,
+    submit,
+    watch_until,
+)
+from tidegate.aio.prometheus import FACTORY, Sample, exposition, is_asked_for, ports_of, serve_metrics
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError
+
+JOB = "a" * 32
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def scraped(port: int) -> dict[str, tuple[dict[str, str], float]]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        assert answer.status == 200
+        assert answer.headers["content-type"].startswith("text/plain")
+        families = text_string_to_metric_families(await answer.text())
+        return {sample.name: (sample.labels, sample.value) for family in families for sample in family.samples}
+
+
+async def test_a_scrape_of_a_running_job(tmp_path: Path) -> None:
+    port = free_port()
+    texts = {"metrics.reporters": "prom", "metrics.reporter.prom.port": str(port)}
+    async with running_job_manager(**texts) as listening, client_of(listening) as client:
+        await FakeTaskManager("tm-1").start(listening)
+        before = await scraped(port)
+        assert before["flink_jobmanager_taskSlotsTotal"] == ({"host": "localhost"}, 2.0)
+        assert before["flink_jobmanager_Status_Process_Memory_Resident"][1] > 1_000_000
+        await put_blob(client)
+        settings = {"execution_checkpointing_interval": "50 ms", "execution_checkpointing_dir": str(tmp_path)}
+        await submit(client, make_graph(**settings))
+        await watch_until(client, JOB, lambda status: status.checkpoints_completed >= 2)
+        found = await scraped(port)
+    labels, completed = found["flink_jobmanager_job_numberOfCompletedCheckpoints"]
+    assert labels == {"host": "localhost", "job_id": JOB, "job_name": "trivial"}
+    assert completed >= 2
+    assert found["flink_jobmanager_job_lastCheckpointDuration"][1] >= 0
+    assert found["flink_jobmanager_numRunningJobs"][1] == 1
+    assert "flink_jobmanager_job_lastCheckpointExternalPath" not in found, "a text is no figure"
+
+
+async def test_the_next_port_of_a_range_and_none_at_all() -> None:
+    port = free_port()
+    text = {"metrics.reporter.prom.factory.class": FACTORY, "metrics.reporter.prom.port": str(port)}
+    configuration = Configuration.from_strings(text)
+    first = await serve_metrics(configuration, "127.0.0.1", lambda: ())
+    assert first is not None
+    assert first[0] == port
+    try:
+        assert await serve_metrics(configuration, "127.0.0.1", lambda: ()) is None, "in use: logged, and no more"
+        wider = Configuration.from_strings({**text, "metrics.reporter.prom.port": f"{port}-{port + 20}"})
+        second = await serve_metrics(wider, "127.0.0.1", lambda: ())
+        assert second is not None
+        assert port < second[0] <= port + 20
+        await second[1]()
+    finally:
+        await first[1]()
+
+
+def test_nobody_asked() -> None:
+    assert not is_asked_for(Configuration.from_strings({}))
+    assert not is_asked_for(Configuration.from_strings({"metrics.reporter.prom.port": "9250"}))
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "told"),
+    [
+        ("metrics.reporters", "prom;jmx", "no reporter jmx"),
+        ("metrics.reporter.prom.factory.class", "com.example.Mine", "only org.apache.flink"),
+    ],
+)
+def test_a_reporter_that_is_not_here(key: str, text: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        is_asked_for(Configuration.from_strings({key: text}))
+
+
+@pytest.mark.parametrize("text", ["", "many", "9260-9250", "70000", "-1"])
+def test_what_is_no_port(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"metrics\.reporter\.prom\.port"):
+        ports_of(text)
+
+
+def test_names_and_labels_hold_what_prometheus_allows() -> None:
+    sample = Sample("taskmanager", "Status.JVM.CPU.Load", {"job_name": "a job: {1}\n"}, 0.5)
+    text = exposition([sample]).decode()
+    assert 'flink_taskmanager_Status_JVM_CPU_Load{job_name="a_job:__1__"} 0.5' in text

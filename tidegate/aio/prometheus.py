@@ -1,0 +1,132 @@
+"""``/metrics`` for Prometheus on a port of its own, with Flink's names, scopes and labels (``PrometheusReporter.java``).
+
+    scope taskmanager_job_task, name numRecordsIn  ─▶  flink_taskmanager_job_task_numRecordsIn{host=...,job_name=...} 5.0
+
+Everything is a gauge, as there: what a counter counts begins again with each attempt. Figures are gathered when they are asked
+for, on the loop of the process, so nothing is counted for nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError
+from tidegate.model.options import MetricOptions
+
+FACTORY = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
+NAME = "prom"
+_log = logging.getLogger(__name__)
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9:_]")
+_PORT_MAX = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One figure. ``scope`` is Flink's logical scope with ``_``; every sample of a scope and name has the same label names."""
+
+    scope: str
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+    @property
+    def family(self) -> str:
+        return _NOT_IN_NAMES.sub("_", f"flink_{self.scope}_{self.name}")
+
+
+Gather = Callable[[], Iterable[Sample]]
+Stop = Callable[[], Awaitable[None]]
+
+
+def exposition(samples: Iterable[Sample]) -> bytes:
+    """The text that Prometheus reads."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Gathered(samples))
+    return generate_latest(registry)
+
+
+class _Gathered(Collector):
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = samples
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        families: dict[str, GaugeMetricFamily] = {}
+        for sample in self._samples:
+            name = sample.family
+            family = families.get(name)
+            if family is None:
+                family = families[name] = GaugeMetricFamily(
+                    name, f"{sample.name} (scope: {sample.scope})", labels=list(sample.labels)
+                )
+            family.add_metric([_NOT_IN_NAMES.sub("_", value) for value in sample.labels.values()], sample.value)
+        yield from families.values()
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        return iter(())
+
+
+def is_asked_for(configuration: Configuration) -> bool:
+    """Whether this process shall serve ``/metrics``. Raises ``ConfigurationError`` for a reporter that is not known here."""
+    names = configuration.get(MetricOptions.REPORTERS)
+    factory = configuration.get(MetricOptions.PROM_FACTORY)
+    unknown = [name for name in names or () if name != NAME]
+    if unknown:
+        raise ConfigurationError(
+            f"bad configuration: metrics.reporters: there is no reporter {', '.join(unknown)} here, only {NAME!r}"
+        )
+    if factory is not None and factory != FACTORY:
+        raise ConfigurationError(f"bad configuration: metrics.reporter.prom.factory.class: only {FACTORY} exists here")
+    return bool(names) if names is not None else factory is not None
+
+
+def ports_of(text: str) -> range:
+    """``9249``, or ``9250-9260`` for the first free one. Raises ``ConfigurationError``."""
+    first, _, last = text.partition("-")
+    try:
+        found = range(int(first), int(last or first) + 1)
+    except ValueError:
+        found = range(0)
+    if not found or found[0] < 0 or found[-1] > _PORT_MAX:
+        raise ConfigurationError(
+            f"bad configuration: metrics.reporter.prom.port: {text!r} is neither a port nor a range such as 9250-9260"
+        )
+    return found
+
+
+async def serve_metrics(configuration: Configuration, host: str, gather: Gather) -> tuple[int, Stop] | None:
+    """Listen as the configuration asks; the port and how to stop. ``None`` when nobody asked, or when every port is in use:
+    that is logged, and the process goes on, as in Flink. Raises ``ConfigurationError``."""
+    if not is_asked_for(configuration):
+        return None
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=exposition(gather()), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    application = web.Application()
+    application.router.add_get("/metrics", answer)
+    application.router.add_get("/", answer)
+    ports = ports_of(configuration.get(MetricOptions.PROM_PORT))
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    for port in ports:
+        try:
+            await web.TCPSite(runner, host, port, reuse_address=True).start()
+        except OSError:
+            continue
+        return int(runner.addresses[0][1]), runner.cleanup
+    await runner.cleanup()
+    _log.warning(
+        "no port for Prometheus: %s of %s in use; give a range, metrics.reporter.prom.port: 9250-9260",
+        configuration.get(MetricOptions.PROM_PORT),
+        host,
+    )
+    return None
