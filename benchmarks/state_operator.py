@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,9 @@ class _Nowhere:
 
     def gauge(self, name: str, value: float) -> None:
         pass
+
+    def watch(self, name: str, read: Callable[[], float]) -> None:
+        """Not looked at."""
 
 
 def rows_of(keys: npt.NDArray[np.int64], columns: int) -> pa.RecordBatch:

@@ -56,6 +56,9 @@ class Metrics(Protocol):
 
     def gauge(self, name: str, value: float) -> None: ...
 
+    def watch(self, name: str, read: Callable[[], float]) -> None:
+        """``read()`` is called in the subtask's thread whenever metrics are told."""
+
 
 @dataclass(slots=True)
 class OperatorContext:
@@ -88,6 +91,10 @@ class OperatorContext:
     run_async: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None] | None = None
     """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
 
+    wakeup: Callable[[], None] | None = None
+    """From any thread: look at ``has_room`` and ``is_drained`` again."""
+    listener: Any = None
+    """A listening socket, for an operator whose sink ``listens``."""
     spark_rows: Any = None
     """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
 
@@ -156,6 +163,15 @@ class Operator(ABC):
     def has_pending_commits(self) -> bool:
         """A sink with prepared, uncommitted work: the subtask may not finish yet."""
         return False
+
+    def has_room(self) -> bool:
+        """While not, the subtask takes no further input (backpressure); barriers and mails go on. Who makes room calls
+        ``context.wakeup``."""
+        return True
+
+    def is_drained(self) -> bool:
+        """Asked after ``finish`` and the last snapshot: the subtask ends when every operator is."""
+        return True
 
     def is_committing(self) -> bool:
         """Work that a confirmed checkpoint started goes on in another thread: the subtask waits for it before it

@@ -13,12 +13,13 @@ from typing import Any
 
 import taskmanager
 import tidegate
-from taskmanager.operators.base import Metrics, OperatorContext, Output
+from taskmanager.operators.base import OperatorContext, Output
+from taskmanager.operators.function_metrics import OperatorMetricGroup
 from taskmanager.state.handles import StateStore
 from tidegate.common.batch import RecordsBatch
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig
-from tidegate.datastream.functions import Counter, Function, RuntimeContext
+from tidegate.datastream.functions import Function, RuntimeContext
 from tidegate.datastream.output_tag import OutputTag
 from tidegate.datastream.state import (
     AggregatingState,
@@ -32,6 +33,7 @@ from tidegate.datastream.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from tidegate.metrics import MetricGroup
 from tidegate.model.errors import InvalidJob, TidegateError, UserFunctionError
 
 EMIT_RECORDS = 4096
@@ -133,31 +135,6 @@ def _batch(values: list[Any], stamps: list[int | None]) -> RecordsBatch:
     return RecordsBatch(values, None if all(stamp is None for stamp in stamps) else stamps)
 
 
-class _MetricCounter(Counter):
-    def __init__(self, metrics: Metrics, name: str) -> None:
-        self._metrics = metrics
-        self._name = name
-        self._count = 0
-
-    def inc(self, n: int = 1) -> None:
-        self._count += n
-        self._metrics.add(self._name, n)
-
-    def dec(self, n: int = 1) -> None:
-        self.inc(-n)
-
-    def get_count(self) -> int:
-        return self._count
-
-
-class _MetricsOfFunction:
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def counter(self, name: str) -> Counter:
-        return _MetricCounter(self._metrics, name)
-
-
 class FunctionContext(RuntimeContext):
     """``RuntimeContext`` of a function; ``store`` is ``None`` where there are no keys."""
 
@@ -165,6 +142,7 @@ class FunctionContext(RuntimeContext):
         self._context = context
         self._store = store
         self._job_parameters: dict[str, str] | None = None
+        self._metrics = OperatorMetricGroup(context.metrics, context.clock)
 
     def get_task_name(self) -> str:
         return self._context.task_name
@@ -191,8 +169,8 @@ class FunctionContext(RuntimeContext):
             self._job_parameters = config.get_global_job_parameters()
         return self._job_parameters.get(key, default_value)
 
-    def get_metrics_group(self) -> _MetricsOfFunction:
-        return _MetricsOfFunction(self._context.metrics)
+    def get_metrics_group(self) -> MetricGroup:
+        return self._metrics
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         return self._keyed(state_descriptor).get_state(state_descriptor)

@@ -33,27 +33,34 @@ from tidegate.model.errors import InvalidJob
 
 
 class UserFunction:
-    def __init__(self, func: Any, operator: str) -> None:
-        """``func`` as it is in the program, perhaps inside an adapter of ours."""
+    def __init__(self, func: Any, operator: str, *, keeps_operator_state: bool = False) -> None:
+        """``func`` as it is in the program, perhaps inside an adapter of ours. ``keeps_operator_state``: its operator does,
+        through ``restore``."""
+        self._keeps = keeps_operator_state
         self._func = func
         self._given = user_function_of(func)
         self._operator = operator
         self._context: OperatorContext | None = None
         self._backend: FunctionStateBackend | None = None
 
+    def restore(self, context: OperatorContext) -> FunctionStateBackend:
+        """Operator state, before the function is opened. Raises ``CorruptData``, ``StorageError``."""
+        if self._backend is None:
+            self._backend = FunctionStateBackend(self._operator, context.subtask_index)
+            if context.restored is not None:
+                assert context.segments is not None
+                self._backend.restore(context.restored, context.segments)
+        return self._backend
+
     def open(self, context: OperatorContext, store: StateStore | None = None) -> None:
         """``store``: keyed state, where there are keys. Raises ``CorruptData``, ``StorageError`` and what the function
         raises."""
         self._context = context
         restored = context.restored
-        if isinstance(self._given, CheckpointedFunction) or (restored is not None and restored.operator):
-            self._backend = FunctionStateBackend(self._operator, context.subtask_index)
-            if restored is not None:
-                assert context.segments is not None
-                self._backend.restore(restored, context.segments)
+        if self._keeps or isinstance(self._given, CheckpointedFunction) or (restored is not None and restored.operator):
+            self.restore(context)
         if isinstance(self._given, CheckpointedFunction):
-            assert self._backend is not None
-            given = InitializationContext(context, self._backend, store)
+            given = InitializationContext(context, self.restore(context), store)
             self._call(lambda: self._given.initialize_state(given))
         open_function(self._func, context, FunctionContext(context, store))
 

@@ -6,6 +6,7 @@ Counting costs nothing per record: batches are counted, not records. Names of an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from taskmanager.runtime.ports import TaskMetrics
@@ -29,6 +30,8 @@ class TaskCounters:
     unflushed: bool = False
     """Something was emitted since the last flush."""
     user: dict[str, float] = field(default_factory=dict)
+    watched: dict[str, Callable[[], float]] = field(default_factory=dict)
+    """Read when they are told."""
     late_records_dropped: int = 0
 
     def told(self) -> TaskMetrics:
@@ -42,8 +45,17 @@ class TaskCounters:
             backpressured_ms=int(self.backpressured_ms),
             watermark_ms=None if self.watermark_ms == _NO_WATERMARK else self.watermark_ms,
             late_records_dropped=self.late_records_dropped,
-            user=dict(self.user),
+            user={**self.user, **self._watched()},
         )
+
+    def _watched(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for name, read in self.watched.items():
+            try:
+                found[name] = float(read())
+            except Exception:  # noqa: BLE001  a gauge of the user: one that cannot be read is left out, as in Flink
+                continue
+        return found
 
 
 class OperatorMetrics:
@@ -61,3 +73,6 @@ class OperatorMetrics:
 
     def gauge(self, name: str, value: float) -> None:
         self._counters.user[self._prefix + name] = value
+
+    def watch(self, name: str, read: Callable[[], float]) -> None:
+        self._counters.watched[self._prefix + name] = read

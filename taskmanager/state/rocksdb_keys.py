@@ -19,7 +19,7 @@ import struct
 from typing import Any
 
 from tidegate.datastream.window import TimeWindow
-from tidegate.model.errors import NotSerializable
+from tidegate.model.errors import NotSerializable, TidegateError
 
 PREFIX_BYTES = 4
 """Of state and key group."""
@@ -115,6 +115,8 @@ def _encode_rare(key: Any, kind: type) -> bytes:
     pickler.fast = True
     try:
         pickler.dump(key)
+    except TidegateError:
+        raise
     except Exception as error:
         raise NotSerializable(
             f"a key of type {kind.__qualname__} cannot be written by its value ({error}); use a plain value, a tuple or "

@@ -8,7 +8,8 @@ column names) need a stream with columns: one with an Arrow schema, or a record 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
@@ -19,11 +20,14 @@ from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink
 from tidegate.connectors.print_sink import PrintSink
 from tidegate.datastream import record_functions as adapters
+from tidegate.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+from tidegate.datastream.closeable_iterator import CloseableIterator, execute_and_collect
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.datastream.expressions import Expression, col, lit
 from tidegate.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
 from tidegate.datastream.operator_handle import DataStreamSink, OperatorHandle
 from tidegate.datastream.output_tag import OutputTag
+from tidegate.datastream.state import MapStateDescriptor
 from tidegate.datastream.stream_types import TypeHint, bind_strategy, type_of
 from tidegate.datastream.transformation import (
     ChainingStrategy,
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
     from tidegate.datastream.keyed_stream import KeyedStream
     from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-__all__ = ["DataStream", "DataStreamSink"]
+__all__ = ["CloseableIterator", "DataStream", "DataStreamSink"]
 
 
 class DataStream(OperatorHandle):
@@ -161,9 +165,26 @@ class DataStream(OperatorHandle):
         """Records stay with the subtask of the same index; both operators need the same parallelism."""
         return self._partitioned(Partitioner.FORWARD)
 
-    def broadcast(self) -> DataStream:
-        """Every record goes to every subtask."""
-        return self._partitioned(Partitioner.BROADCAST)
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Every record goes to every subtask. With descriptors of broadcast state: for ``connect``."""
+        made = self._partitioned(Partitioner.BROADCAST)
+        if broadcast_state_descriptor is None:
+            return made
+        return BroadcastStream(made, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
     def global_(self) -> DataStream:
         """Every record goes to subtask 0."""
@@ -183,10 +204,18 @@ class DataStream(OperatorHandle):
         made = UnionTransformation(self._env.next_transformation_id(), self.get_type(), inputs=inputs)
         return DataStream(self._env, made)
 
-    def connect(self, ds: DataStream) -> ConnectedStreams:
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Two streams for one operator with two inputs."""
         from tidegate.datastream.connected_streams import ConnectedStreams
 
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         return ConnectedStreams(self, ds)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
@@ -214,6 +243,13 @@ class DataStream(OperatorHandle):
         """Each record as a line on the standard output of its subtask."""
         return self.sink_to(PrintSink(sink_identifier or "")).name("Print to Std. Out")
 
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Executes the program and streams the records of this stream back. With ``limit``: a list of at most so many, after
+        which the job is canceled. With checkpoints every record comes exactly once, when a checkpoint covers it."""
+        return self._collected(self._values_transformation(), self.get_type(), job_execution_name, limit)
+
     # --- settings of this operator that a sink does not have --------------------------------------
 
     def start_new_chain(self) -> DataStream:
@@ -232,6 +268,15 @@ class DataStream(OperatorHandle):
     def _values_transformation(self) -> Transformation:
         """What a further operator that does not care for keys reads."""
         return self._transformation
+
+    def _collected(
+        self, stream: Transformation, type_info: TypeInformation, job_name: str | None, limit: int | None
+    ) -> CloseableIterator | list[Any]:
+        results = execute_and_collect(self._env, stream, type_info, job_name)
+        if limit is None:
+            return results
+        with results:
+            return list(islice(results, limit))
 
     def _transform(
         self, kind: OperatorKind, name: str, options: dict[str, Any], output_type: TypeInformation

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from tidegate.datastream.broadcast_functions import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedStateFunction,
+)
 from tidegate.datastream.checkpointed_function import (
     CheckpointedFunction,
     CheckpointListener,
@@ -17,23 +23,23 @@ from tidegate.datastream.checkpointed_function import (
     FunctionSnapshotContext,
     OperatorStateStore,
 )
-from tidegate.datastream.state import (
-    AggregatingState,
-    AggregatingStateDescriptor,
-    ListState,
-    ListStateDescriptor,
-    MapState,
-    MapStateDescriptor,
-    ReducingState,
-    ReducingStateDescriptor,
-    ValueState,
-    ValueStateDescriptor,
-)
+from tidegate.datastream.function import Function, KeyedStateStore, RuntimeContext
 from tidegate.datastream.time_domain import TimeDomain
 from tidegate.datastream.timerservice import TimerService
+from tidegate.datastream.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowContext,
+    WindowFunction,
+)
+from tidegate.metrics import MetricGroup
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowFunction",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
     "CheckpointListener",
     "CheckpointedFunction",
     "CoFlatMapFunction",
@@ -45,16 +51,21 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
+    "KeyedStateFunction",
     "KeyedStateStore",
     "MapFunction",
     "MetricGroup",
     "OperatorStateStore",
+    "Partitioner",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
+    "WindowContext",
     "WindowFunction",
 ]
 
@@ -62,79 +73,6 @@ IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 KEY = TypeVar("KEY")
 W = TypeVar("W")
-
-
-class Counter(Protocol):
-    """A metric that counts."""
-
-    def inc(self, n: int = 1) -> None: ...
-
-    def dec(self, n: int = 1) -> None: ...
-
-    def get_count(self) -> int: ...
-
-
-class MetricGroup(Protocol):
-    """Where a function registers metrics of its own."""
-
-    def counter(self, name: str) -> Counter: ...
-
-
-class KeyedStateStore(ABC):
-    """State of the current key, by descriptor."""
-
-    @abstractmethod
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]: ...
-
-    @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
-
-    @abstractmethod
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]: ...
-
-    @abstractmethod
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]: ...
-
-    @abstractmethod
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]: ...
-
-
-class RuntimeContext(KeyedStateStore):
-    """What ``open`` is given. State may be asked for in functions on a KeyedStream only."""
-
-    @abstractmethod
-    def get_task_name(self) -> str: ...
-
-    @abstractmethod
-    def get_number_of_parallel_subtasks(self) -> int: ...
-
-    @abstractmethod
-    def get_max_number_of_parallel_subtasks(self) -> int: ...
-
-    @abstractmethod
-    def get_index_of_this_subtask(self) -> int: ...
-
-    @abstractmethod
-    def get_attempt_number(self) -> int: ...
-
-    @abstractmethod
-    def get_task_name_with_subtasks(self) -> str: ...
-
-    @abstractmethod
-    def get_job_parameter(self, key: str, default_value: str) -> str: ...
-
-    @abstractmethod
-    def get_metrics_group(self) -> MetricGroup: ...
-
-
-class Function(ABC):  # noqa: B024  (its methods are hooks)
-    """Base of all user functions."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027  (optional hook)
-        """Before the first record, in the subtask."""
-
-    def close(self) -> None:  # noqa: B027  (optional hook)
-        """After the last record, also when the subtask failed."""
 
 
 class MapFunction(Function):
@@ -178,6 +116,14 @@ class KeySelector(Function):
 
     @abstractmethod
     def get_key(self, value: Any) -> Any: ...
+
+
+class Partitioner(Function):
+    """For ``partition_custom``: the subtask for a key."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """From 0 to ``num_partitions - 1``."""
 
 
 class CoMapFunction(Function):
@@ -260,43 +206,3 @@ class KeyedCoProcessFunction(Function):
     def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any] | None:
         """A timer registered for ``timestamp`` fires."""
         return None
-
-
-class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Sees all that a window holds for one key."""
-
-    @abstractmethod
-    def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]: ...
-
-
-class WindowContext(ABC, Generic[W]):
-    """The context of a window that fires."""
-
-    @abstractmethod
-    def window(self) -> W: ...
-
-    @abstractmethod
-    def current_processing_time(self) -> int: ...
-
-    @abstractmethod
-    def current_watermark(self) -> int: ...
-
-    @abstractmethod
-    def window_state(self) -> KeyedStateStore:
-        """State of this key and window."""
-
-    @abstractmethod
-    def global_state(self) -> KeyedStateStore:
-        """State of this key, in all windows."""
-
-
-class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Like WindowFunction, with a context."""
-
-    Context: TypeAlias = WindowContext
-
-    @abstractmethod
-    def process(self, key: KEY, context: WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]: ...
-
-    def clear(self, context: WindowContext[W]) -> None:
-        """The window is purged: clear what was kept in ``window_state``."""

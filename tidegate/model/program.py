@@ -25,6 +25,8 @@ OperatorKind = Literal[
     "keyed_reduce",
     "co_process",
     "keyed_co_process",
+    "broadcast_process",
+    "keyed_broadcast_process",
     "window",
     "timestamps_watermarks",
     "sink",

@@ -83,6 +83,7 @@ class Recorder:
         self.idle: list[bool] = []
         self.counts: dict[str, int] = {}
         self.gauges: dict[str, float] = {}
+        self.watched: dict[str, Callable[[], float]] = {}
         self.order: list[str] = []
 
     def emit(self, batch: Batch) -> None:
@@ -104,6 +105,9 @@ class Recorder:
 
     def gauge(self, name: str, value: float) -> None:
         self.gauges[name] = value
+
+    def watch(self, name: str, read: Callable[[], float]) -> None:
+        self.watched[name] = read
 
     def values(self) -> list[Any]:
         return values_of(self.batches)

@@ -227,3 +227,48 @@ def test_specs_that_cannot_be_built_are_refused() -> None:
         make_operator(spec("keyed_process", options={"func": Sides()}))
     with pytest.raises(InvalidJob, match="neither callable"):
         make_operator(spec("map", options={"func": 3}))
+
+
+class Measures(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        group = runtime_context.get_metrics_group().add_group("mine").add_group("kind", "big")
+        self.counter = group.counter("seen")
+        self.meter = group.meter("rate", 10)
+        self.distribution = group.distribution("size")
+        group.gauge("last", lambda: self.last)
+        self.last = 0
+
+    def map(self, value: Any) -> Any:
+        self.counter.inc(2)
+        self.counter.dec()
+        self.meter.mark_event()
+        self.distribution.update(value)
+        self.last = value
+        return value
+
+
+def test_functions_register_metrics_of_every_kind() -> None:
+    running = start(spec("map", options={"func": Measures()}))
+    running.feed([3, 1, 5])
+    running.clock.ms = 2000
+    told = {name.removeprefix("mine.kind.big."): read() for name, read in running.out.watched.items()}
+    assert running.out.counts == {"mine.kind.big.seen": 3}
+    assert told == {
+        "rate": 1.5,
+        "last": 5,
+        "size.count": 3,
+        "size.sum": 9,
+        "size.min": 1,
+        "size.max": 5,
+        "size.mean": 3,
+    }
+
+
+def test_the_rate_of_a_meter_is_over_its_time_span() -> None:
+    running = start(spec("map", options={"func": Measures()}))
+    rate = running.out.watched["mine.kind.big.rate"]
+    for second in range(1, 31):
+        running.feed([1] * (10 if second <= 15 else 2))
+        running.clock.ms = 1000 * second
+        rate()
+    assert rate() == 2.0

@@ -1,0 +1,70 @@
+"""Metrics that a function registers in ``open`` (PyFlink: ``pyflink.metrics.metricbase``).
+
+They count in the subtask, and are told with its other metrics as ``<operator>.<group ...>.<name>``: a counter as its count, a gauge as
+what its function returns, a meter as its rate per second, a distribution as ``<name>.count``, ``.sum``, ``.min``, ``.max``, ``.mean``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
+
+
+class Metric(ABC):  # noqa: B024  (a common name)
+    """Base of all metrics."""
+
+
+class Counter(Metric, ABC):
+    """A number that goes up and down."""
+
+    @abstractmethod
+    def inc(self, n: int = 1) -> None: ...
+
+    @abstractmethod
+    def dec(self, n: int = 1) -> None: ...
+
+    @abstractmethod
+    def get_count(self) -> int: ...
+
+
+class Meter(Metric, ABC):
+    """How often something happens, by second."""
+
+    @abstractmethod
+    def mark_event(self, value: int = 1) -> None:
+        """It happened so many times."""
+
+    @abstractmethod
+    def get_count(self) -> int:
+        """Of events since the start of the attempt."""
+
+
+class Distribution(Metric, ABC):
+    """Count, sum, extremes and mean of values."""
+
+    @abstractmethod
+    def update(self, value: float) -> None: ...
+
+
+class MetricGroup(ABC):
+    """Where a function registers metrics. A name that is registered twice is one metric."""
+
+    @abstractmethod
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        """A group inside this one; with ``extra`` two, one inside the other, as a key and its value."""
+
+    @abstractmethod
+    def counter(self, name: str) -> Counter: ...
+
+    @abstractmethod
+    def gauge(self, name: str, obj: Callable[[], float]) -> None:
+        """``obj`` is called whenever metrics are told, between two steps of the subtask. One that raises is left out."""
+
+    @abstractmethod
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        """The rate is the mean over the last ``time_span_in_seconds``."""
+
+    @abstractmethod
+    def distribution(self, name: str) -> Distribution: ...
