@@ -18,9 +18,9 @@ from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserError
 from tidegate.model.graph import JobGraph
-from tidegate.model.ids import BlobKey, JobId
+from tidegate.model.ids import BlobKey, JobId, VertexId
 from tidegate.model.options import CheckpointingOptions, StateRecoveryOptions
-from tidegate.model.states import JobState
+from tidegate.model.states import ExecutionState, JobState
 from tidegate.pb import jobmanager_pb2 as pb
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
@@ -50,6 +50,18 @@ class SubmittedJob:
 
     def cancel(self) -> None:
         self._client.cancel(self._job_id)
+
+    def result_address(self, vertex_id: VertexId) -> str | None:
+        """Where a collecting sink listens; ``None``: the job has FINISHED. Waits while it is being started."""
+        with closing(self._client.watch(self._job_id)) as statuses:
+            for status in statuses:
+                if JobState(status.state).is_terminal:
+                    self._result(status)
+                    return None
+                for subtask in (s for v in status.vertices if v.vertex_id == vertex_id for s in v.subtasks):
+                    if subtask.data_address and not ExecutionState(subtask.state).is_terminal:
+                        return str(subtask.data_address)
+        raise ExternalError(f"the JobManager at {self._client.address} ended before job {self._job_id} did")
 
     def wait(self, progress: Progress | None = None) -> JobExecutionResult:
         """Until the job is over. Raises its error when it did not finish."""

@@ -117,6 +117,7 @@ def _attempt_view(execution: Execution, resources: ResourceManager) -> AttemptVi
         failure=execution.failure,
         at_end_of_data=execution.at_end_of_data,
         allocation_id=execution.allocation_id,
+        data_address=execution.address or "",
     )
 
 

@@ -26,6 +26,8 @@ class AttemptView:
     failure: ErrorInfo | None
     at_end_of_data: bool
     allocation_id: AllocationId | None = None
+    data_address: str = ""
+    """Where it serves its outputs or, for a collecting sink, its results; empty: nowhere (yet)."""
 
 
 @dataclass(frozen=True, slots=True)

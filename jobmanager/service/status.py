@@ -128,6 +128,7 @@ def _subtask_status(subtask: SubtaskView, metrics_of: MetricsOf) -> pb.SubtaskSt
         metrics=metrics_of(current.attempt),
         host=current.host,
         start_ms=current.start_ms or 0,
+        data_address=current.data_address,
     )
 
 

@@ -65,6 +65,8 @@ class SinkOperator(Operator):
             operator_id=context.operator_id,
             restored_checkpoint_id=context.restored_checkpoint_id,
             configuration=dict(context.configuration),
+            listener=context.listener,
+            wakeup=context.wakeup,
         )
         try:
             self._committer = self._sink.make_committer(sink_context)
@@ -161,6 +163,12 @@ class SinkOperator(Operator):
             self._writer.notify_checkpoint_aborted(checkpoint_id)
         except Exception as error:
             raise user_error(self._name, error) from error
+
+    def has_room(self) -> bool:
+        return self._writer is None or self._writer.has_room()
+
+    def is_drained(self) -> bool:
+        return self._writer is None or self._writer.is_drained()
 
     def has_pending_commits(self) -> bool:
         return bool(self._pending) or (self._has_unprepared and self._committer is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from taskmanager.operators.base import Clock, Operator, OperatorContext, ProcessingTimers
 from taskmanager.operators.factory import make_operator
@@ -31,6 +32,8 @@ class ChainParts:
     counters: TaskCounters
     segments: SegmentSource | None
     run_async: RunAsync
+    wakeup: Callable[[], None] | None = None
+    listener: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,8 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         managed_memory_bytes=parts.environment.managed_memory_bytes,
         run_async=parts.run_async,
         spark_rows=parts.environment.spark_rows,
+        wakeup=parts.wakeup,
+        listener=parts.listener,
     )
 
 

@@ -159,6 +159,12 @@ class OperatorChain:
     def has_pending_commits(self) -> bool:
         return any(operator.has_pending_commits() for operator in self._operators)
 
+    def has_room(self) -> bool:
+        return all(operator.has_room() for operator in self._operators)
+
+    def is_drained(self) -> bool:
+        return all(operator.is_drained() for operator in self._operators)
+
     def is_committing(self) -> bool:
         return any(operator.is_committing() for operator in self._operators)
 

@@ -8,6 +8,7 @@ nothing more, commits nothing and acknowledges nothing. Whatever was opened is c
 
 from __future__ import annotations
 
+import socket
 from contextlib import ExitStack
 from typing import Any
 
@@ -38,6 +39,7 @@ from taskmanager.runtime.ports import (
     TriggerCheckpoint,
 )
 from taskmanager.runtime.replay import Replay
+from taskmanager.runtime.result_listener import open_listener
 from taskmanager.runtime.slicing import SliceSizer
 from taskmanager.runtime.snapshots import OpenStore, SnapshotDriver
 from taskmanager.runtime.source_input import SourceInput
@@ -124,11 +126,13 @@ class _SubtaskRun:
         resources.callback(endpoint.close)
         partitions = self._add_outputs(endpoint)
         gate = endpoint.add_inputs(deployment.inputs) if deployment.inputs else None
-        self._port.listening(endpoint.start())
+        host = settings.exchange.advertised_host
+        listener, address = open_listener(self._program, deployment, self._environment, host, resources)
+        self._port.listening(endpoint.start() or address)
         self._probe("listening", {})
         self._on_life(life.InitializationStarted())
         self._copies = open_copies(self._environment.local_state_dir, deployment)
-        assembled, timers = self._initialize(settings, partitions, resources)
+        assembled, timers = self._initialize(settings, partitions, listener, resources)
         loop = self._make_loop(settings, assembled, timers, partitions, gate, endpoint, resources)
         self._probe("initialized", {})
         self._await_inputs(endpoint)
@@ -150,7 +154,11 @@ class _SubtaskRun:
         return partitions
 
     def _initialize(
-        self, settings: RuntimeSettings, partitions: dict[int, KeyedPartition], resources: ExitStack
+        self,
+        settings: RuntimeSettings,
+        partitions: dict[int, KeyedPartition],
+        listener: socket.socket | None,
+        resources: ExitStack,
     ) -> tuple[AssembledChain, TimerQueue]:
         """Operators made, restored and open."""
         restore = self._deployment.restore
@@ -168,6 +176,8 @@ class _SubtaskRun:
             counters=self._counters,
             segments=segments,
             run_async=pool.submit,
+            wakeup=self._mailbox.wake,
+            listener=listener,
         )
         assembled = assemble_chain(self._program, partitions, parts)
         resources.callback(lambda: self._closing_errors.extend(assembled.chain.close()))

@@ -153,7 +153,7 @@ class SubtaskLoop:
             case life.LifeState.SETTLING:
                 return self._settle()
             case life.LifeState.CLOSING:
-                if not all(partition.is_drained() for partition in self._partitions):
+                if not (all(partition.is_drained() for partition in self._partitions) and self._chain.is_drained()):
                     return False
                 self._on_life(life.OutputsDrained())
                 return True
@@ -161,7 +161,8 @@ class SubtaskLoop:
                 return False
 
     def _work_on(self) -> bool:
-        self._congested = not all(partition.is_available() for partition in self._partitions)
+        has_room = all(partition.is_available() for partition in self._partitions) and self._chain.has_room()
+        self._congested = not has_room
         if self._congested:
             return self._work.step_priority()
         fired = self._timers.fire()

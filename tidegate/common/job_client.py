@@ -11,7 +11,7 @@ from tidegate.common.completable_future import CompletableFuture
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.common.job_id import JobID
 from tidegate.common.job_status import JobStatus
-from tidegate.model.ids import JobId
+from tidegate.model.ids import JobId, VertexId
 from tidegate.model.states import JobState
 
 __all__ = ["JobClient", "JobControl"]
@@ -27,6 +27,10 @@ class JobControl(Protocol):
 
     def cancel(self) -> None:
         """Returns when the cluster has accepted the wish."""
+
+    def result_address(self, vertex_id: VertexId) -> str | None:
+        """Where the collecting sink that is this vertex listens; waits while it is being started. ``None``: the job has
+        FINISHED. Raises the job's error when it did not finish."""
 
     def wait(self) -> JobExecutionResult:
         """Until the job is over. Raises the job's error when it did not finish."""

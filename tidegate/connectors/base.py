@@ -152,6 +152,10 @@ class SinkContext:
     operator_id: str
     restored_checkpoint_id: int | None = None
     configuration: dict[str, str] = field(default_factory=dict)
+    listener: Any = None
+    """A listening socket whose address the client of the job can ask for; only for a sink that ``listens``."""
+    wakeup: Callable[[], None] | None = None
+    """To be called, from any thread, when ``has_room`` or ``is_drained`` became true."""
 
 
 class SinkWriter(ABC):
@@ -162,6 +166,14 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def write(self, batch: Batch) -> None: ...
+
+    def has_room(self) -> bool:
+        """While not, the subtask takes no further input; barriers and mails go on."""
+        return True
+
+    def is_drained(self) -> bool:
+        """Asked at the end: the subtask does not finish before."""
+        return True
 
     def flush(self, end_of_input: bool) -> None:  # noqa: B027  (optional hook)
         """Before every snapshot, and at the end of the input."""
@@ -209,6 +221,9 @@ class Committer(ABC):
 
 class Sink(ABC):
     """What ``sink_to`` takes. Pickled by the client."""
+
+    listens: bool = False
+    """Its writer serves whoever the client of the job sends: such a sink stands alone in its task."""
 
     def validate(self) -> None:  # noqa: B027  (optional hook)
         """Called in the client when the job is submitted. Raises ``InvalidJob`` (a directory that is a file, say)."""

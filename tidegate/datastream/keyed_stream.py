@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation
+from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.datastream import record_functions as adapters
 from tidegate.datastream.aggregates import Aggregate, check_aggregates, distinct, key_fields
+from tidegate.datastream.closeable_iterator import CloseableIterator
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.expressions import Expression
 from tidegate.datastream.field_reduce import FieldReduce
@@ -24,7 +25,7 @@ from tidegate.datastream.functions import (
 )
 from tidegate.datastream.stream_types import TypeHint, type_of
 from tidegate.datastream.transformation import PartitionTransformation, Transformation
-from tidegate.datastream.window import WindowAssigner
+from tidegate.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 from tidegate.datastream.windowed_stream import WindowedStream
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
@@ -116,11 +117,27 @@ class KeyedStream(DataStream):
             raise InvalidJob(f"process behind key_by needs a KeyedProcessFunction, not {func!r}")
         return self._keyed("keyed_process", "KEYED PROCESS", {"func": func}, type_of(output_type))
 
-    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of ``size`` records of a key, one each ``slide`` records (0: one beside the other). What never fills never
+        fires."""
+        if slide:
+            return self.window(CountSlidingWindowAssigner(size, slide))
+        return self.window(CountTumblingWindowAssigner(size))
 
     def key_by(self, key_selector: Any, *more: Any, key_type: TypeInformation | None = None) -> KeyedStream:
         return self._origin.key_by(key_selector, *more, key_type=key_type)
+
+    def _collected(
+        self, stream: Transformation, type_info: TypeInformation, job_name: str | None, limit: int | None
+    ) -> CloseableIterator | list[Any]:
+        """As PyFlink gives them: rows of the key (``f0``) and the record (``f1``)."""
+        name, func = "_stream_key_by_map_operator", adapters.KeyAndRecord(self.record_key().selector)
+        pairs = self._env.add_operator("map", name, {"func": func}, Types.PICKLED_BYTE_ARRAY(), (stream,))
+        pairs.follows_input = True
+        return super()._collected(pairs, Types.PICKLED_BYTE_ARRAY(), job_name, limit)
 
     # --- inside ----------------------------------------------------------------------------------
 

@@ -10,10 +10,12 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tidegate.common.row import Row
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import TimestampAssigner
 from tidegate.datastream.functions import (
+    AllWindowFunction,
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
@@ -23,6 +25,7 @@ from tidegate.datastream.functions import (
     KeyedProcessFunction,
     KeyedTimerContext,
     KeySelector,
+    ProcessAllWindowFunction,
     ProcessWindowFunction,
     RuntimeContext,
     TimedContext,
@@ -115,6 +118,17 @@ class _Wrapping:
             self.wrapped.close()
 
 
+class KeyAndRecord(_Wrapping):
+    """``record -> Row(f0=key, f1=record)``."""
+
+    def __init__(self, selector: Callable[[Any], Any]) -> None:
+        super().__init__(selector.selector if isinstance(selector, KeyOf) else selector)
+        self._selector = selector
+
+    def __call__(self, value: Any) -> Row:
+        return Row(f0=self._selector(value), f1=value)
+
+
 def user_function_of(func: Any) -> Any:
     """What the user gave, inside our adapters."""
     while isinstance(func, _Wrapping):
@@ -169,6 +183,34 @@ class ApplyWindow(_Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
 
     def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
         return self.wrapped.apply(key, context.window(), elements)
+
+
+class ApplyAllWindow(_Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+    """An AllWindowFunction as a ProcessWindowFunction: the key is the same for all records."""
+
+    wrapped: AllWindowFunction[Any, Any, Any]
+
+    def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+        return self.wrapped.apply(context.window(), elements)
+
+
+class ProcessAllWindow(_Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+    """The same for a ProcessAllWindowFunction."""
+
+    wrapped: ProcessAllWindowFunction[Any, Any, Any]
+
+    def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+        return self.wrapped.process(context, elements)
+
+    def clear(self, context: WindowContext[Any]) -> None:
+        self.wrapped.clear(context)
+
+
+class OneKey:
+    """Key selector of ``window_all``: all records have the same key (PyFlink's ``NullByteKeySelector``)."""
+
+    def __call__(self, value: Any) -> int:
+        return 0
 
 
 class _CoMap(_Wrapping):

@@ -1,0 +1,29 @@
+"""The socket of a sink whose results the client of the job fetches (``tidegate.connectors.collect``)."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+from taskmanager.exchange.addresses import make_listener, remove
+from taskmanager.runtime.environment import SubtaskEnvironment
+from tidegate.connectors.base import Sink
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.program import VertexProgram
+
+
+def open_listener(
+    program: VertexProgram,
+    deployment: TaskDeployment,
+    environment: SubtaskEnvironment,
+    advertised_host: str,
+    resources: ExitStack,
+) -> tuple[socket.socket | None, str]:
+    """The socket and its address, if the task is such a sink: it has no outputs that would need the address."""
+    sink = program.operators[0].options.get("sink")
+    if deployment.finished_on_restore or not (isinstance(sink, Sink) and sink.listens):
+        return None, ""
+    listener, address = make_listener(environment.listen, str(deployment.attempt), advertised_host)
+    resources.callback(remove, address)
+    resources.callback(listener.close)
+    return listener, address
