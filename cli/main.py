@@ -10,6 +10,7 @@ from cli.processes import jobmanager, taskmanager
 from cli.run import info, run
 from cli.snapshots import checkpoint, savepoint, stop
 from cli.state import state
+from cli.txn import txn
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 
@@ -29,6 +30,7 @@ for command in (
     checkpoint,
     checkpoints,
     state,
+    txn,
     cluster,
     jobmanager,
     taskmanager,

@@ -14,6 +14,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +22,18 @@ import pytest
 from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
-from tidegate.model.checkpoint import OperatorSnapshot, OperatorStateHandle, RestoredOperator
+from tidegate.connectors.transactions import TransactionLog, TransactionStatus, listed_in, operators_in
+from tidegate.model.checkpoint import (
+    CheckpointManifest,
+    OperatorSnapshot,
+    OperatorState,
+    OperatorStateHandle,
+    RestoredOperator,
+    SnapshotType,
+)
 from tidegate.model.errors import ExternalError, TidegateError
+from tidegate.model.ids import CheckpointId, JobId, OperatorId
+from tidegate.store.checkpoints import CheckpointStorage
 
 RETRIES = {"sink.committer.retries": "2"}
 
@@ -36,6 +47,10 @@ class Subject(ABC):
     @abstractmethod
     def visible(self) -> list[str]:
         """What readers see, in any order."""
+
+    @abstractmethod
+    def log(self) -> TransactionLog:
+        """How ``tidegate txn`` looks at its system."""
 
 
 @dataclass
@@ -216,6 +231,62 @@ class SinkConformance:
         self.begin(subject, [savepoint], 1).operator.close()
         assert sorted(subject.visible()) == ["a", "b"]
 
+    # --- resolved by hand ------------------------------------------------------------------------------
+
+    def test_what_is_committed_by_hand_is_not_committed_again(self, subject: Subject, tmp_path: Path) -> None:
+        one = self.begin(subject)
+        one.feed(["a"])
+        snapshot = one.snapshot(1)
+        one.operator.close()
+        log, path = subject.log(), as_checkpoint(snapshot, tmp_path)
+        (pending,) = log.transactions(listed_in(path))
+        assert (pending.status, pending.checkpoint_id, pending.operator) == (TransactionStatus.PENDING, 1, "sink")
+        for _ in range(2):
+            log.commit(pending)
+            assert subject.visible() == ["a"]
+        assert [t.status for t in log.transactions(listed_in(path))] == [TransactionStatus.COMMITTED]
+        self.begin(subject, [snapshot], 1).operator.close()
+        assert subject.visible() == ["a"]
+
+    def test_what_is_aborted_by_hand_stays_out_and_a_restored_job_goes_on(
+        self, subject: Subject, tmp_path: Path
+    ) -> None:
+        one = self.begin(subject)
+        one.feed(["a"])
+        snapshot = one.snapshot(1)
+        one.operator.close()
+        log, path = subject.log(), as_checkpoint(snapshot, tmp_path)
+        (pending,) = log.transactions(listed_in(path))
+        for _ in range(2):
+            log.abort(pending)
+        assert [t.status for t in log.transactions(listed_in(path))] == [TransactionStatus.ABORTED]
+        assert log.unlisted(frozenset([pending.name]), {}) == []
+        two = self.begin(subject, [snapshot], 1)
+        two.feed(["b"])
+        two.snapshot(2)
+        two.operator.notify_checkpoint_complete(2)
+        assert subject.visible() == ["b"]
+        two.operator.close()
+
+    def test_what_no_checkpoint_lists_is_found_and_aborted(self, subject: Subject, tmp_path: Path) -> None:
+        """A job that is gone for good leaves it behind, if its system holds it at all."""
+        one = self.begin(subject)
+        one.feed(["a"])
+        first = as_checkpoint(one.snapshot(1), tmp_path)
+        one.operator.notify_checkpoint_complete(1)
+        one.feed(["left"])
+        one.snapshot(2)
+        one.operator.close()
+        log = subject.log()
+        (done,) = log.transactions(listed_in(first))
+        assert done.status is TransactionStatus.COMMITTED
+        left = log.unlisted(frozenset([done.name]), operators_in(first))
+        assert {(t.operator, t.checkpoint_id, t.listed) for t in left} <= {("sink", 2, False)}
+        for transaction in left:
+            log.abort(transaction)
+        assert log.unlisted(frozenset([done.name]), {}) == []
+        assert subject.visible() == ["a"]
+
     @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (2, 3)])
     def test_rescaled_epochs_are_committed_once(self, subject: Subject, before: int, after: int) -> None:
         olds = [self.begin(subject, subtask=i, parallelism=before) for i in range(before)]
@@ -291,6 +362,18 @@ class SinkConformance:
         successor.operator.close()
 
 
+def as_checkpoint(snapshot: OperatorSnapshot, directory: Path) -> str:
+    """A checkpoint on disk that holds one subtask of the sink."""
+    operator = OperatorState(OperatorId("2" * 32), "sink", "sink", 1, 128, {0: snapshot})
+    manifest = CheckpointManifest(
+        JobId("0" * 32), "job", CheckpointId(1), 1_700_000_000_000, SnapshotType.CHECKPOINT, (operator,)
+    )
+    location = str(directory / "chk-1")
+    (directory / "chk-1").mkdir()
+    assert CheckpointStorage().write_manifest(location, manifest).error is None
+    return location
+
+
 def _share(snapshots: Sequence[OperatorSnapshot], subtask: int, parallelism: int) -> RestoredOperator:
     """List state, dealt as widely as it can be: element after element."""
     handles: list[OperatorStateHandle] = []
@@ -306,4 +389,4 @@ def _share(snapshots: Sequence[OperatorSnapshot], subtask: int, parallelism: int
     return RestoredOperator(operator=tuple(handles), slices=tuple(slices))
 
 
-__all__ = ["Faults", "SinkConformance", "Subject"]
+__all__ = ["Faults", "SinkConformance", "Subject", "as_checkpoint"]

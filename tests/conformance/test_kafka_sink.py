@@ -15,6 +15,8 @@ from tidegate.connectors.base import DeliveryGuarantee, Sink
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sending import send
 from tidegate.connectors.kafka.sink import KafkaSink
+from tidegate.connectors.kafka.transactions import KafkaTransactions
+from tidegate.connectors.transactions import TransactionLog
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # the first may have to fetch the server
 
@@ -36,6 +38,9 @@ class Topic(Subject):
 
     def visible(self) -> list[str]:
         return [message.value for message in read_topic(self._broker.servers, self.name)]
+
+    def log(self) -> TransactionLog:
+        return KafkaTransactions(self._broker.servers, {})
 
 
 class TestKafkaSink(SinkConformance):

@@ -7,7 +7,9 @@ import pytest
 from tests.conformance.sink_suite import SinkConformance, Subject
 from tests.servers.postgres_server import PostgresServer
 from tidegate.connectors.base import Sink
+from tidegate.connectors.postgres.open_transactions import PostgresTransactions
 from tidegate.connectors.postgres.sink import PostgresSink
+from tidegate.connectors.transactions import TransactionLog
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # the first may have to fetch the server
 
@@ -27,6 +29,9 @@ class Rows(Subject):
 
     def visible(self) -> list[str]:
         return [value for (value,) in self._server.query("SELECT value FROM words")]
+
+    def log(self) -> TransactionLog:
+        return PostgresTransactions(self._server.conninfo)
 
 
 class TestNewRows(SinkConformance):

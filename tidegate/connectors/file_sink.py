@@ -90,8 +90,14 @@ class FileSink(Sink):
         return FileCommitter(self._path)
 
 
-def _job_mark(context: SinkContext) -> str:
-    return hashlib.sha256(f"{context.job_id}/{context.operator_id}".encode()).hexdigest()[:12]
+def job_mark(job_id: str, operator_id: str) -> str:
+    """Whose a hidden file is."""
+    return hashlib.sha256(f"{job_id}/{operator_id}".encode()).hexdigest()[:12]
+
+
+def tombstone_of(directory: str, final: str) -> str:
+    """An empty file that says: this one was given up by hand (``tidegate txn abort``)."""
+    return f"{directory}/.{final}.aborted"
 
 
 @dataclass(slots=True)
@@ -123,7 +129,7 @@ class FileWriter(SinkWriter):
         self._encoders = encoder
         self._rolling = rolling
         self._schema = schema
-        self._mark = _job_mark(context)
+        self._mark = job_mark(context.job_id, context.operator_id)
         attempt = hashlib.sha256(context.attempt.encode()).hexdigest()[:8]
         self._stem = f"{prefix}-{context.subtask_index:05d}-{attempt}"
         self._subtask = context.subtask_index
@@ -228,14 +234,14 @@ class FileCommitter(Committer):
         Older ones are in some subtask's restored committables, perhaps not in ours."""
         newest = context.restored_checkpoint_id or 0
         keep = {hidden for _, hidden, _, _ in restored}
-        mark = _job_mark(context)
+        mark = job_mark(context.job_id, context.operator_id)
         with storage_errors("clean", self._root):
             for info in self._filesystem.get_file_info(pafs.FileSelector(self._root, allow_not_found=True)):
-                begun = _begun(info.base_name, mark)
+                begun = begun_in(info.base_name)
                 if begun is None or info.base_name in keep:
                     continue
-                subtask, since = begun
-                if since >= newest and subtask % context.parallelism == context.subtask_index:
+                whose, subtask, since = begun
+                if whose == mark and since >= newest and subtask % context.parallelism == context.subtask_index:
                     self._filesystem.delete_file(info.path)
 
 
@@ -247,6 +253,8 @@ def _commit_one(directory: str, hidden: str, final: str, size: int) -> None:
     if at_target.type == pafs.FileType.File and at_target.size == size:
         return  # committed before: the answer got lost, or a restart came in between
     if at_source.type != pafs.FileType.File:
+        if filesystem.get_file_info(tombstone_of(root, final)).type == pafs.FileType.File:
+            return
         raise CorruptData(
             f"pending file {source} of a completed checkpoint is gone, so {target} cannot be committed; restore a later "
             "checkpoint, or bring the file back"
@@ -254,9 +262,9 @@ def _commit_one(directory: str, hidden: str, final: str, size: int) -> None:
     filesystem.move(source, target)
 
 
-def _begun(name: str, mark: str) -> tuple[int, int] | None:
-    """(subtask, last checkpoint before it) of a hidden file of this job and operator; ``None`` for other files."""
+def begun_in(name: str) -> tuple[str, int, int] | None:
+    """(mark, subtask, last checkpoint before it) of a hidden file of this sink; ``None`` for other files."""
     parts = name.split(".")
-    if len(parts) < 5 or parts[-1] != "inprogress" or parts[-4] != mark:
+    if len(parts) < 5 or parts[-1] != "inprogress" or not (parts[-3].isdigit() and parts[-2].isdigit()):
         return None
-    return int(parts[-3]), int(parts[-2])
+    return parts[-4], int(parts[-3]), int(parts[-2])

@@ -1,6 +1,6 @@
 """Markers: which epochs were published. One message an epoch, written in the epoch's own transaction.
 
-    topic ``tidegate-markers``   key <branch>/<subtask>/<checkpoint id>   value: number of records
+    topic ``tidegate-markers``   key <branch>/<subtask>/<checkpoint id>   value: when it was closed, or ``aborted``
 
 So whether an epoch is visible and whether its marker is, is one and the same. The topic is made when it is missing, deletes
 what is older than ``retention_ms``, and an epoch that was closed longer ago than that is refused at recovery: nobody could
@@ -20,6 +20,8 @@ PARTITIONS = 8
 RETENTION_MS = 7 * 24 * 3600 * 1000
 CLOCK_SKEW_MS = 3_600_000
 """How much later a broker's clock may be than ours, or earlier."""
+ABORTED = "aborted"
+"""Says that the epoch was given up by hand (``tidegate txn abort``): it counts as done, without its records."""
 _WAIT_S = 90.0
 """For transactions of others in the same partition, which the broker ends by itself after their timeout."""
 
@@ -28,11 +30,19 @@ def key_of(branch: str, subtask: int, checkpoint_id: int) -> str:
     return f"{branch}/{subtask}/{checkpoint_id}"
 
 
+def is_abort(value: str) -> bool:
+    return value == ABORTED
+
+
 class Markers:
     def __init__(self, servers: str, properties: dict[str, str], topic: str = TOPIC) -> None:
         self._servers = servers
         self._properties = properties
         self.topic = topic
+
+    def on(self, topic: str) -> Markers:
+        """Those of another topic; empty: these."""
+        return self if topic in ("", self.topic) else Markers(self._servers, self._properties, topic)
 
     def ensure_topic(self) -> None:
         """Make the topic when it is missing. Raises ``ExternalError``, ``Unreachable``."""
@@ -56,8 +66,8 @@ class Markers:
                     f"{error.args[0].str()}; make it yourself, with cleanup.policy=delete and retention.ms={RETENTION_MS}"
                 ) from error
 
-    def read(self, since_ms: int) -> set[str]:
-        """Keys of all committed markers written since then. What other transactions still hold back is waited for.
+    def read(self, since_ms: int) -> dict[str, str]:
+        """Keys and values of all committed markers written since then. What other transactions still hold back is waited for.
 
         Raises ``ExternalError`` when that does not end in time."""
         client = consumer(
@@ -95,14 +105,14 @@ class Markers:
         client.assign([kafka.TopicPartition(self.topic, n, starts[n]) for n in ends])
         return ends
 
-    def _read_to(self, client: Any, ends: dict[int, int]) -> set[str]:
+    def _read_to(self, client: Any, ends: dict[int, int]) -> dict[str, str]:
         kafka = library()
-        found: set[str] = set()
+        found: dict[str, str] = {}
         gives_up_at = time.monotonic() + _WAIT_S
         while ends:
             for message in client.consume(10_000, 0.05):
                 if message.error() is None and message.key() is not None:
-                    found.add(message.key().decode())
+                    found[message.key().decode()] = (message.value() or b"").decode()
             parts = client.position([kafka.TopicPartition(self.topic, n) for n in ends])
             for part in parts:
                 if part.offset >= ends[part.partition]:

@@ -1,6 +1,6 @@
 """Second phase of the exactly-once sink: an epoch's records go out in one Kafka transaction, with their marker.
 
-    committable [branch, writer subtask, checkpoint id, closed at, records]
+    committable [branch, writer subtask, checkpoint id, closed at, records, prefix, topic of markers]
         │ confirm(n), or recovery to n
     producer with transactional id <prefix>-<branch>-<writer subtask>
         │ first use: init_transactions (fences whoever used the id before, ends his transaction), then read the markers
@@ -8,7 +8,7 @@
         ▼
     visible to read_committed consumers, once
 
-Laws. Only the producer of the epoch's own (branch, writer subtask) publishes it; between its ``init_transactions`` and its
+Laws. Only the producer of the epoch's own (prefix, branch, writer subtask) publishes it; between its ``init_transactions`` and its
 commit nobody else can have published under that id. After any doubt (lost answer, fenced, aborted) the producer is thrown
 away, and the next one looks at the markers first. See docs/adr/0050 for the table of failures.
 """
@@ -19,11 +19,11 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate.connectors.base import Committer
 from tidegate.connectors.kafka.client import library, typed_error
-from tidegate.connectors.kafka.markers import RETENTION_MS, Markers, key_of
+from tidegate.connectors.kafka.markers import ABORTED, RETENTION_MS, Markers, is_abort, key_of
 from tidegate.connectors.kafka.records import from_bytes
 from tidegate.connectors.kafka.sending import make_producer, send
 from tidegate.model.errors import CorruptData, ExternalError, TidegateError
@@ -43,21 +43,44 @@ class Epoch:
     checkpoint_id: int
     closed_at_ms: int
     records: bytes
+    prefix: str = ""
+    """Of the transactional id; empty (in older checkpoints): that of the sink as it is now."""
+    marker_topic: str = ""
 
     @staticmethod
     def of(committable: Any) -> Epoch:
         try:
-            branch, subtask, checkpoint_id, closed_at_ms, records = committable
-            return Epoch(str(branch), int(subtask), int(checkpoint_id), int(closed_at_ms), bytes(records))
+            branch, subtask, checkpoint_id, closed_at_ms, records, *more = committable
+            prefix, topic = more or ("", "")
+            numbers = int(subtask), int(checkpoint_id), int(closed_at_ms)
+            return Epoch(str(branch), *numbers, bytes(records), str(prefix), str(topic))
         except (TypeError, ValueError) as error:
             raise CorruptData(f"not a committable of the Kafka sink: {str(committable)[:100]}") from error
 
     def as_list(self) -> list[Any]:
-        return [self.branch, self.subtask, self.checkpoint_id, self.closed_at_ms, self.records]
+        told = [self.branch, self.subtask, self.checkpoint_id, self.closed_at_ms, self.records]
+        return [*told, self.prefix, self.marker_topic]
 
     @property
     def key(self) -> str:
         return key_of(self.branch, self.subtask, self.checkpoint_id)
+
+
+def is_too_old(epoch: Epoch, now_ms: int) -> bool:
+    """Whether a missing marker says nothing any more: it may have expired."""
+    return now_ms - epoch.closed_at_ms > RETENTION_MS // 2
+
+
+class _Name(NamedTuple):
+    """Of a producer."""
+
+    prefix: str
+    branch: str
+    subtask: int
+
+    def __str__(self) -> str:
+        """The transactional id."""
+        return f"{self.prefix}-{self.branch}-{self.subtask}"
 
 
 @dataclass(slots=True)
@@ -65,12 +88,15 @@ class _Identity:
     """A producer that holds a transactional id, and what had been published under it before."""
 
     client: Any
-    published: set[str]
+    published: dict[str, str]
+    """Markers: keys, and what they say."""
     is_own: bool
     """Nobody but this process can have published under it, and this process knows of no doubt."""
 
 
 class EpochPublisher(Committer):
+    """``own_branch``: of the attempt that this process is; empty for somebody who closed no epochs himself."""
+
     def __init__(
         self,
         servers: str,
@@ -86,35 +112,47 @@ class EpochPublisher(Committer):
         self._markers = markers
         self._own_branch = own_branch
         self._clock = clock
-        self._identities: dict[tuple[str, int], _Identity] = {}
-        self._doubted: set[tuple[str, int]] = set()
+        self._identities: dict[_Name, _Identity] = {}
+        self._doubted: set[_Name] = set()
 
     def commit(self, committables: Sequence[Any]) -> None:
         for epoch in [Epoch.of(committable) for committable in committables]:
-            self._publish(epoch)
+            self._publish(epoch, with_records=True)
+
+    def abort(self, committable: Any) -> None:
+        """Decide that an epoch is never published: its marker alone is written. Does nothing when there is one already."""
+        self._publish(Epoch.of(committable), with_records=False)
 
     def close(self) -> None:
         self._identities.clear()
 
     def prepare(self, subtask: int) -> None:
         """Take the own identity before the first commit: the broker needs a moment for a new one."""
-        self._identity(self._own_branch, subtask, self._now_ms())
+        self._identity(_Name(self._prefix, self._own_branch, subtask), self._markers, self._now_ms())
 
-    def _publish(self, epoch: Epoch) -> None:
+    def _publish(self, epoch: Epoch, *, with_records: bool) -> None:
         kafka = library()
-        identity = self._identity(epoch.branch, epoch.subtask, epoch.closed_at_ms)
+        markers = self._markers.on(epoch.marker_topic)
+        identity = self._identity(self._name(epoch), markers, epoch.closed_at_ms)
         if epoch.key in identity.published:
-            _LOG.info("epoch %s was published before", epoch.key)
+            was = (
+                "given up by hand, its records are not published"
+                if is_abort(identity.published[epoch.key])
+                else "published before"
+            )
+            _LOG.info("epoch %s was %s", epoch.key, was)
             return
-        if not identity.is_own:
+        if with_records and not identity.is_own:
             self._check_age(epoch)
+        says = str(epoch.closed_at_ms) if with_records else ABORTED
         try:
             client = identity.client
             client.begin_transaction()
-            send(client, from_bytes(epoch.records), self._servers)
-            client.produce(self._markers.topic, key=epoch.key, value=str(epoch.closed_at_ms))
+            if with_records:
+                send(client, from_bytes(epoch.records), self._servers)
+            client.produce(markers.topic, key=epoch.key, value=says)
             client.commit_transaction(COMMIT_TIMEOUT_S)
-            identity.published.add(epoch.key)
+            identity.published[epoch.key] = says
         except kafka.KafkaException as error:
             self._give_up(epoch)
             raise _told(typed_error(error.args[0], f"publish epoch {epoch.key}", self._servers)) from error
@@ -124,33 +162,35 @@ class EpochPublisher(Committer):
 
     def _check_age(self, epoch: Epoch) -> None:
         """An epoch of somebody else's, or after a doubt, without a marker."""
-        if self._now_ms() - epoch.closed_at_ms > RETENTION_MS // 2:
+        if is_too_old(epoch, self._now_ms()):
             raise CorruptData(
                 f"epoch {epoch.key} was closed {(self._now_ms() - epoch.closed_at_ms) // 3_600_000} hours ago: markers are "
                 f"kept for {RETENTION_MS // 3_600_000} hours, so whether it was published cannot be told for sure; look into "
                 "the topic, then restore without this operator's state (another uid and --allow-non-restored-state)"
             )
 
-    def _identity(self, branch: str, subtask: int, since_ms: int) -> _Identity:
-        found = self._identities.get((branch, subtask))
+    def _name(self, epoch: Epoch) -> _Name:
+        return _Name(epoch.prefix or self._prefix, epoch.branch, epoch.subtask)
+
+    def _identity(self, name: _Name, markers: Markers, since_ms: int) -> _Identity:
+        found = self._identities.get(name)
         if found is not None:
             return found
         kafka = library()
-        client = make_producer(self._servers, self._properties, transactional_id=f"{self._prefix}-{branch}-{subtask}")
+        client = make_producer(self._servers, self._properties, transactional_id=str(name))
         try:
             client.init_transactions(INIT_TIMEOUT_S)
         except kafka.KafkaException as error:
-            what = f"take the transactional id {self._prefix}-{branch}-{subtask}"
-            raise _told(typed_error(error.args[0], what, self._servers)) from error
-        is_own = branch == self._own_branch and (branch, subtask) not in self._doubted
-        published = set() if is_own else self._markers.read(since_ms)
-        self._identities[branch, subtask] = identity = _Identity(client, published, is_own)
+            raise _told(typed_error(error.args[0], f"take the transactional id {name}", self._servers)) from error
+        is_own = name.branch == self._own_branch and name not in self._doubted
+        published = {} if is_own else markers.read(since_ms)
+        self._identities[name] = identity = _Identity(client, published, is_own)
         return identity
 
     def _give_up(self, epoch: Epoch) -> None:
         """The transaction's fate is unknown: whoever takes the id next ends it, and looks at the markers."""
-        self._identities.pop((epoch.branch, epoch.subtask), None)
-        self._doubted.add((epoch.branch, epoch.subtask))
+        self._identities.pop(self._name(epoch), None)
+        self._doubted.add(self._name(epoch))
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

@@ -47,7 +47,8 @@ class KafkaSink(Sink):
 
     def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-            return EpochWriter(self.schema, input_type, context, self.properties)
+            names = self.prefix, self.marker_topic
+            return EpochWriter(self.schema, input_type, context, self.properties, *names)
         client = make_producer(self.servers, self.properties)
         waits = self.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
         return DirectWriter(self.schema, input_type, client, self.servers, self.properties, waits=waits)

@@ -43,6 +43,8 @@ class EpochWriter(SinkWriter):
         input_type: TypeInformation,
         context: SinkContext,
         properties: dict[str, str],
+        prefix: str,
+        marker_topic: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._schema = schema
@@ -50,6 +52,7 @@ class EpochWriter(SinkWriter):
         self._branch = branch_of(context)
         self._subtask = context.subtask_index
         self._limit_bytes = message_limit(properties)
+        self._names = prefix, marker_topic
         self._clock = clock
         self._epoch: list[pa.RecordBatch] = []
 
@@ -70,7 +73,8 @@ class EpochWriter(SinkWriter):
         closed_at_ms = int(self._clock() * 1000)
 
         def packed() -> list[Any]:
-            return [Epoch(self._branch, self._subtask, checkpoint_id, closed_at_ms, to_bytes(epoch)).as_list()]
+            records = to_bytes(epoch)
+            return [Epoch(self._branch, self._subtask, checkpoint_id, closed_at_ms, records, *self._names).as_list()]
 
         return packed
 

@@ -16,9 +16,16 @@ import pyarrow as pa
 
 from tidegate.common.batch import ArrowBatch, Batch
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
-from tidegate.connectors.postgres.rows import check_types, copy, quoted, upsert
+from tidegate.connectors.postgres.rows import check_types, copy, quoted
 from tidegate.connectors.postgres.session import connect, library, place_of, postgres_errors
-from tidegate.connectors.postgres.transactions import COMMITS, Gid, PostgresCommitter, ensure_commits_table, mark_of
+from tidegate.connectors.postgres.transactions import (
+    COMMITS,
+    Gid,
+    PostgresCommitter,
+    Upserts,
+    ensure_commits_table,
+    mark_of,
+)
 from tidegate.model.errors import InvalidJob
 
 LOCK_TIMEOUT_S = 30
@@ -68,7 +75,7 @@ class PostgresSink(Sink):
             raise InvalidJob(f"the upsert keys {missing} are not among the columns {list(names)}")
         check_types(schema)
         if self._keys:
-            return UpsertWriter(names, context)
+            return UpsertWriter(self._table, self._keys, names, context)
         return CopyWriter(self._conninfo, self._table, names, context)
 
     def make_committer(self, context: SinkContext) -> Committer:
@@ -78,12 +85,7 @@ class PostgresSink(Sink):
             ensure_commits_table(connection, self._conninfo)
         finally:
             connection.close()
-        return PostgresCommitter(self._conninfo, application, self._apply)
-
-    def _apply(self, connection: Any, rows: bytes) -> None:
-        """The rows of an epoch, in the transaction that is open."""
-        for data in pa.ipc.open_stream(rows):
-            upsert(connection, self._table, data, self._keys)
+        return PostgresCommitter(self._conninfo, application)
 
 
 class CopyWriter(SinkWriter):
@@ -139,7 +141,9 @@ class UpsertWriter(SinkWriter):
 
     works_on = "arrow"
 
-    def __init__(self, names: Sequence[str], context: SinkContext) -> None:
+    def __init__(self, table: str, keys: Sequence[str], names: Sequence[str], context: SinkContext) -> None:
+        self._table = table
+        self._keys = tuple(keys)
         self._names = list(names)
         self._context = context
         self._epoch: list[pa.RecordBatch] = []
@@ -157,7 +161,7 @@ class UpsertWriter(SinkWriter):
             return []
         epoch, self._epoch = self._epoch, []
         gid = str(Gid.of(self._context, checkpoint_id))
-        return lambda: [[gid, _as_stream(epoch)]]
+        return lambda: [Upserts(gid, _as_stream(epoch), self._table, self._keys).as_list()]
 
 
 def _as_stream(batches: Sequence[pa.RecordBatch]) -> bytes:

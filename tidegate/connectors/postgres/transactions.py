@@ -2,8 +2,8 @@
 
     gid  tidegate_<mark of job and operator>_<subtask>_<checkpoint id>_<attempt's hash>
 
-    new rows   committable = gid             the rows lie in a prepared transaction: COMMIT PREPARED
-    upserts    committable = [gid, rows]     the rows travel in the checkpoint: one transaction applies them
+    new rows   committable = gid                        they lie in a prepared transaction: COMMIT PREPARED
+    upserts    committable = [gid, rows, table, keys]   they travel in the checkpoint: one transaction applies them
 
 Each transaction inserts its gid into the table ``tidegate_commits``. So a gid that is no longer prepared was committed
 exactly if it stands there; if it does not, somebody rolled it back, and that is an error by name. And rows whose gid stands
@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from tidegate.connectors.base import Committer, SinkContext
+from tidegate.connectors.postgres.rows import upsert
 from tidegate.connectors.postgres.session import connect, library, postgres_errors
 from tidegate.model.errors import CorruptData, ExternalError, UserError
 
@@ -29,7 +32,11 @@ KEPT_DAYS = 30
 
 
 def mark_of(context: SinkContext) -> str:
-    return hashlib.sha256(f"{context.job_id}/{context.operator_id}".encode()).hexdigest()[:16]
+    return mark_of_operator(context.job_id, context.operator_id)
+
+
+def mark_of_operator(job_id: str, operator_id: str) -> str:
+    return hashlib.sha256(f"{job_id}/{operator_id}".encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +63,52 @@ class Gid:
         return Gid(parts[0], int(parts[1]), int(parts[2]), parts[3])
 
 
-Apply = Callable[[Any, bytes], None]
-"""Of a connection and the rows of an epoch."""
+@dataclass(frozen=True, slots=True)
+class Upserts:
+    """An epoch of upserts. Travels as a list."""
+
+    gid: str
+    rows: bytes
+    table: str
+    keys: tuple[str, ...]
+
+    def as_list(self) -> list[Any]:
+        return [self.gid, self.rows, self.table, list(self.keys)]
+
+    def apply(self, connection: Any) -> None:
+        """In the transaction that is open."""
+        for data in pa.ipc.open_stream(self.rows):
+            upsert(connection, self.table, data, self.keys)
+
+
+def parsed(committable: Any) -> str | Upserts:
+    """The gid of a prepared transaction, or upserts. Raises ``CorruptData``."""
+    if isinstance(committable, str) and Gid.parse(committable) is not None:
+        return committable
+    try:
+        gid, rows, table, keys = committable
+        if Gid.parse(gid) is not None:
+            return Upserts(gid, bytes(rows), str(table), tuple(map(str, keys)))
+    except (TypeError, ValueError, AttributeError):
+        pass
+    raise CorruptData(f"not a committable of the PostgreSQL sink: {str(committable)[:100]}")
 
 
 class PostgresCommitter(Committer):
     """Connects when there is something to do, and again after a failure."""
 
-    def __init__(self, conninfo: str, application: str, apply: Apply) -> None:
+    def __init__(self, conninfo: str, application: str) -> None:
         self._conninfo = conninfo
         self._application = application
-        self._apply = apply
         self._connection: Any = None
 
     def commit(self, committables: Sequence[Any]) -> None:
-        for committable in committables:
-            gid, rows = committable if isinstance(committable, list | tuple) else (committable, None)
-            if not isinstance(gid, str) or Gid.parse(gid) is None:
-                raise CorruptData(f"not a committable of the PostgreSQL sink: {str(committable)[:100]}")
+        for found in [parsed(committable) for committable in committables]:
             try:
-                if rows is None:
-                    self._commit(gid)
+                if isinstance(found, Upserts):
+                    self._commit_rows(found)
                 else:
-                    self._commit_rows(gid, rows)
+                    self._commit(found)
             except ExternalError:
                 self.close()
                 raise
@@ -120,14 +150,14 @@ class PostgresCommitter(Committer):
                         "are lost, restore an older checkpoint"
                     ) from None
 
-    def _commit_rows(self, gid: str, rows: bytes) -> None:
+    def _commit_rows(self, upserts: Upserts) -> None:
         psycopg = library()
-        with postgres_errors(f"apply the rows of {gid}", self._conninfo):
+        with postgres_errors(f"apply the rows of {upserts.gid}", self._conninfo):
             connection = self._open()
             try:
                 with connection.transaction():
-                    connection.execute(f"INSERT INTO {COMMITS} (gid) VALUES (%s)", [gid])
-                    self._apply(connection, rows)
+                    connection.execute(f"INSERT INTO {COMMITS} (gid) VALUES (%s)", [upserts.gid])
+                    upserts.apply(connection)
             except psycopg.errors.UniqueViolation as error:
                 if error.diag.table_name != COMMITS:
                     raise  # the rows break a constraint of the table

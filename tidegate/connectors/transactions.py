@@ -1,0 +1,131 @@
+"""What jobs left in external systems between the vote and the commit: to be looked at, and resolved by hand.
+
+    checkpoint ─▶ listed_in ─▶ Listed ─┐
+                                       ├─▶ TransactionLog of the system ─▶ Transaction with its status ─▶ commit | abort
+    the system itself: unlisted ───────┘
+
+Committables are read as they lie in the checkpoint (msgpack), nothing of a job is unpickled. A decision is noted where the
+sink's own commits are, so that a job restored later finds it: what was committed here is not committed again, what was
+aborted here stays out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from tidegate.model.errors import CorruptData
+from tidegate.state_reader import open_checkpoint
+from tidegate.state_reader.segments import ELEMENT
+
+STATE = "committables"
+
+
+class TransactionStatus(Enum):
+    PENDING = "pending"
+    """Voted for, not visible yet."""
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    """Given up by hand; a restored job goes on without it."""
+    LOST = "lost"
+    """Neither waiting nor committed: somebody removed it. A restored job would fail on it."""
+    UNCERTAIN = "uncertain"
+    """Too old to tell whether it was committed."""
+    UNKNOWN = "unknown"
+    """The system was not asked."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something can still be decided."""
+        return self in (TransactionStatus.PENDING, TransactionStatus.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A committable in a checkpoint."""
+
+    job_id: str
+    operator_id: str
+    operator: str
+    checkpoint_id: int
+    committable: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """``checkpoint_id``: with which it is to be committed. ``listed``: some checkpoint that was given holds it."""
+
+    system: str
+    name: str
+    place: str
+    operator: str
+    subtask: int
+    checkpoint_id: int
+    status: TransactionStatus
+    listed: bool
+    size_bytes: int | None = None
+    committable: Any = None
+
+
+class TransactionLog(ABC):
+    """One external system, with what it takes to reach it."""
+
+    system: str
+
+    @abstractmethod
+    def takes(self, committable: Any) -> bool:
+        """Whether it is one of this system's sink, by its form alone."""
+
+    @abstractmethod
+    def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
+        """With their status. Raises ``ExternalError`` when the system does not answer."""
+
+    @abstractmethod
+    def unlisted(self, known: frozenset[str], operators: Mapping[tuple[str, str], str]) -> list[Transaction]:
+        """Open ones that none of the ``known`` names is. ``operators``: (job id, operator id) -> what it is called; those of
+        other jobs are shown without."""
+
+    @abstractmethod
+    def commit(self, transaction: Transaction) -> None:
+        """Idempotent. Raises ``TidegateError``."""
+
+    @abstractmethod
+    def abort(self, transaction: Transaction) -> None:
+        """Idempotent. Raises ``TidegateError``."""
+
+
+def listed_in(path: str) -> list[Listed]:
+    """All committables of one checkpoint or savepoint. Raises ``StorageError``, ``CorruptData``."""
+    checkpoint = open_checkpoint(path)
+    found = []
+    for operator in checkpoint.operators:
+        for state in operator.states:
+            if state.name != STATE or not state.elements:
+                continue
+            for content in checkpoint.table_of(state).column(ELEMENT).to_pylist():
+                checkpoint_id, committable = _decoded(content, checkpoint.location)
+                about = operator.described
+                found.append(
+                    Listed(checkpoint.manifest.job_id, about.operator_id, operator.title, checkpoint_id, committable)
+                )
+    return found
+
+
+def operators_in(path: str) -> dict[tuple[str, str], str]:
+    """(job id, operator id) of every operator in a checkpoint, and what it is called."""
+    checkpoint = open_checkpoint(path)
+    job_id = checkpoint.manifest.job_id
+    return {(job_id, found.described.operator_id): found.title for found in checkpoint.operators}
+
+
+def _decoded(content: bytes, place: str) -> tuple[int, Any]:
+    try:
+        checkpoint_id, committable = msgspec.msgpack.decode(content)
+        return int(checkpoint_id), committable
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise CorruptData(f"{place}: a committable is unreadable ({error})") from error
