@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -27,6 +27,8 @@ from jobmanager.rest.job_handlers import JobHandlers
 from jobmanager.rest.keeper import AnswerKeeper, KeptViews
 from jobmanager.rest.operations import Operations
 from jobmanager.rest.origin import OriginGuard
+from jobmanager.rest.outside import Outside
+from jobmanager.rest.process_handlers import ProcessHandlers
 from jobmanager.rest.refusals import Refusals
 from jobmanager.rest.routes import Kept, Reply, Route, Router, plain_path
 from jobmanager.rest.snapshot_handlers import SnapshotHandlers
@@ -44,15 +46,9 @@ _log = logging.getLogger(__name__)
 
 
 class RestEndpoint:
-    """Serves one JobManager. ``dispose`` removes a savepoint, ``shutdown`` ends the process for a reason."""
+    """Serves one JobManager."""
 
-    def __init__(
-        self,
-        core: Core,
-        shutdown: Callable[[str], None],
-        dispose: Callable[[str], Awaitable[None]],
-        now_ms: Callable[[], int] = wall_clock_ms,
-    ) -> None:
+    def __init__(self, core: Core, outside: Outside, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         option = core.configuration.get
         self._configuration = core.configuration
         self._allow_origin = option(RestOptions.ALLOW_ORIGIN)
@@ -65,8 +61,8 @@ class RestEndpoint:
             core.post,
             core.has_savepoint_directory,
             core.watchers.watch,
-            dispose,
-            shutdown,
+            outside.dispose,
+            outside.shutdown,
             now_ms,
         )
         self._operations = Operations(option(RestOptions.ASYNC_STORE_DURATION), now_ms)
@@ -83,6 +79,7 @@ class RestEndpoint:
             VertexHandlers(backend),
             CheckpointHandlers(backend),
             SnapshotHandlers(backend, self._operations),
+            ProcessHandlers(backend, outside.inspector),
             Refusals(backend),
         )
         self.router = Router(route for part in parts for route in part.routes())

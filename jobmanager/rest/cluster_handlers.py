@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jobmanager.rest import cluster_answers, metrics, process
+from jobmanager.rest import cluster_answers, metrics
 from jobmanager.rest.asked import Asked
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.figures import Json
-from jobmanager.rest.routes import Reply, Route, reads, writes
+from jobmanager.rest.routes import Route, reads, writes
 
 
 class ClusterHandlers:
@@ -23,11 +23,6 @@ class ClusterHandlers:
             reads("/jobmanager/config", lambda _: cluster_answers.configuration_entries(self._backend.configuration)),
             reads("/jobmanager/environment", lambda _: cluster_answers.environment()),
             reads("/jobmanager/metrics", self._metrics),
-            reads("/jobmanager/log", lambda _: Reply(process.read_own_log())),
-            reads("/jobmanager/stdout", lambda _: Reply(process.read_stdout())),
-            reads("/jobmanager/logs", lambda _: process.log_list()),
-            reads("/jobmanager/logs/:filename", lambda asked: Reply(process.read_log(asked.parameters["filename"]))),
-            reads("/jobmanager/thread-dump", lambda _: process.thread_dump()),
             reads("/jobmanager/profiler", lambda _: {"profilingList": []}),
             reads("/taskmanagers", self._task_managers),
             reads("/taskmanagers/metrics", self._task_manager_aggregation),

@@ -11,7 +11,6 @@ from jobmanager.rest.errors import RestError, not_available, not_found, server_s
 from jobmanager.rest.routes import Route
 
 _JAVA_JOB = "it runs Python jobs, and cannot run a Java job graph or a jar; submit a job with `tidegate run job.py`"
-_TM_LOGS = "logs and threads of TaskManagers over REST; look at the log files of that process"
 _PROFILER = "a profiler; its list is always empty"
 _COORDINATORS = "operator coordinators; operators have no part in the JobManager"
 _DATASETS = "cached data sets between jobs"
@@ -22,14 +21,8 @@ _DEFAULT_SCHEDULER = (
 
 _OF_A_JOB = {
     ("POST", "/jobs/:jobid/coordinators/:operatorUid"): _COORDINATORS,
-    ("GET", "/jobs/:jobid/taskmanagers/:taskmanagerid/log-url"): _TM_LOGS,
 }
 _OF_A_TASK_MANAGER = {
-    ("GET", "/taskmanagers/:taskmanagerid/log"): _TM_LOGS,
-    ("GET", "/taskmanagers/:taskmanagerid/logs"): _TM_LOGS,
-    ("GET", "/taskmanagers/:taskmanagerid/logs/:filename"): _TM_LOGS,
-    ("GET", "/taskmanagers/:taskmanagerid/stdout"): _TM_LOGS,
-    ("GET", "/taskmanagers/:taskmanagerid/thread-dump"): _TM_LOGS,
     ("POST", "/taskmanagers/:taskmanagerid/profiler"): _PROFILER,
     ("GET", "/taskmanagers/:taskmanagerid/profiler/:filename"): _PROFILER,
 }

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 import grpc.aio
 
 from jobmanager.rest.app import RestEndpoint
+from jobmanager.rest.outside import Outside
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.client_servicer import ClientServicer
 from jobmanager.service.core import JobManagerCore
+from jobmanager.service.inspection import Inspector
 from jobmanager.service.reporters import start_reporters
 from jobmanager.service.submission import Submission
 from jobmanager.service.task_manager_servicer import TaskManagerServicer
@@ -85,7 +87,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"dispatcher and slot manager: up in generation {generation}", core.close)
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown)
-    rest = RestEndpoint(core, shutdown.ask, clients.disposal.dispose)
+    rest = RestEndpoint(core, Outside(shutdown.ask, clients.disposal.dispose, Inspector()))
     clients.rest_port = await rest.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
     services.started(f"REST endpoint: port {clients.rest_port}", rest.stop)
 

@@ -7,6 +7,7 @@ import secrets
 import grpc.aio
 
 from taskmanager.service.blob_cache import BlobCache
+from taskmanager.service.inspection import InspectionService
 from taskmanager.service.printing import print_lines
 from taskmanager.service.servicer import TaskManagerService
 from taskmanager.service.subtask_stream import SubtaskControlService
@@ -16,7 +17,10 @@ from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import TaskManagerOptions
 from tidegate.pb.subtask_pb2_grpc import add_SubtaskControlServicer_to_server
-from tidegate.pb.taskmanager_pb2_grpc import add_TaskManagerServicer_to_server
+from tidegate.pb.taskmanager_pb2_grpc import (
+    add_TaskManagerInspectionServicer_to_server,
+    add_TaskManagerServicer_to_server,
+)
 
 _TOKEN_BYTES = 16
 
@@ -27,9 +31,11 @@ async def start_endpoint(
     """The running server and its TCP port. Raises ``ExternalError`` when the port cannot be had."""
     service = TaskManagerService(executor, lambda: secrets.token_hex(_TOKEN_BYTES))
     control = SubtaskControlService(executor, blobs, Pool(1, "printing"), print_lines)
+    inspected = InspectionService(executor, Pool(1, "inspection"))
 
     def register(server: grpc.aio.Server) -> None:
         add_TaskManagerServicer_to_server(service, server)
+        add_TaskManagerInspectionServicer_to_server(inspected, server)
         add_SubtaskControlServicer_to_server(control, server)
         if control_socket is not None:
             server.add_insecure_port(control_socket)

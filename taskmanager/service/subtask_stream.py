@@ -116,6 +116,8 @@ class SubtaskControlService(subtask_pb2_grpc.SubtaskControlServicer):
                 )
             case "metrics":
                 self._executor.measures.measured(attempt, message.metrics)
+            case "threads":
+                self._executor.dumps.told(attempt, message.threads.threads)
             case "acknowledge" | "decline" | "end_of_data":
                 self._executor.post(tv.SubtaskTold(attempt, message))
             case other:

@@ -19,6 +19,7 @@ from taskmanager.machines import task_vocabulary as tv
 from taskmanager.machines.task_manager import TaskManagerCommand, TaskManagerEvent, TaskManagerMachine
 from taskmanager.machines.task_vocabulary import TaskLimits
 from taskmanager.service.identity import Identity
+from taskmanager.service.inspection import ThreadDumps
 from taskmanager.service.measures import Measures
 from taskmanager.service.subtask_stream import SubtaskStream, mail_to_pb
 from tidegate.aio.driver import Driver
@@ -87,6 +88,7 @@ class TaskExecutor:
         self._opening: SubtaskStream | None = None
         self._refusal: ErrorInfo | None = None
         self.measures = Measures()
+        self.dumps = ThreadDumps()
         self._names: dict[AttemptId, str] = {}
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -124,6 +126,10 @@ class TaskExecutor:
             task = self._machine.tasks.task(attempt)
             if task is not None:
                 yield task.deployment, readings
+
+    def streams(self) -> Mapping[AttemptId, SubtaskStream]:
+        """Control streams that are open."""
+        return dict(self._streams)
 
     def task_name(self, attempt: AttemptId) -> str:
         """As logs show it; the id for one that is not here."""

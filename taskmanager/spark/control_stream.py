@@ -32,6 +32,7 @@ from taskmanager.runtime.ports import (
 )
 from taskmanager.spark.entry import SubtaskEntry
 from taskmanager.spark.process import end_process_after
+from tidegate.aio.inspection import thread_dump
 from tidegate.model.checkpoint import Acknowledgement, DeclineReason
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, Unreachable
@@ -203,6 +204,9 @@ class ControlStream:
     def _read(self) -> None:
         try:
             for message in self._answers:
+                if message.HasField("dump_threads"):
+                    self._outbox.put(_threads())
+                    continue
                 mail = mail_from_pb(message)
                 if mail is not None:
                     self._deliver(mail)
@@ -219,6 +223,11 @@ def _may_grow(message: subtask_pb2.FromSubtask, is_error: bool) -> bool:
     """Whether more printed text may be put into a message that waits."""
     output = message.output
     return message.HasField("output") and output.is_error == is_error and len(output.text) < GATHERED_BYTES
+
+
+def _threads() -> subtask_pb2.FromSubtask:
+    found = [common_pb2.ThreadInfo(name=thread.name, stack=thread.stack) for thread in thread_dump()]
+    return subtask_pb2.FromSubtask(threads=subtask_pb2.FromSubtask.Threads(threads=found))
 
 
 def mail_from_pb(message: subtask_pb2.ToSubtask) -> Mail | None:

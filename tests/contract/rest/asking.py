@@ -7,13 +7,18 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 
 from jobmanager.rest.app import RestEndpoint
+from jobmanager.rest.outside import Outside
 from tests.contract.rest.scene import Scene
 
 Client = TestClient[Any, Any]
 
 
+def endpoint_of(scene: Scene) -> RestEndpoint:
+    return RestEndpoint(scene, Outside(scene.shut_down, scene.dispose, scene.inspector), scene.now_ms)
+
+
 def serving(scene: Scene) -> Client:
-    endpoint = RestEndpoint(scene, scene.shut_down, scene.dispose, scene.now_ms)
+    endpoint = endpoint_of(scene)
     return TestClient(TestServer(endpoint.application()))
 
 

@@ -10,7 +10,9 @@ from jobmanager.machines.jobmanager import JobManagerMachine
 from jobmanager.service.snapshot_requests import SnapshotRequests
 from jobmanager.service.watchers import Watchers
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, two_stage
+from tidegate.aio.inspection import LogFile, ThreadInfo
 from tidegate.model.configuration import Configuration
+from tidegate.model.errors import StorageError
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
 from tidegate.pb.common_pb2 import TaskMetrics
@@ -51,6 +53,27 @@ def _counters(at_ms: int, index: int) -> TaskMetrics:
     )
 
 
+class Inspected:
+    """A TaskManager's answers, one log file and one thread."""
+
+    async def logs(self, address: str) -> list[LogFile]:
+        return [LogFile("taskmanager.log", 12, 1_700_000_000_000)]
+
+    async def read_log(self, address: str, name: str) -> bytes:
+        if name != "taskmanager.log":
+            raise StorageError(f"There is no log file {name!r} here.")
+        return b"a line\n"
+
+    async def read_own_log(self, address: str) -> bytes:
+        return b"a line\n"
+
+    async def read_stdout(self, address: str) -> bytes:
+        raise StorageError("The output of this process goes to its terminal, not into a file.")
+
+    async def threads(self, address: str) -> list[ThreadInfo]:
+        return [ThreadInfo("MainThread", "a stack")]
+
+
 class Scene:
     def __init__(self, cluster: Cluster, settings: dict[str, str] | None = None) -> None:
         self.cluster = cluster
@@ -59,6 +82,7 @@ class Scene:
         self.snapshots = SnapshotRequests()
         self.watchers = Watchers()
         self.savepoint_directory = False
+        self.inspector = Inspected()
         self.disposed: list[str] = []
         self.shut_down_for: list[str] = []
         self._tell = cluster.tell

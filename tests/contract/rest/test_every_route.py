@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobmanager.rest.app import RestEndpoint
-from tests.contract.rest.asking import serving
+from tests.contract.rest.asking import endpoint_of, serving
 from tests.contract.rest.scene import Scene, recorded_scene
 from tests.unit.jobmanager.machines.cluster_kit import JOB, running_job, vertex_id
 from tidegate.model.ids import hex_id
@@ -29,7 +28,7 @@ MEANT = "<Exception on server side:"
 
 def route_keys() -> list[tuple[str, str]]:
     scene = recorded_scene()
-    router = RestEndpoint(scene, scene.shut_down, scene.dispose).router
+    router = endpoint_of(scene).router
     return [(route.method, route.pattern) for route in router.routes]
 
 

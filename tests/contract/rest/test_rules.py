@@ -66,7 +66,8 @@ async def client(scene: Scene) -> AsyncIterator[Client]:
         ("PATCH", f"/jobs/{JOB}/rescaling?parallelism=3", 503, "Rescaling is temporarily disabled"),
         ("POST", "/jobs", 501, "tidegate run"),
         ("POST", "/jars/upload", 501, "tidegate run"),
-        ("GET", "/taskmanagers/tm-1/thread-dump", 501, "log files of that process"),
+        ("GET", "/taskmanagers/tm-1/logs/nothing.log", 404, "There is no log file 'nothing.log' here."),
+        ("GET", "/taskmanagers/tm-1/stdout", 404, "goes to its terminal"),
         ("GET", "/taskmanagers/nobody/thread-dump", 500, "Internal server error."),
     ],
 )

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from jobmanager.rest.app import RestEndpoint
+from tests.contract.rest.asking import endpoint_of
 from tests.contract.rest.scene import Scene, recorded_scene
 from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
 
@@ -26,11 +26,6 @@ VERTICES = {"cbc357ccb763df2852fee8c4fc7d55f2": "source", "90bea66de1c231edf3391
 TASK_MANAGER = "localhost:37113-b453b4"
 CHECKPOINT = re.compile(r"/checkpoints/details/18\b")
 
-NOT_AVAILABLE = {
-    "jobs__ID__taskmanagers__TMID__log-url.json": "logs of TaskManagers are in files of their machines",
-    "taskmanagers__TMID__logs.json": "likewise",
-}
-"""Answered with 501 and a sentence, never with made-up values."""
 MAY_BE_NULL = re.compile(r"\.(hardware|memoryConfiguration)\.\w+$")
 """Sizes that the JobManager does not know; Flink's client takes ``null`` there."""
 
@@ -52,7 +47,7 @@ def ours(path: str) -> str:
 @pytest.fixture
 async def client() -> AsyncIterator[TestClient[Any, Any]]:
     scene: Scene = recorded_scene()
-    endpoint = RestEndpoint(scene, scene.shut_down, scene.dispose, scene.now_ms)
+    endpoint = endpoint_of(scene)
     async with TestClient(TestServer(endpoint.application())) as client:
         yield client
 
@@ -65,10 +60,6 @@ async def test_same_keys_and_types(path: Path, prefix: str, client: TestClient[A
     assert answer.headers["content-type"] == "application/json; charset=UTF-8"
     assert answer.headers["access-control-allow-origin"] == "*"
     body = json.loads(await answer.read(), parse_constant=_refused)
-    if path.name in NOT_AVAILABLE:
-        assert answer.status == 501
-        assert [type(error) for error in body["errors"]] == [str]
-        return
     assert answer.status == status, body
     assert differences(expected, body) == []
 

@@ -1,0 +1,93 @@
+"""Paths about processes: log files, standard output and threads of the JobManager and of TaskManagers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+from jobmanager.rest import process
+from jobmanager.rest.asked import Asked
+from jobmanager.rest.backend import Backend
+from jobmanager.rest.errors import RestError, not_found
+from jobmanager.rest.figures import Json
+from jobmanager.rest.routes import Reply, Route, reads
+from tidegate.aio import inspection
+from tidegate.aio.inspection import LogFile, ThreadInfo
+from tidegate.model.errors import StorageError, TidegateError
+
+T = TypeVar("T")
+
+
+class TaskManagerInspector(Protocol):
+    """``jobmanager.service.inspection.Inspector``."""
+
+    async def logs(self, address: str) -> Sequence[LogFile]: ...
+    async def read_log(self, address: str, name: str) -> bytes: ...
+    async def read_own_log(self, address: str) -> bytes: ...
+    async def read_stdout(self, address: str) -> bytes: ...
+    async def threads(self, address: str) -> Sequence[ThreadInfo]: ...
+
+
+class ProcessHandlers:
+    def __init__(self, backend: Backend, inspector: TaskManagerInspector) -> None:
+        self._backend = backend
+        self._inspector = inspector
+
+    def routes(self) -> list[Route]:
+        tm = "/taskmanagers/:taskmanagerid"
+        inspector = self._inspector
+        return [
+            reads("/jobmanager/log", lambda _: _own(inspection.read_own_log)),
+            reads("/jobmanager/stdout", lambda _: _own(inspection.read_stdout)),
+            reads("/jobmanager/logs", lambda _: process.log_list(inspection.log_files())),
+            reads("/jobmanager/logs/:filename", self._own_file),
+            reads("/jobmanager/thread-dump", lambda _: process.thread_list(inspection.thread_dump())),
+            reads(f"{tm}/log", lambda asked: self._text(asked, inspector.read_own_log)),
+            reads(f"{tm}/stdout", lambda asked: self._text(asked, inspector.read_stdout)),
+            reads(f"{tm}/logs", self._logs),
+            reads(f"{tm}/logs/:filename", self._file),
+            reads(f"{tm}/thread-dump", self._threads),
+            reads("/jobs/:jobid/taskmanagers/:taskmanagerid/log-url", self._log_url),
+        ]
+
+    def _own_file(self, asked: Asked) -> Reply:
+        name = asked.parameters["filename"]
+        return _own(lambda: inspection.read_log(name))
+
+    async def _text(self, asked: Asked, read: Callable[[str], Awaitable[bytes]]) -> Reply:
+        return Reply(await _answered(read(self._address(asked))))
+
+    async def _file(self, asked: Asked) -> Reply:
+        name = asked.parameters["filename"]
+        return await self._text(asked, lambda address: self._inspector.read_log(address, name))
+
+    async def _logs(self, asked: Asked) -> Json:
+        return process.log_list(await _answered(self._inspector.logs(self._address(asked))))
+
+    async def _threads(self, asked: Asked) -> Json:
+        return process.thread_list(await _answered(self._inspector.threads(self._address(asked))))
+
+    def _log_url(self, asked: Asked) -> Json:
+        self._backend.job(asked)
+        view = self._backend.task_manager(asked)
+        return {"url": f"{asked.base_url}/taskmanagers/{view.task_manager_id}/log"}
+
+    def _address(self, asked: Asked) -> str:
+        return self._backend.task_manager(asked).address
+
+
+def _own(read: Callable[[], bytes]) -> Reply:
+    try:
+        return Reply(read())
+    except StorageError as error:
+        raise not_found(error.message) from None
+
+
+async def _answered(answer: Awaitable[T]) -> T:
+    """A file that is not there is 404; a TaskManager that does not answer is told as such."""
+    try:
+        return await answer
+    except StorageError as error:
+        raise not_found(error.message) from None
+    except TidegateError as error:
+        raise RestError(503, f"The TaskManager did not answer: {error.message}") from None

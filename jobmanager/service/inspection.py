@@ -1,0 +1,65 @@
+"""Asks a TaskManager for its log files and threads (``TaskManagerInspection``), over a channel of its own for each question."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import grpc.aio
+
+from tidegate.aio.inspection import LogFile, ThreadInfo
+from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
+from tidegate.pb import taskmanager_pb2 as pb
+from tidegate.pb.taskmanager_pb2_grpc import TaskManagerInspectionStub
+
+if TYPE_CHECKING:
+    from tidegate.pb.taskmanager_pb2_grpc import TaskManagerInspectionAsyncStub
+
+TIMEOUT_S = 10.0
+SUBTASK_WAIT_MS = 2_000
+"""For the threads of a subtask that does not answer: they are left out then."""
+
+
+class Inspector:
+    """Every method takes the address of a TaskManager and raises ``TidegateError``: ``Unreachable``, or ``StorageError`` for a file that
+    is not there."""
+
+    async def logs(self, address: str) -> Sequence[LogFile]:
+        async with _dialed(address) as stub:
+            answer = await call(stub.ListLogs(pb.ListLogsRequest(), timeout=TIMEOUT_S), address)
+        return [LogFile(file.name, file.size_bytes, file.modified_ms) for file in answer.files]
+
+    async def read_log(self, address: str, name: str) -> bytes:
+        """A file of ``logs``."""
+        return await _read(address, pb.ReadLogRequest(name=name))
+
+    async def read_own_log(self, address: str) -> bytes:
+        return await _read(address, pb.ReadLogRequest(own_log=True))
+
+    async def read_stdout(self, address: str) -> bytes:
+        return await _read(address, pb.ReadLogRequest(stdout=True))
+
+    async def threads(self, address: str) -> Sequence[ThreadInfo]:
+        """Of its subtasks first, then its own."""
+        async with _dialed(address) as stub:
+            request = pb.DumpThreadsRequest(wait_ms=SUBTASK_WAIT_MS)
+            answer = await call(stub.DumpThreads(request, timeout=TIMEOUT_S), address)
+        return [ThreadInfo(thread.name, thread.stack) for thread in answer.threads]
+
+
+async def _read(address: str, request: pb.ReadLogRequest) -> bytes:
+    async with _dialed(address) as stub:
+        try:
+            return await collect(stub.ReadLog(request, timeout=TIMEOUT_S))
+        except grpc.aio.AioRpcError as error:
+            raise error_of_rpc(error, address) from None
+
+
+@asynccontextmanager
+async def _dialed(address: str) -> AsyncIterator[TaskManagerInspectionAsyncStub]:
+    channel = open_channel(address)
+    try:
+        yield TaskManagerInspectionStub(channel)
+    finally:
+        await channel.close()

@@ -1,0 +1,124 @@
+"""What people may look at here (``TaskManagerInspection``): log files, and threads of this process and of its subtasks.
+
+DumpThreads ─▶ own threads
+           └─▶ control stream of each subtask ─▶ its reading thread, also while the mailbox is busy ─▶ Threads
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tidegate.aio import inspection
+from tidegate.aio.pool import Pool
+from tidegate.aio.rpc import BLOB_CHUNK_BYTES, abort
+from tidegate.model.errors import StorageError
+from tidegate.model.ids import AttemptId
+from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
+
+MAX_WAIT_MS = 5_000
+_DUMP = subtask_pb2.ToSubtask(dump_threads=subtask_pb2.ToSubtask.DumpThreads())
+
+
+class Stream(Protocol):
+    def send(self, message: subtask_pb2.ToSubtask) -> None: ...
+
+
+class ThreadDumps:
+    """Who waits for the threads of which subtask."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[AttemptId, list[asyncio.Future[Sequence[common_pb2.ThreadInfo]]]] = {}
+
+    def told(self, attempt: AttemptId, threads: Iterable[common_pb2.ThreadInfo]) -> None:
+        """A subtask answered."""
+        found = list(threads)
+        for waiting in self._waiting.pop(attempt, ()):
+            if not waiting.done():
+                waiting.set_result(found)
+
+    async def take(
+        self, streams: Mapping[AttemptId, Stream], wait_ms: int
+    ) -> dict[AttemptId, Sequence[common_pb2.ThreadInfo]]:
+        """Ask all of them; those that do not answer in time are absent."""
+        asked = {attempt: self._ask(attempt, stream) for attempt, stream in streams.items()}
+        if asked:
+            await asyncio.wait(asked.values(), timeout=wait_ms / 1000)
+        for attempt, waiting in asked.items():
+            self._forget(attempt, waiting)
+        return {attempt: waiting.result() for attempt, waiting in asked.items() if not waiting.cancelled()}
+
+    def _ask(self, attempt: AttemptId, stream: Stream) -> asyncio.Future[Sequence[common_pb2.ThreadInfo]]:
+        waiting: asyncio.Future[Sequence[common_pb2.ThreadInfo]] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(attempt, []).append(waiting)
+        stream.send(_DUMP)
+        return waiting
+
+    def _forget(self, attempt: AttemptId, waiting: asyncio.Future[Sequence[common_pb2.ThreadInfo]]) -> None:
+        waiting.cancel()  # one that was answered stays as it is
+        of_attempt = self._waiting.get(attempt)
+        if of_attempt is not None and waiting in of_attempt:
+            of_attempt.remove(waiting)
+            if not of_attempt:
+                del self._waiting[attempt]
+
+
+class Inspected(Protocol):
+    """The task executor, as this service sees it."""
+
+    dumps: ThreadDumps
+
+    def streams(self) -> Mapping[AttemptId, Stream]: ...
+    def task_name(self, attempt: AttemptId) -> str: ...
+
+
+class InspectionService(taskmanager_pb2_grpc.TaskManagerInspectionServicer):
+    """Files are read by ``files``, away from the loop."""
+
+    def __init__(self, executor: Inspected, files: Pool) -> None:
+        self._executor = executor
+        self._files = files
+
+    async def ListLogs(self, request: taskmanager_pb2.ListLogsRequest, context: Any) -> taskmanager_pb2.LogFiles:
+        found = await self._files.submit(inspection.log_files)
+        return taskmanager_pb2.LogFiles(
+            files=[
+                taskmanager_pb2.LogFiles.LogFile(
+                    name=file.name, size_bytes=file.size_bytes, modified_ms=file.modified_ms
+                )
+                for file in found
+            ]
+        )
+
+    async def ReadLog(
+        self, request: taskmanager_pb2.ReadLogRequest, context: Any
+    ) -> AsyncIterator[common_pb2.BlobChunk]:
+        try:
+            content = await self._files.submit(_reader(request))
+        except StorageError as error:
+            await abort(context, error)
+        for start in range(0, len(content), BLOB_CHUNK_BYTES):
+            yield common_pb2.BlobChunk(data=content[start : start + BLOB_CHUNK_BYTES])
+
+    async def DumpThreads(
+        self, request: taskmanager_pb2.DumpThreadsRequest, context: Any
+    ) -> taskmanager_pb2.ThreadDump:
+        own = [common_pb2.ThreadInfo(name=thread.name, stack=thread.stack) for thread in inspection.thread_dump()]
+        of_subtasks = await self._executor.dumps.take(self._executor.streams(), min(request.wait_ms, MAX_WAIT_MS))
+        named = [
+            common_pb2.ThreadInfo(name=f"{self._executor.task_name(attempt)} {thread.name}", stack=thread.stack)
+            for attempt, threads in of_subtasks.items()
+            for thread in threads
+        ]
+        return taskmanager_pb2.ThreadDump(threads=[*named, *own])
+
+
+def _reader(request: taskmanager_pb2.ReadLogRequest) -> Callable[[], bytes]:
+    match request.WhichOneof("file"):
+        case "own_log":
+            return inspection.read_own_log
+        case "stdout":
+            return inspection.read_stdout
+        case _:
+            return lambda: inspection.read_log(request.name)
