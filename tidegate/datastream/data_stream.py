@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tidegate.datastream.connected_streams import ConnectedStreams
     from tidegate.datastream.keyed_stream import KeyedStream
     from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from tidegate.datastream.window import WindowAssigner
+    from tidegate.datastream.windowed_stream import AllWindowedStream
 
 __all__ = ["CloseableIterator", "DataStream", "DataStreamSink"]
 
@@ -191,6 +193,12 @@ class DataStream(OperatorHandle):
         return self._partitioned(Partitioner.GLOBAL)
 
     # --- several streams -------------------------------------------------------------------------
+
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
+        """Windows of all records together, which are worked on by one subtask."""
+        from tidegate.datastream.windowed_stream import AllWindowedStream  # which needs DataStream
+
+        return AllWindowedStream(self, window_assigner)
 
     def union(self, *streams: DataStream) -> DataStream:
         """All records of streams of one type."""

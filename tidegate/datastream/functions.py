@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from tidegate.datastream.broadcast_functions import (
     BaseBroadcastProcessFunction,
@@ -68,11 +68,6 @@ __all__ = [
     "WindowContext",
     "WindowFunction",
 ]
-
-IN = TypeVar("IN")
-OUT = TypeVar("OUT")
-KEY = TypeVar("KEY")
-W = TypeVar("W")
 
 
 class MapFunction(Function):

@@ -1,4 +1,5 @@
-"""`WindowedStream`: the records of one key and one window together (PyFlink: ``pyflink.datastream.data_stream``).
+"""`WindowedStream`: the records of one key and one window together; `AllWindowedStream`: of one window, whatever their key
+(PyFlink: ``pyflink.datastream.data_stream``).
 
 Functions of one record: ``reduce``, ``aggregate``, ``apply``, ``process``. Columns: ``agg(count(), sum("x"), ...)``, which
 aggregates before the exchange and merges behind it, and never leaves Arrow:
@@ -9,8 +10,8 @@ aggregates before the exchange and merges behind it, and never leaves Arrow:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pyarrow as pa
 
@@ -18,33 +19,59 @@ from tidegate.common.time import Duration, Time, to_millis
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.datastream.aggregates import Aggregate, check_aggregates, distinct, key_fields
 from tidegate.datastream.data_stream import DataStream
-from tidegate.datastream.functions import AggregateFunction, ProcessWindowFunction, ReduceFunction, WindowFunction
+from tidegate.datastream.functions import (
+    AggregateFunction,
+    AllWindowFunction,
+    Function,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    WindowFunction,
+)
 from tidegate.datastream.output_tag import OutputTag
-from tidegate.datastream.record_functions import ApplyWindow, check_function
+from tidegate.datastream.record_functions import ApplyAllWindow, ApplyWindow, OneKey, ProcessAllWindow, check_function
 from tidegate.datastream.stream_types import TypeHint, type_of
 from tidegate.datastream.transformation import PartitionTransformation
-from tidegate.datastream.window import Trigger, TumblingEventTimeWindows, WindowAssigner
+from tidegate.datastream.window import (
+    Evictor,
+    MergingWindowAssigner,
+    Trigger,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
+from tidegate.model.program import KeySpec
 
 if TYPE_CHECKING:
     from tidegate.datastream.keyed_stream import KeyedStream
     from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-__all__ = ["WindowedStream"]
-
-AnyWindowFunction = WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any]
+__all__ = ["AllWindowedStream", "WindowedStream"]
 
 
-class WindowedStream:
-    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner) -> None:
+def _as_it_is(function: Any) -> Any:
+    return function
+
+
+Self = TypeVar("Self", bound="WindowsOfStream")
+
+
+class WindowsOfStream:
+    """What streams in windows have in common, with keys or without. ``_functions``: the kinds of function that see a window,
+    each with the adapter that makes a ProcessWindowFunction of it."""
+
+    _functions: ClassVar[Mapping[type[Function], Callable[[Any], ProcessWindowFunction[Any, Any, Any, Any]]]]
+
+    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         if not isinstance(window_assigner, WindowAssigner):
             raise InvalidJob(
                 f"window needs a WindowAssigner, such as TumblingEventTimeWindows, not {window_assigner!r}"
             )
         self._keyed_stream = keyed_stream
         self._assigner = window_assigner
-        self._trigger: Trigger | None = None
+        self._trigger: Trigger[Any, Any] | None = None
+        self._evictor: Evictor | None = None
         self._allowed_lateness_ms = 0
         self._late_tag: OutputTag | None = None
 
@@ -54,20 +81,34 @@ class WindowedStream:
     def get_input_type(self) -> TypeInformation:
         return self._keyed_stream.get_type()
 
-    def trigger(self, trigger: Trigger) -> WindowedStream:
+    def trigger(self: Self, trigger: Trigger[Any, Any]) -> Self:
+        """In place of the assigner's own trigger."""
         if not isinstance(trigger, Trigger):
             raise InvalidJob(f"not a Trigger: {trigger!r}")
+        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
+            raise InvalidJob(
+                f"{type(trigger).__name__} cannot be used with {self._assigner!r}, whose windows merge: its can_merge() must "
+                "be True, and it needs on_merge"
+            )
         self._trigger = trigger
         return self
 
-    def allowed_lateness(self, time_ms: int | Time | Duration) -> WindowedStream:
+    def evictor(self: Self, evictor: Evictor) -> Self:
+        """Takes records out of the window when it fires (Flink's Java API; PyFlink has no evictors). The window then keeps
+        all its records until it is over."""
+        if not isinstance(evictor, Evictor):
+            raise InvalidJob(f"not an Evictor: {evictor!r}")
+        self._evictor = evictor
+        return self
+
+    def allowed_lateness(self: Self, time_ms: int | Time | Duration) -> Self:
         """How long after its end (in event time) a window still takes records and fires again."""
         if to_millis(time_ms) < 0:
             raise InvalidJob(f"the allowed lateness must not be negative: {time_ms}")
         self._allowed_lateness_ms = to_millis(time_ms)
         return self
 
-    def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream:
+    def side_output_late_data(self: Self, output_tag: OutputTag) -> Self:
         """Records that come too late go to this side output instead of being dropped."""
         self._late_tag = output_tag
         return self
@@ -75,39 +116,77 @@ class WindowedStream:
     def reduce(
         self,
         reduce_function: Callable[[Any, Any], Any] | ReduceFunction,
-        window_function: AnyWindowFunction | None = None,
+        window_function: Any = None,
         output_type: TypeHint = None,
     ) -> DataStream:
+        """One value for each window. ``window_function`` sees the reduced value and the window."""
         check_function(reduce_function, ReduceFunction, "reduce")
         kind = self.get_input_type() if window_function is None and output_type is None else type_of(output_type)
-        return self._window(("reduce", reduce_function, *_with(window_function)), kind)
+        return self._window(("reduce", reduce_function, *self._with(window_function)), kind)
 
     def aggregate(
         self,
         aggregate_function: AggregateFunction,
-        window_function: AnyWindowFunction | None = None,
+        window_function: Any = None,
         accumulator_type: TypeHint = None,
         output_type: TypeHint = None,
     ) -> DataStream:
+        """One accumulator for each window. ``window_function`` sees the result and the window."""
         if not isinstance(aggregate_function, AggregateFunction):
             raise InvalidJob(f"aggregate needs an AggregateFunction, not {aggregate_function!r} (columns: use agg)")
-        made = self._window(("aggregate", aggregate_function, *_with(window_function)), type_of(output_type))
-        made._operator("").options["accumulator_type"] = type_of(accumulator_type)
-        return made
+        function = ("aggregate", aggregate_function, *self._with(window_function))
+        return self._window(function, type_of(output_type), type_of(accumulator_type))
+
+    def _of_kind(self, index: int, function: Any, method: str) -> Any:
+        kind, adapter = list(self._functions.items())[index]
+        if not isinstance(function, kind):
+            raise InvalidJob(f"{method} needs {_a(kind)}, not {function!r}")
+        return adapter(function)
+
+    def _with(self, window_function: Any) -> tuple[ProcessWindowFunction[Any, Any, Any, Any], ...]:
+        if window_function is None:
+            return ()
+        for kind, adapter in self._functions.items():
+            if isinstance(window_function, kind):
+                return (adapter(window_function),)
+        names = " or ".join(map(_a, self._functions))
+        raise InvalidJob(f"window_function must be {names}, not {window_function!r}")
+
+    def _window(
+        self, function: tuple[Any, ...], output_type: TypeInformation, accumulator_type: TypeInformation | None = None
+    ) -> DataStream:
+        options = {
+            "assigner": self._assigner,
+            "trigger": self._trigger,
+            "evictor": self._evictor,
+            "allowed_lateness_ms": self._allowed_lateness_ms,
+            "late_tag": None if self._late_tag is None else self._late_tag.tag_id,
+            "function": function,
+            "accumulator_type": accumulator_type,
+        }
+        return self._keyed_stream._keyed("window", type(self._assigner).__name__, options, output_type)
+
+    def __getattr__(self, name: str) -> Any:
+        """Only reached for names that are not there."""
+        raise AttributeError(
+            name if name.startswith("_") else f"{type(self).__name__}.{name} is not available in tidegate"
+        )
+
+
+class WindowedStream(WindowsOfStream):
+    """Windows of the records of each key."""
+
+    _functions: ClassVar = {WindowFunction: ApplyWindow, ProcessWindowFunction: _as_it_is}
 
     def apply(self, window_function: WindowFunction[Any, Any, Any, Any], output_type: TypeHint = None) -> DataStream:
         """Sees all records of the window at once; they are kept in state until then."""
-        if not isinstance(window_function, WindowFunction):
-            raise InvalidJob(f"apply needs a WindowFunction, not {window_function!r}")
-        return self._window(("process", ApplyWindow(window_function)), type_of(output_type))
+        return self._window(("process", self._of_kind(0, window_function, "apply")), type_of(output_type))
 
     def process(
         self, process_window_function: ProcessWindowFunction[Any, Any, Any, Any], output_type: TypeHint = None
     ) -> DataStream:
         """Sees all records of the window at once; they are kept in state until then."""
-        if not isinstance(process_window_function, ProcessWindowFunction):
-            raise InvalidJob(f"process needs a ProcessWindowFunction, not {process_window_function!r}")
-        return self._window(("process", process_window_function), type_of(output_type))
+        return self._window(("process", self._of_kind(1, process_window_function, "process")), type_of(output_type))
 
     def agg(self, *aggregates: Aggregate) -> DataStream:
         """Ours: one row of ``window_start, window_end`` (int64, ms), the key columns and the aggregates for each key and
@@ -120,8 +199,9 @@ class WindowedStream:
             raise InvalidJob(
                 f"agg works on TumblingEventTimeWindows, not on {assigner!r}; others take reduce or aggregate"
             )
-        if self._trigger is not None or self._allowed_lateness_ms or self._late_tag is not None:
-            raise InvalidJob("agg knows no trigger, allowed lateness or side output for late data")
+        settings = (self._trigger, self._evictor, self._late_tag, self._allowed_lateness_ms or None)
+        if any(setting is not None for setting in settings):
+            raise InvalidJob("agg knows no trigger, evictor, allowed lateness or side output for late data")
         local_type, output_type = _aggregate_types(keyed._columns("agg"), keys, aggregates)
         options = {
             "size_ms": assigner.size_ms,
@@ -155,30 +235,36 @@ class WindowedStream:
         )
         return DataStream(env, made)
 
-    def _window(self, function: tuple[Any, ...], output_type: TypeInformation) -> DataStream:
-        options = {
-            "assigner": self._assigner,
-            "trigger": self._trigger,
-            "allowed_lateness_ms": self._allowed_lateness_ms,
-            "late_tag": None if self._late_tag is None else self._late_tag.tag_id,
-            "function": function,
-        }
-        return self._keyed_stream._keyed("window", type(self._assigner).__name__, options, output_type)
 
-    def __getattr__(self, name: str) -> Any:
-        """Only reached for names that are not there."""
-        raise AttributeError(name if name.startswith("_") else f"WindowedStream.{name} is not available in tidegate")
+class AllWindowedStream(WindowsOfStream):
+    """Windows of all records together, in one subtask."""
+
+    _functions: ClassVar = {AllWindowFunction: ApplyAllWindow, ProcessAllWindowFunction: ProcessAllWindow}
+
+    def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+        from tidegate.datastream.keyed_stream import KeyedStream  # which needs WindowedStream
+
+        key = KeySpec(selector=OneKey(), key_type=Types.BYTE())
+        super().__init__(KeyedStream(data_stream, key), window_assigner)
+
+    def apply(self, window_function: AllWindowFunction[Any, Any, Any], output_type: TypeHint = None) -> DataStream:
+        """Sees all records of the window at once; they are kept in state until then."""
+        return self._window(("process", self._of_kind(0, window_function, "apply")), type_of(output_type))
+
+    def process(
+        self, process_window_function: ProcessAllWindowFunction[Any, Any, Any], output_type: TypeHint = None
+    ) -> DataStream:
+        """Sees all records of the window at once; they are kept in state until then."""
+        return self._window(("process", self._of_kind(1, process_window_function, "process")), type_of(output_type))
+
+    def _window(
+        self, function: tuple[Any, ...], output_type: TypeInformation, accumulator_type: TypeInformation | None = None
+    ) -> DataStream:
+        return super()._window(function, output_type, accumulator_type).force_non_parallel()
 
 
-def _with(window_function: AnyWindowFunction | None) -> tuple[ProcessWindowFunction[Any, Any, Any, Any], ...]:
-    match window_function:
-        case None:
-            return ()
-        case WindowFunction():
-            return (ApplyWindow(window_function),)
-        case ProcessWindowFunction():
-            return (window_function,)
-    raise InvalidJob(f"window_function must be a WindowFunction or ProcessWindowFunction, not {window_function!r}")
+def _a(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
 
 
 def _aggregate_types(
