@@ -182,8 +182,8 @@ class TestRefusals:
 
     def test_what_is_not_there_says_so(self) -> None:
         env = make_env()
-        with pytest.raises(AttributeError, match=r"DataStream\.window_all is not available in tidegate"):
-            _ = numbers(env).window_all
+        with pytest.raises(AttributeError, match=r"DataStream\.rescale_all is not available in tidegate"):
+            _ = numbers(env).rescale_all
         with pytest.raises(AttributeError, match=r"StreamExecutionEnvironment\.add_jars is not available"):
             _ = env.add_jars
         assert not hasattr(numbers(env), "cache")
