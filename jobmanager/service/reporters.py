@@ -1,14 +1,16 @@
-"""Who is told of this JobManager's figures, as the configuration asks: Prometheus."""
+"""Who is told of this JobManager's figures, as the configuration asks: Prometheus, and
+OpenTelemetry."""
 
 from __future__ import annotations
 
 from jobmanager.service.core import JobManagerCore
 from jobmanager.service.metrics import job_manager_samples
+from jobmanager.service.traces import is_asked_for, start_tracing
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.process import Services
 from tidegate.aio.prometheus import serve_metrics
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import JobManagerOptions
+from tidegate.model.options import JobManagerOptions, TraceOptions
 
 
 async def start_reporters(configuration: Configuration, core: JobManagerCore, services: Services) -> None:
@@ -18,3 +20,6 @@ async def start_reporters(configuration: Configuration, core: JobManagerCore, se
     if serving is not None:
         port, stop = serving
         services.started(f"Prometheus: port {port}", stop)
+    if is_asked_for(configuration):
+        endpoint = configuration.get(TraceOptions.OTEL_ENDPOINT)
+        services.started(f"traces: to {endpoint}", start_tracing(configuration, core))

@@ -44,7 +44,8 @@ async def test_a_scrape_of_a_running_job(tmp_path: Path) -> None:
     port = free_port()
     texts = {"metrics.reporters": "prom", "metrics.reporter.prom.port": str(port)}
     async with running_job_manager(**texts) as listening, client_of(listening) as client:
-        await FakeTaskManager("tm-1").start(listening)
+        task_manager = FakeTaskManager("tm-1")
+        await task_manager.start(listening)
         before = await scraped(port)
         assert before["flink_jobmanager_taskSlotsTotal"] == ({"host": "localhost"}, 2.0)
         assert before["flink_jobmanager_Status_Process_Memory_Resident"][1] > 1_000_000
@@ -53,6 +54,7 @@ async def test_a_scrape_of_a_running_job(tmp_path: Path) -> None:
         await submit(client, make_graph(**settings))
         await watch_until(client, JOB, lambda status: status.checkpoints_completed >= 2)
         found = await scraped(port)
+        await task_manager.stop()
     labels, completed = found["flink_jobmanager_job_numberOfCompletedCheckpoints"]
     assert labels == {"host": "localhost", "job_id": JOB, "job_name": "trivial"}
     assert completed >= 2

@@ -39,7 +39,7 @@ from tidegate.model.options.job import (
     RestartStrategyOptions,
     RestartStrategyType,
 )
-from tidegate.model.options.metrics import MetricOptions, TraceOptions
+from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptions
 from tidegate.model.options.option import ConfigOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, SparkOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
@@ -67,6 +67,7 @@ __all__ = [
     "RocksDBOptions",
     "RuntimeOptions",
     "SlotOptions",
+    "SpanDetail",
     "SparkOptions",
     "StateBackendKind",
     "StateOptions",

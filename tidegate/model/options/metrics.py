@@ -6,7 +6,16 @@ Flink's keys for a reporter hold a name of the user's choice, ``metrics.reporter
 
 from __future__ import annotations
 
-from tidegate.model.options.option import DURATION, LIST, STRING, option, optional
+from enum import Enum
+
+from tidegate.model.options.option import DURATION, LIST, STRING, choice, option, optional
+
+
+class SpanDetail(Enum):
+    """How much of a checkpoint becomes a span (Flink: ``CheckpointSpanDetailLevel``)."""
+
+    CHECKPOINT = "SPAN_PER_CHECKPOINT"
+    SUBTASKS = "CHILDREN_SPANS_PER_SUBTASK"
 
 
 class MetricOptions:
@@ -47,4 +56,10 @@ class TraceOptions:
         "10 s",
         "Longest time that sending spans may take.",
         minimum=1,
+    )
+    DETAIL = option(
+        "traces.checkpoint.span-detail-level",
+        choice(SpanDetail),
+        "SPAN_PER_CHECKPOINT",
+        "Whether each subtask's part of a checkpoint is a span of its own, too.",
     )
