@@ -102,13 +102,14 @@ def _serve(
     from cli.children import end_with_parent, write_failure, write_ready
     from tidegate.aio.logs import set_up_logging
     from tidegate.aio.process import remove_pid_file, write_pid_file
-    from tidegate.model.options import FileOptions
+    from tidegate.model.options import FileOptions, LogFormat
 
     if exit_with_parent:
         end_with_parent()
     try:
         level = configuration.get(FileOptions.LOG_LEVEL).value
-        set_up_logging(level, log_file, None if log_file else sys.stderr)
+        is_json = configuration.get(FileOptions.LOG_FORMAT) is LogFormat.JSON
+        set_up_logging(level, log_file, None if log_file else sys.stderr, is_json=is_json)
         if pid_file is not None:
             write_pid_file(pid_file)
     except OSError as error:

@@ -23,6 +23,7 @@ from taskmanager.service.inspection import ThreadDumps
 from taskmanager.service.measures import Measures
 from taskmanager.service.subtask_stream import SubtaskStream, mail_to_pb
 from tidegate.aio.driver import Driver
+from tidegate.aio.logs import with_ids
 from tidegate.model.configuration import Configuration
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
@@ -271,7 +272,14 @@ class TaskExecutor:
     def _report_state(self, report: tv.ReportState) -> None:
         name = self.task_name(report.attempt)
         why = f": {report.error.message}" if report.error else ""
-        _log.info("%s is %s%s", name, report.state.value, why)
+        attempt = report.attempt
+        ids = {
+            "job": attempt.job_id,
+            "vertex": attempt.vertex_id,
+            "subtask": attempt.subtask,
+            "attempt": attempt.attempt,
+        }
+        _log.info("%s", with_ids(f"{name} is {report.state.value}{why}", **ids))
         self._tell(
             "UpdateTaskState",
             jobmanager_pb2.UpdateTaskStateRequest(

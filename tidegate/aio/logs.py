@@ -1,9 +1,17 @@
-"""Logging of a process: one line a record, with time, level, logger and ids; to the console, to a file, or to both."""
+"""Logging of a process: one line a record, with time, level, logger and ids; to the console, to a file, or to both.
+
+Ids (job, vertex, subtask, attempt, checkpoint) stand behind the message in a text, and in fields of their own in JSON:
+
+    2026-11-21 06:14:29,123 INFO  jobmanager - checkpoint completed [job=ab12... checkpoint=7]
+    {"time":"2026-11-21T06:14:29.123Z","level":"INFO","logger":"jobmanager","message":"checkpoint completed","job":"ab12...","checkpoint":"7"}
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
@@ -23,7 +31,40 @@ class LineFormatter(logging.Formatter):
         return line
 
 
-def set_up_logging(level: str = "INFO", file: Path | None = None, console: TextIO | None = sys.stderr) -> None:
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line; times in UTC."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        found = _identified(record)
+        fields = {
+            "time": moment,
+            "level": _short(record.levelname),
+            "logger": record.name,
+            "message": record.getMessage() if found is None else found.message,
+            **({} if found is None else found.ids),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
+
+
+class Identified(str):
+    """A message with its ids, as text; a formatter may take the two apart."""
+
+    message: str
+    ids: dict[str, str]
+
+    def __new__(cls, message: str, ids: dict[str, str]) -> Identified:
+        shown = " ".join(f"{key}={value}" for key, value in ids.items())
+        made = super().__new__(cls, f"{message} [{shown}]" if shown else message)
+        made.message, made.ids = message, ids
+        return made
+
+
+def set_up_logging(
+    level: str = "INFO", file: Path | None = None, console: TextIO | None = sys.stderr, *, is_json: bool = False
+) -> None:
     """Replace the handlers of the root logger. ``level``: DEBUG, INFO, WARN or ERROR. Raises ``OSError`` of the file."""
     root = logging.getLogger()
     for handler in list(root.handlers):
@@ -36,17 +77,23 @@ def set_up_logging(level: str = "INFO", file: Path | None = None, console: TextI
         file.parent.mkdir(parents=True, exist_ok=True)
         handlers.append(logging.FileHandler(file, encoding="utf-8"))
     for handler in handlers:
-        handler.setFormatter(LineFormatter())
+        handler.setFormatter(JsonFormatter() if is_json else LineFormatter())
         root.addHandler(handler)
     root.setLevel(_LEVELS.get(level, level))
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def with_ids(message: str, **ids: object) -> str:
-    """A message with its ids behind it: ``checkpoint completed [job=... checkpoint=7]``."""
-    shown = " ".join(f"{key}={value}" for key, value in ids.items() if value not in (None, ""))
-    return f"{message} [{shown}]" if shown else message
+def with_ids(message: str, **ids: object) -> Identified:
+    """A message with its ids behind it: ``checkpoint completed [job=... checkpoint=7]``. Log it as the only argument of
+    ``"%s"``."""
+    return Identified(message, {key: str(value) for key, value in ids.items() if value not in (None, "")})
+
+
+def _identified(record: logging.LogRecord) -> Identified | None:
+    """The message's ids, whether it is the record's text itself or the one argument of it."""
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    return next((part for part in (record.msg, *arguments) if isinstance(part, Identified)), None)
 
 
 def _short(level: str) -> str:

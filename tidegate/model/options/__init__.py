@@ -27,6 +27,7 @@ from tidegate.model.options.cluster import (
     FileOptions,
     HeartbeatOptions,
     JobManagerOptions,
+    LogFormat,
     LogLevel,
     RestOptions,
     SlotOptions,
@@ -43,6 +44,7 @@ from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptio
 from tidegate.model.options.option import ConfigOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, SparkOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
+from tidegate.model.options.web import HistoryOptions, WebOptions
 
 __all__ = [
     "GROUPS",
@@ -56,8 +58,10 @@ __all__ = [
     "FailoverStrategy",
     "FileOptions",
     "HeartbeatOptions",
+    "HistoryOptions",
     "JobManagerOptions",
     "Kind",
+    "LogFormat",
     "LogLevel",
     "MetricOptions",
     "PipelineOptions",
@@ -76,6 +80,7 @@ __all__ = [
     "TaskOptions",
     "TraceOptions",
     "ValueType",
+    "WebOptions",
     "declared",
     "options_of",
 ]
@@ -90,6 +95,8 @@ GROUPS: tuple[type, ...] = (
     ExecutionOptions,
     JobManagerOptions,
     RestOptions,
+    WebOptions,
+    HistoryOptions,
     TaskManagerOptions,
     HeartbeatOptions,
     ClusterOptions,

@@ -38,6 +38,13 @@ class LogLevel(Enum):
     ERROR = "ERROR"
 
 
+class LogFormat(Enum):
+    """How a line of the log is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 class JobManagerOptions:
     """Where the JobManager is, and how it schedules."""
 
@@ -324,4 +331,7 @@ class FileOptions:
     TMP_DIRS = option("io.tmp.dirs", LIST, "/tmp", "Temporary directories.", "taskmanager.tmp.dirs")
     LOG_DIR = optional("env.log.dir", STRING, "Directory of the log files of `tidegate cluster`.")
     LOG_LEVEL = option("env.log.level", choice(LogLevel), "INFO", "Least level that is logged.")
+    LOG_FORMAT = option(
+        "tidegate.log.format", choice(LogFormat), "text", "Lines of text, or JSON objects with ids as fields."
+    )
     PID_DIR = option("env.pid.dir", STRING, "/tmp", "Directory of the pid files of `tidegate cluster`.")

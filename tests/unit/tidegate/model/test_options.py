@@ -20,7 +20,8 @@ def test_no_key_is_declared_twice() -> None:
 
 @each_option
 def test_a_key_is_flinks_or_says_that_it_is_ours(option: ConfigOption[Any]) -> None:
-    assert option.key in FLINK_KEYS or option.key.startswith(("tidegate.", "spark.", *FLINK_PREFIXES))
+    ours = ("tidegate.", "spark.", "rest.dashboard.dir")
+    assert option.key in FLINK_KEYS or option.key.startswith((*ours, *FLINK_PREFIXES))
 
 
 @each_option
