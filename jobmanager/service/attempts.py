@@ -55,7 +55,8 @@ class CurrentAttempts:
         return None if found is None else found.span()
 
     def process_measured(self, task_manager_id: TaskManagerId, metrics: Mapping[str, float]) -> None:
-        self._processes[task_manager_id] = metrics
+        whole = {name: int(value) if value.is_integer() else value for name, value in metrics.items()}
+        self._processes[task_manager_id] = whole
 
     def process_gone(self, task_manager_id: TaskManagerId) -> None:
         self._processes.pop(task_manager_id, None)
