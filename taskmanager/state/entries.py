@@ -1,7 +1,8 @@
 """Entries of keyed state as Arrow columns, and back.
 
 key        a column of the key's type, or pickled when there is none
-namespace  ``window_start`` and ``window_end`` for time windows; ``namespace`` (pickled) for others; nothing for ``None``
+namespace  ``window_start`` and ``window_end`` for time windows; ``window_id`` for windows of counts; ``namespace`` (pickled)
+           for others; nothing for ``None``
 timestamp  timers only: when they fire
 value      a column of the state's type, or pickled when there is none; nothing for timers
 ttl_ms     state that expires: when each value, element or map entry was written (``taskmanager.state.ttl``)
@@ -12,7 +13,7 @@ Stored columns of other types than the job declares are read as ``tidegate.commo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +26,12 @@ from taskmanager.state.ttl import Stored, Ttl, plain, stamped, stamps_of
 from tidegate.common.record_codec import decode_column, encode_column
 from tidegate.common.schema_evolution import TTL_COLUMN, Refusal, evolve
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.datastream.window import TimeWindow
+from tidegate.datastream.window import CountWindow, TimeWindow
 from tidegate.model.errors import CorruptData, SchemaMismatch
 
 KEY, VALUE, NAMESPACE, TIMESTAMP = "key", "value", "namespace", "timestamp"
-WINDOW_START, WINDOW_END = "window_start", "window_end"
+WINDOW_START, WINDOW_END, WINDOW_ID = "window_start", "window_end", "window_id"
+Columns = list[tuple[pa.Field, pa.Array]]
 _PICKLED_TYPE = Types.PICKLED_BYTE_ARRAY()
 
 
@@ -165,23 +167,35 @@ def from_columns(
     yield from zip(groups.tolist(), zip(keys, spaces, strict=True), values, strict=True)
 
 
-def _namespace_columns(spaces: list[Any], kinds: Set[type]) -> list[tuple[pa.Field, pa.Array]]:
+def _namespace_columns(spaces: list[Any], kinds: Set[type]) -> Columns:
     if kinds <= {type(None)}:
         return []
     if kinds == {TimeWindow}:
-        starts, ends = [w.start for w in spaces], [w.end for w in spaces]
-        return [
-            (pa.field(WINDOW_START, pa.int64()), pa.array(starts, pa.int64())),
-            (pa.field(WINDOW_END, pa.int64()), pa.array(ends, pa.int64())),
-        ]
+        return time_window_columns(spaces)
+    if kinds == {CountWindow}:
+        return count_window_columns(spaces)
     pickled = encode_column(_PICKLED_TYPE, spaces, "namespace")
     return [(pa.field(NAMESPACE, pa.binary(), metadata=PICKLED), pickled)]
+
+
+def time_window_columns(windows: Sequence[TimeWindow]) -> Columns:
+    starts, ends = [w.start for w in windows], [w.end for w in windows]
+    return [
+        (pa.field(WINDOW_START, pa.int64()), pa.array(starts, pa.int64())),
+        (pa.field(WINDOW_END, pa.int64()), pa.array(ends, pa.int64())),
+    ]
+
+
+def count_window_columns(windows: Sequence[CountWindow]) -> Columns:
+    return [(pa.field(WINDOW_ID, pa.int64()), pa.array([window.id for window in windows], pa.int64()))]
 
 
 def namespaces_of(data: pa.RecordBatch) -> list[Any]:
     if WINDOW_START in data.schema.names:
         starts, ends = data.column(WINDOW_START).to_pylist(), data.column(WINDOW_END).to_pylist()
         return [TimeWindow(start, end) for start, end in zip(starts, ends, strict=True)]
+    if WINDOW_ID in data.schema.names:
+        return [CountWindow(number) for number in data.column(WINDOW_ID).to_pylist()]
     if NAMESPACE in data.schema.names:
         return decode_column(_PICKLED_TYPE, data.column(NAMESPACE))
     return [None] * data.num_rows

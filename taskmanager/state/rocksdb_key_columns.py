@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from taskmanager.state.entries import KEY, NAMESPACE, WINDOW_END, WINDOW_START
+from taskmanager.state.entries import KEY, NAMESPACE, Columns, count_window_columns, time_window_columns
 from taskmanager.state.rocksdb_keys import PREFIX_BYTES, decode_key
 from taskmanager.state.segments import PICKLED, Groups
 from tidegate.common.record_codec import encode_column
 from tidegate.common.typeinfo import TypeInformation, Types
 
-Columns = list[tuple[pa.Field, pa.Array]]
-
 _PICKLED_TYPE = Types.PICKLED_BYTE_ARRAY()
-_NONE, _WINDOW, _INT, _TEXT = ord("n"), ord("w"), ord("i"), ord("s")
+_NONE, _WINDOW, _COUNT, _INT, _TEXT = ord("n"), ord("w"), ord("c"), ord("i"), ord("s")
 _INTEGER_ROW = np.dtype([("state", ">u2"), ("group", ">u2"), ("form", "u1"), ("key", ">i8"), ("space", "u1")])
 _TEXT_START = PREFIX_BYTES + 5
 
@@ -55,11 +53,9 @@ def namespace_columns(forms: frozenset[int], spaces: Sequence[Any]) -> Columns:
     if forms <= {_NONE}:
         return []
     if forms == {_WINDOW}:
-        starts, ends = [w.start for w in spaces], [w.end for w in spaces]
-        return [
-            (pa.field(WINDOW_START, pa.int64()), pa.array(starts, pa.int64())),
-            (pa.field(WINDOW_END, pa.int64()), pa.array(ends, pa.int64())),
-        ]
+        return time_window_columns(spaces)
+    if forms == {_COUNT}:
+        return count_window_columns(spaces)
     pickled = encode_column(_PICKLED_TYPE, spaces, "namespace")
     return [(pa.field(NAMESPACE, pa.binary(), metadata=PICKLED), pickled)]
 

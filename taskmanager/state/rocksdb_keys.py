@@ -1,7 +1,7 @@
 """Keys, namespaces and map keys as bytes that tell where they end: equal keys have equal bytes, and back.
 
     'n' None   't' 'f' bool   'i' int, 8 bytes   'I' larger int   'd' float, 8 bytes   'D' Decimal   's' str   'b' bytes
-    '(' tuple  '{' frozenset  'w' TimeWindow     'p' anything else: pickled without memo, so that the bytes depend on values alone
+    '(' tuple  '{' frozenset  'w' TimeWindow  'c' CountWindow     'p' anything else: pickled without memo, so that the bytes depend on values alone
 
 A row of RocksDB has the key ``state (2 bytes) · key group (2 bytes) · key · namespace``; rows of a map end with the map's key,
 rows of a list with 8 bytes that count upwards. No key begins with another one, so the rows of an entry are those with
@@ -18,7 +18,7 @@ import pickle
 import struct
 from typing import Any
 
-from tidegate.datastream.window import TimeWindow
+from tidegate.datastream.window import CountWindow, TimeWindow
 from tidegate.model.errors import NotSerializable, TidegateError
 
 PREFIX_BYTES = 4
@@ -54,6 +54,8 @@ def encode_key(key: Any) -> bytes:
         return _SIZE.pack(b"(", len(key)) + b"".join(map(encode_key, key))
     if kind is TimeWindow:
         return _WINDOW.pack(b"w", key.start, key.end)
+    if kind is CountWindow:
+        return _INT64.pack(b"c", key.id)
     if kind is bool:
         return b"t" if key else b"f"
     if kind is float:
@@ -73,6 +75,8 @@ def decode_key(content: bytes, at: int = 0) -> tuple[Any, int]:
     if mark == 0x77:  # w
         _, start, end = _WINDOW.unpack_from(content, at)
         return TimeWindow(start, end), at + 17
+    if mark == 0x63:  # c
+        return CountWindow(_INT64.unpack_from(content, at)[1]), at + 9
     if mark == 0x64:  # d
         value: float = _DOUBLE.unpack_from(content, at)[1]
         return (math.nan if value != value else value), at + 9

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from taskmanager.state.rocksdb_keys import after, decode_key, encode_key
 from taskmanager.state.rocksdb_values import decode, encoder_of, stamp, stamp_of
 from tidegate.common.typeinfo import Types
-from tidegate.datastream.window import TimeWindow
+from tidegate.datastream.window import CountWindow, TimeWindow
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 PLAIN = st.one_of(
@@ -26,6 +26,7 @@ PLAIN = st.one_of(
     st.datetimes(),
     st.decimals(allow_nan=False, allow_infinity=False),
     st.builds(TimeWindow, INT64, INT64),
+    st.builds(CountWindow, INT64),
 )
 KEYS = st.recursive(
     PLAIN, lambda parts: st.one_of(st.tuples(parts, parts), st.frozensets(parts, max_size=3)), max_leaves=6

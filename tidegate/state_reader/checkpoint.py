@@ -2,7 +2,7 @@
 
     open_checkpoint(path) ─▶ Checkpoint ─▶ operators ─▶ states ─▶ tables, one for each segment, or all as one
 
-Keyed state      key_group │ key (or key.<column>) │ window_start, window_end or namespace │ timestamp │ value (or value.<column>)
+Keyed state      key_group │ key (or key.<column>) │ window_start, window_end, or window_id, or namespace │ timestamp │ value (or value.<column>)
 Operator state   subtask │ element │ element_json
 Data in flight   edge │ producer │ consumer │ direction │ batch │ watermark │ the record's columns   (``channels``)
 
@@ -47,7 +47,7 @@ from tidegate.store.segments import open_segment_source
 SUBTASK = "subtask"
 JSON = "element_json"
 TYPE_SUFFIX = "_type"
-_IDENTITY = (KEY_GROUP, "key", "window_start", "window_end", "namespace", "timestamp")
+_IDENTITY = (KEY_GROUP, "key", "window_start", "window_end", "window_id", "namespace", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
