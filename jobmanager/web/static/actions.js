@@ -1,0 +1,122 @@
+// What changes something: each asks first, in a dialog of the browser's own, and says how it ended.
+
+import { patch, h } from "./dom.js";
+import { ask, operation } from "./api.js";
+
+const SHOWN_MS = 12000;
+const said = document.getElementById("said");
+
+export function openDialog(title, content) {
+  const dialog = document.createElement("dialog");
+  dialog.setAttribute("aria-labelledby", "dialog-title");
+  const close = () => dialog.close();
+  const update = () => patch(dialog, h("div", { class: "dialog" }, h("h2", { id: "dialog-title" }, title), content(close, update)));
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => event.target === dialog && close());
+  document.body.append(dialog);
+  update();
+  dialog.showModal();
+}
+
+export function say(text, isBad = false) {
+  const toast = document.createElement("div");
+  toast.className = isBad ? "toast bad" : "toast";
+  patch(toast, [h("span", {}, text), h("button", { type: "button", "aria-label": "Close this message", onclick: () => toast.remove() }, "×")]);
+  said.append(toast);
+  if (!isBad) setTimeout(() => toast.remove(), SHOWN_MS);
+}
+
+// A question with a form; `run` does it once the user agrees. While it runs the dialog is closed, and the end is told.
+function confirm({ title, text, fields, agree, isDangerous, started, run }) {
+  const state = {};
+  openDialog(title, (close) => [
+    h("p", {}, text),
+    h(
+      "form",
+      {
+        class: "stack",
+        onsubmit: (event) => {
+          event.preventDefault();
+          close();
+          if (started) say(started);
+          run(state).then((told) => told && say(told), (error) => say(`${title}: ${error.message}`, true));
+        },
+      },
+      fields ? fields(state) : [],
+      h(
+        "div",
+        { class: "actions" },
+        h("button", { type: "button", onclick: close }, "Back"),
+        h("button", { type: "submit", class: isDangerous ? "primary danger" : "primary" }, agree),
+      ),
+    ),
+  ]);
+}
+
+function directory(state, isThere) {
+  return h(
+    "label",
+    {},
+    "Directory",
+    h("small", {}, isThere ? "Empty: the one of the configuration." : "No savepoint directory is configured, so one is needed."),
+    h("input", { name: "directory", autocomplete: "off", required: !isThere, placeholder: "file:///… or s3://…", oninput: (event) => (state.directory = event.target.value.trim()) }),
+  );
+}
+
+export function cancelJob(job) {
+  confirm({
+    title: "Cancel the job",
+    text: `“${job.name}” stops at once. No savepoint is taken; what was not committed is lost, but checkpoints may be kept.`,
+    agree: "Cancel the job",
+    isDangerous: true,
+    run: async () => {
+      await ask("PATCH", `jobs/${job.id}?mode=cancel`);
+      return "The job is being canceled.";
+    },
+  });
+}
+
+export function stopJob(job) {
+  confirm({
+    title: "Stop with a savepoint",
+    text: `“${job.name}” takes a savepoint, commits everything up to it, and ends as FINISHED. It can be started again from there.`,
+    fields: (state) => [
+      directory(state, job.has_savepoint_directory),
+      h("label", { class: "check" }, h("input", { type: "checkbox", name: "drain", onchange: (event) => (state.drain = event.target.checked) }), "Drain: let event time run to its end first, so that all windows and timers fire"),
+    ],
+    agree: "Stop the job",
+    started: "Stopping with a savepoint …",
+    run: async (state) => {
+      const body = { drain: Boolean(state.drain), targetDirectory: state.directory || null };
+      const done = await operation(`jobs/${job.id}/stop`, body, `jobs/${job.id}/savepoints`);
+      return `Stopped. The savepoint is ${done.location}`;
+    },
+  });
+}
+
+export function takeSavepoint(job) {
+  confirm({
+    title: "Take a savepoint",
+    text: `“${job.name}” goes on. The savepoint is yours: nothing here removes it.`,
+    fields: (state) => directory(state, job.has_savepoint_directory),
+    agree: "Take the savepoint",
+    started: "Taking a savepoint …",
+    run: async (state) => {
+      const done = await operation(`jobs/${job.id}/savepoints`, { "target-directory": state.directory || null }, `jobs/${job.id}/savepoints`);
+      return `The savepoint is ${done.location}`;
+    },
+  });
+}
+
+export function takeCheckpoint(job) {
+  confirm({
+    title: "Take a checkpoint now",
+    text: `“${job.name}” takes a checkpoint outside of its interval.`,
+    fields: (state) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "full", onchange: (event) => (state.full = event.target.checked) }), "Full: refer to nothing of earlier checkpoints"),
+    agree: "Take the checkpoint",
+    run: async (state) => {
+      const done = await operation(`jobs/${job.id}/checkpoints`, { checkpointType: state.full ? "FULL" : "CONFIGURED" }, `jobs/${job.id}/checkpoints`);
+      return `Checkpoint ${done.checkpointId} is complete.`;
+    },
+  });
+}

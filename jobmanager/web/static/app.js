@@ -1,0 +1,76 @@
+// The page: which view the address names, what it looks at, and its frame.
+//
+//   address (#/jobs/<id>/checkpoints/7) ─▶ view ─▶ live.show(...) ─▶ data ─▶ values ─▶ patch
+
+import { patch, h } from "./dom.js";
+import { Live } from "./live.js";
+import { header, keys } from "./shell.js";
+import { clusterView } from "./cluster.js";
+import { jobView } from "./job.js";
+import { submitView } from "./submit.js";
+import { logsView } from "./logs.js";
+import { configurationView } from "./configuration.js";
+
+const main = document.getElementById("main");
+const top = document.getElementById("top");
+const kept = {}; // what views remember while they are shown: opened parts, texts of filters
+
+let scheduled = false;
+export const live = new Live(render);
+
+function route() {
+  const path = decodeURIComponent(location.hash.replace(/^#\/?/, "")).split("/").filter(Boolean);
+  if (path[0] === "jobs" && path[1]) return { name: "job", job: path[1], tab: path[2] || "graph", item: path[3] };
+  const name = ["submit", "logs", "configuration"].includes(path[0]) ? path[0] : "cluster";
+  return { name, item: path[1] };
+}
+
+const VIEWS = { cluster: clusterView, job: jobView, submit: submitView, logs: logsView, configuration: configurationView };
+
+function looksAt(where) {
+  if (where.name !== "job") return {};
+  return {
+    job: where.job,
+    vertex: where.tab === "vertices" ? where.item : undefined,
+    checkpoint: where.tab === "checkpoints" ? where.item : undefined,
+  };
+}
+
+function render() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(() => {
+    scheduled = false;
+    performance.mark("tg-render");
+    const where = route();
+    const context = { where, data: live.data, nowMs: live.nowMs(), kept, render };
+    patch(top, header(context, live.state));
+    const { title, content } = VIEWS[where.name](context);
+    if (document.title !== `${title} · tidegate`) document.title = `${title} · tidegate`;
+    patch(main, [content, footer(live.data.hello)]);
+    performance.measure("tg-update", "tg-render");
+  });
+}
+
+function footer(hello) {
+  return h("footer", { key: "footer" }, hello ? `tidegate ${hello.version} · Python ${hello.python} · generation ${hello.generation.slice(0, 8)}` : "");
+}
+
+let last = "";
+function moved() {
+  const where = route();
+  const view = `${where.name}/${where.job || ""}/${where.tab || ""}`;
+  const isOther = last !== "" && view !== last;
+  last = view;
+  live.show(looksAt(where));
+  render();
+  if (isOther) {
+    window.scrollTo(0, 0);
+    main.focus({ preventScroll: true });
+  }
+}
+
+addEventListener("hashchange", moved);
+setInterval(render, 1000); // durations go on
+keys({ route, render, kept });
+moved();

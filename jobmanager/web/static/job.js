@@ -1,0 +1,84 @@
+// One job: what it is, what can be done to it, and its tabs.
+
+import { h } from "./dom.js";
+import { duration, moment, plural, whole } from "./format.js";
+import { badge, isOver } from "./states.js";
+import { cancelJob, stopJob, takeCheckpoint, takeSavepoint } from "./actions.js";
+import { graphTab, verticesTab } from "./vertices.js";
+import { checkpointsTab } from "./checkpoints.js";
+import { travelTab } from "./travel.js";
+import { exceptionsTab } from "./exceptions.js";
+import { settingsCard } from "./configuration.js";
+
+export function jobView(context) {
+  const { data, where, nowMs } = context;
+  if (data.gone) {
+    return { title: "No such job", content: [h("h1", { key: "title" }, "No such job"), h("p", { key: "text" }, `The JobManager does not know ${where.job}. `, h("a", { href: "#/" }, "Back to the cluster"))] };
+  }
+  const { job, checkpoints, exceptions } = data;
+  if (!job || job.id !== where.job) return { title: "Job", content: h("p", { key: "wait", class: "muted" }, "Asking the JobManager …") };
+  return {
+    title: job.name,
+    content: [heading(job, data, nowMs), isOver(job.state) ? endNote(job) : trouble(job), tabs(job, where, checkpoints, exceptions), h("div", { key: `tab-${where.tab}-${where.item ?? ""}`, class: "stack" }, tab(context))],
+  };
+}
+
+function tab(context) {
+  const { where } = context;
+  if (where.tab === "checkpoints") return where.item === undefined ? checkpointsTab(context) : travelTab(context);
+  if (where.tab === "exceptions") return exceptionsTab(context);
+  if (where.tab === "configuration") return settingsCard(context, where.job);
+  return where.tab === "vertices" ? verticesTab(context) : graphTab(context);
+}
+
+function heading(job, data, nowMs) {
+  const button = (text, act, kind) => h("button", { type: "button", class: kind || "", onclick: () => act(job), disabled: isOver(job.state) || job.state === "CANCELLING" }, text);
+  const mayCancel = !data.hello || data.hello.may_cancel;
+  return h(
+    "div",
+    { key: "heading", class: "head" },
+    h(
+      "div",
+      { class: "title" },
+      h("div", { class: "line" }, h("h1", {}, job.name), badge(job.state)),
+      h(
+        "p",
+        { class: "line muted small" },
+        h("span", { class: "mono" }, job.id),
+        h("span", {}, `started ${moment(job.start_ms)}`),
+        h("span", {}, `${isOver(job.state) ? "ran" : "for"} ${duration((job.end_ms ?? nowMs) - job.start_ms)}`),
+        h("span", {}, plural(job.restarts, "restart")),
+      ),
+    ),
+    !isOver(job.state) &&
+      h("div", { class: "actions", role: "group", "aria-label": "Actions" }, button("Checkpoint", takeCheckpoint), button("Savepoint", takeSavepoint), button("Stop …", stopJob), mayCancel && button("Cancel …", cancelJob, "danger")),
+  );
+}
+
+function endNote(job) {
+  if (job.state !== "FAILED" || !job.failure) return null;
+  return h("p", { key: "note", class: "note bad" }, h("strong", {}, "It failed: "), job.failure.split("\n")[0], " ", h("a", { href: `#/jobs/${job.id}/exceptions` }, "Details"));
+}
+
+function trouble(job) {
+  if (job.waiting_for) return h("p", { key: "note", class: "note warn" }, `It waits for ${job.waiting_for}. Free some, or start another TaskManager.`);
+  if (job.state === "RESTARTING" && job.failure) return h("p", { key: "note", class: "note warn" }, h("strong", {}, "Restarting after: "), job.failure.split("\n")[0]);
+  return null;
+}
+
+function tabs(job, where, checkpoints, exceptions) {
+  const failures = exceptions ? exceptions.entries.length : 0;
+  const taken = checkpoints ? checkpoints.counts.completed : 0;
+  const items = [
+    ["graph", "", "Graph", 0],
+    ["vertices", "/vertices", "Vertices", job.vertices.length],
+    ["checkpoints", "/checkpoints", "Checkpoints", taken],
+    ["exceptions", "/exceptions", "Exceptions", failures],
+    ["configuration", "/configuration", "Configuration", 0],
+  ];
+  return h(
+    "nav",
+    { key: "tabs", class: "tabs", "aria-label": "Parts of the job" },
+    items.map(([name, path, text, count]) => h("a", { href: `#/jobs/${job.id}${path}`, "aria-current": where.tab === name && "page" }, text, count > 0 && h("span", { class: "count" }, whole(count)))),
+  );
+}

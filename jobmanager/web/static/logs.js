@@ -1,0 +1,112 @@
+// Log files of the JobManager and of TaskManagers, by the same paths that Flink's dashboard uses.
+
+import { h } from "./dom.js";
+import { ask } from "./api.js";
+import { bytes, moment } from "./format.js";
+
+const SHOWN_BYTES = 400000;
+
+export function logsView({ data, where, kept, render }) {
+  const machine = where.item;
+  const base = machine ? `taskmanagers/${encodeURIComponent(machine)}` : "jobmanager";
+  const name = `logs-${base}`;
+  const state = (kept[name] ||= { files: null, error: "", file: null, text: "", note: "", filter: "" });
+  if (!state.asked) {
+    state.asked = true;
+    list(state, base, render);
+  }
+  const machines = data.cluster ? data.cluster.task_managers : [];
+  return {
+    title: "Logs",
+    content: [
+      h("h1", { key: "title" }, "Logs"),
+      h(
+        "nav",
+        { key: "who", class: "tabs", "aria-label": "Processes" },
+        h("a", { href: "#/logs", "aria-current": !machine && "page" }, "JobManager"),
+        machines.map((each) => h("a", { key: each.id, href: `#/logs/${encodeURIComponent(each.id)}`, "aria-current": machine === each.id && "page" }, each.id)),
+      ),
+      state.error ? h("p", { key: "error", class: "note" }, state.error) : files(state, base, render),
+      state.file && file(state, base, render),
+    ],
+  };
+}
+
+async function list(state, base, render) {
+  try {
+    const { logs } = await ask("GET", `${base}/logs`);
+    state.files = [...logs].sort((a, b) => b.mtime - a.mtime);
+    if (state.files.length > 0) await open(state, base, state.files[0].name, render);
+  } catch (error) {
+    state.error = error.message;
+  }
+  render();
+}
+
+async function open(state, base, name, render) {
+  state.file = name;
+  state.text = "";
+  render();
+  try {
+    const text = await ask("GET", `${base}/logs/${encodeURIComponent(name)}`);
+    state.note = text.length > SHOWN_BYTES ? "the end of a longer file" : "";
+    state.text = text.slice(-SHOWN_BYTES);
+  } catch (error) {
+    state.note = error.message;
+  }
+  render();
+}
+
+function files(state, base, render) {
+  if (state.files === null) return h("p", { key: "wait", class: "muted" }, "Asking the JobManager …");
+  if (state.files.length === 0) return h("section", { key: "none", class: "card" }, h("p", { class: "empty" }, "This process logs to its terminal. Give it --log-file, and its log is shown here."));
+  return h(
+    "section",
+    { key: "files", class: "card", "aria-labelledby": "files-title" },
+    h("header", {}, h("h2", { id: "files-title" }, "Files")),
+    h(
+      "div",
+      { class: "scroll" },
+      h(
+        "table",
+        {},
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "File"), h("th", { scope: "col", class: "num" }, "Size"), h("th", { scope: "col" }, "Changed"))),
+        h(
+          "tbody",
+          {},
+          state.files.map((each) =>
+            h(
+              "tr",
+              { key: each.name, class: each.name === state.file ? "chosen" : "" },
+              h("th", { scope: "row" }, h("button", { type: "button", class: "link", "aria-pressed": each.name === state.file ? "true" : "false", onclick: () => open(state, base, each.name, render) }, each.name)),
+              h("td", { class: "num" }, bytes(each.size)),
+              h("td", { class: "nowrap" }, moment(each.mtime)),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function file(state, base, render) {
+  const wanted = state.filter.toLowerCase();
+  const text = wanted ? state.text.split("\n").filter((line) => line.toLowerCase().includes(wanted)).join("\n") : state.text;
+  return h(
+    "section",
+    { key: "file", class: "card", "aria-labelledby": "file-title" },
+    h(
+      "header",
+      {},
+      h("h2", { id: "file-title" }, state.file, state.note && h("span", { class: "muted small" }, ` ${state.note}`)),
+      h(
+        "div",
+        { class: "filters" },
+        h("input", { type: "search", "aria-label": "Only lines with", placeholder: "Only lines with …", value: state.filter, oninput: (event) => ((state.filter = event.target.value), render()) }),
+        h("button", { type: "button", onclick: () => open(state, base, state.file, render) }, "Read again"),
+        h("a", { class: "button", href: `${base}/logs/${encodeURIComponent(state.file)}`, target: "_blank", rel: "noreferrer" }, "Whole file"),
+      ),
+    ),
+    h("pre", { class: "log", tabindex: 0, "aria-label": `Content of ${state.file}` }, text || "Nothing here."),
+  );
+}

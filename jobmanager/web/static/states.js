@@ -1,0 +1,41 @@
+// States in words, colours and shapes that say the same.
+
+import { h } from "./dom.js";
+
+const LOOKS = {
+  RUNNING: "good",
+  COMPLETED: "good",
+  FINISHED: "done",
+  FAILED: "bad",
+  FAILING: "bad",
+  RESTARTING: "warn",
+  CANCELLING: "warn",
+  CANCELING: "warn",
+  IN_PROGRESS: "warn",
+  INITIALIZING: "warn",
+  DEPLOYING: "warn",
+  SCHEDULED: "warn",
+  CREATED: "warn",
+};
+const COLOURS = { good: "var(--good)", done: "var(--accent)", bad: "var(--bad)", warn: "var(--warn)" };
+
+export const isOver = (state) => ["FINISHED", "FAILED", "CANCELED"].includes(state);
+export const colour = (state) => COLOURS[LOOKS[state]] || "var(--line-strong)";
+export const badge = (state, text) => h("span", { class: `badge ${LOOKS[state] || ""}` }, text || state.toLowerCase().replaceAll("_", " "));
+
+export function taskCounts(tasks) {
+  const found = Object.entries(tasks).filter(([, count]) => count > 0);
+  return found.map(([state, count]) => `${count} ${state.toLowerCase()}`).join(", ") || "none yet";
+}
+
+export function meter(shares, kind, label) {
+  if (shares === undefined) return h("span", { class: "muted" }, "–");
+  const share = Array.isArray(shares) ? shares[0] : shares;
+  const text = `${Math.round(share * 100)} %`;
+  return h(
+    "span",
+    { class: `meter ${kind}`, title: Array.isArray(shares) ? `${label}: highest ${text}, mean ${Math.round(shares[1] * 100)} %` : label },
+    h("i", { "aria-hidden": "true" }, h("i", { class: "eased", style: { width: text.replace(" ", "") } })),
+    h("b", {}, text),
+  );
+}

@@ -1,0 +1,140 @@
+// The graph with its rates and loads, the table of vertices, and the subtasks of one of them.
+
+import { h } from "./dom.js";
+import { clock, duration, perSecond, plural, short, watermark, whole } from "./format.js";
+import { graph } from "./graph.js";
+import { badge, colour, meter, taskCounts } from "./states.js";
+import { windowTable } from "./window.js";
+
+const SKEWED = 25;
+
+export function graphTab(context) {
+  const { job, checkpoints } = context.data;
+  return [figures(context.data, checkpoints, job), h("section", { key: "graph", class: "card", "aria-labelledby": "graph-title" }, h("header", {}, h("h2", { id: "graph-title" }, "Graph"), key()), graphOf(context))];
+}
+
+function key() {
+  return h("ul", { class: "legend", "aria-label": "Legend" }, h("li", {}, h("i", { style: { background: "var(--busy)" } }), "busy"), h("li", {}, h("i", { style: { background: "var(--backpressured)" } }), "backpressured"));
+}
+
+function graphOf({ data, nowMs, where }) {
+  const { job, rates = {} } = data;
+  return graph({
+    job,
+    label: `Graph of ${job.name}`,
+    link: (vertex) => `#/jobs/${job.id}/vertices/${vertex.id}`,
+    how: (edge) => {
+      const found = rates[edge.source];
+      return found && found.out_s > 0 ? perSecond(found.out_s) : "";
+    },
+    look: { chosen: where.item, edge: (edge) => (rates[edge.source]?.out_s || 0) > 0, style: (vertex) => ({ "--state": colour(vertex.state) }) },
+    inside: (vertex) => {
+      const found = rates[vertex.id];
+      return [
+        h("span", { class: "name" }, vertex.name),
+        h("span", { class: "sub" }, h("span", {}, plural(vertex.parallelism, "subtask")), h("span", {}, vertex.state === "RUNNING" ? "" : vertex.state.toLowerCase())),
+        h("span", { class: "sub" }, h("span", {}, found ? flow(found) : "no figures yet"), found && found.watermark_ms !== null && h("span", { title: "Watermark" }, `wm ${watermark(found.watermark_ms, nowMs)}`)),
+        h("span", { class: "loads" }, load("busy", found?.busy, ""), load("backpr.", found?.backpressured, "bp")),
+      ];
+    },
+  });
+}
+
+function flow(found) {
+  return found.in_s > 0 || found.records_in > 0 ? `${perSecond(found.in_s)} in` : `${perSecond(found.out_s)} out`;
+}
+
+function load(name, shares, kind) {
+  const text = shares ? `${Math.round(shares[0] * 100)} %` : "–";
+  return [h("span", {}, name), h("i", { class: kind, "aria-hidden": "true" }, h("i", { class: "eased", style: { width: shares ? text.replace(" ", "") : "0" } })), h("b", {}, text)];
+}
+
+function figures({ rates = {} }, checkpoints, job) {
+  const sources = job.vertices.filter((vertex) => !job.edges.some((edge) => edge.target === vertex.id));
+  const read = sources.reduce((sum, vertex) => sum + (rates[vertex.id]?.out_s || 0), 0);
+  const last = checkpoints && checkpoints.history.find((item) => item.status === "COMPLETED");
+  const late = Object.values(rates).reduce((sum, found) => sum + found.late, 0);
+  const fact = (name, value, small) => h("div", {}, h("dt", {}, name), h("dd", {}, value, small && h("small", {}, ` ${small}`)));
+  return h(
+    "dl",
+    { key: "facts", class: "facts" },
+    fact("From sources", perSecond(read)),
+    fact("Tasks", whole(job.vertices.reduce((sum, vertex) => sum + vertex.parallelism, 0)), `in ${plural(job.vertices.length, "vertex", "vertices")}`),
+    fact("Last checkpoint", last ? duration(last.end_ms - last.trigger_ms) : "–", last ? `no. ${last.id}` : ""),
+    fact("Checkpoints", checkpoints ? whole(checkpoints.counts.completed) : "–", checkpoints && checkpoints.counts.failed ? `${checkpoints.counts.failed} failed` : ""),
+    fact("Late records dropped", short(late)),
+  );
+}
+
+export function verticesTab(context) {
+  const { data, where } = context;
+  const chosen = data.job.vertices.find((vertex) => vertex.id === where.item);
+  return [h("section", { key: "vertices", class: "card", "aria-labelledby": "vertices-title" }, h("header", {}, h("h2", { id: "vertices-title" }, "Vertices")), vertexTable(context)), chosen && subtasks(context, chosen)];
+}
+
+function vertexTable({ data, nowMs, where }) {
+  const { job, rates = {} } = data;
+  const columns = ["In", "Out", "Records in", "Records out", "Busy", "Backpressured", "Watermark"];
+  return h(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": "Vertices" },
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Vertex"), h("th", { scope: "col" }, "State"), h("th", { scope: "col" }, "Subtasks"), columns.map((name) => h("th", { scope: "col", class: "num" }, name)))),
+      h(
+        "tbody",
+        {},
+        job.vertices.map((vertex) => {
+          const found = rates[vertex.id] || {};
+          return h(
+            "tr",
+            { key: vertex.id, class: vertex.id === where.item ? "chosen" : "" },
+            h("th", { scope: "row" }, h("a", { href: `#/jobs/${job.id}/vertices/${vertex.id}`, "aria-current": vertex.id === where.item && "true" }, vertex.name)),
+            h("td", {}, badge(vertex.state)),
+            h("td", { class: "small nowrap" }, taskCounts(vertex.tasks)),
+            h("td", { class: "num" }, perSecond(found.in_s)),
+            h("td", { class: "num" }, perSecond(found.out_s)),
+            h("td", { class: "num" }, short(found.records_in)),
+            h("td", { class: "num" }, short(found.records_out)),
+            h("td", { class: "num" }, meter(found.busy, "busy", "Busy")),
+            h("td", { class: "num" }, meter(found.backpressured, "backpressured", "Backpressured")),
+            h("td", { class: "num" }, watermark(found.watermark_ms, nowMs)),
+          );
+        }),
+      ),
+    ),
+  );
+}
+
+function subtasks({ data, nowMs, kept, render }, vertex) {
+  const { job, rates = {} } = data;
+  const rows = data.subtasks && data.subtasks.vertex === vertex.id ? data.subtasks.rows.map((row) => ({ ...row, key: row.index })) : null;
+  const skew = rates[vertex.id]?.skew || 0;
+  const columns = [
+    { name: "Subtask", of: (row) => row.index, show: (row) => String(row.index + 1) },
+    { name: "State", of: (row) => row.state, show: (row) => badge(row.state), isText: true },
+    { name: "Attempt", of: (row) => row.attempt, show: (row) => String(row.attempt + 1) },
+    { name: "In", of: (row) => row.in_s, show: (row) => perSecond(row.in_s) },
+    { name: "Out", of: (row) => row.out_s, show: (row) => perSecond(row.out_s) },
+    { name: "Records in", of: (row) => row.records_in, show: (row) => short(row.records_in) },
+    { name: "Records out", of: (row) => row.records_out, show: (row) => short(row.records_out) },
+    { name: "Busy", of: (row) => row.busy, show: (row) => meter(row.busy, "busy", "Busy") },
+    { name: "Backpressured", of: (row) => row.backpressured, show: (row) => meter(row.backpressured, "backpressured", "Backpressured") },
+    { name: "Watermark", of: (row) => row.watermark_ms, show: (row) => watermark(row.watermark_ms, nowMs) },
+    { name: "Since", of: (row) => row.start_ms, show: (row) => (row.start_ms ? clock(row.start_ms) : "–") },
+    { name: "TaskManager", of: (row) => row.task_manager || "", show: (row) => h("span", { class: "mono" }, row.task_manager || "–"), isText: true },
+  ];
+  return h(
+    "section",
+    { key: `subtasks-${vertex.id}`, class: "card", "aria-labelledby": "subtasks-title" },
+    h(
+      "header",
+      {},
+      h("div", {}, h("h2", { id: "subtasks-title" }, `Subtasks of ${vertex.name}`), h("p", { class: "muted small" }, `${plural(vertex.operators.length, "operator")}: ${vertex.operators.join(" → ")} · at most ${whole(vertex.max_parallelism)} subtasks · slot sharing group ${vertex.group}`)),
+      skew > SKEWED && h("span", { class: "badge warn", title: "Mean deviation of the subtasks' input rates from their mean" }, `uneven input: ${skew} %`),
+      h("a", { class: "button", href: `#/jobs/${job.id}/vertices` }, "Close"),
+    ),
+    rows === null ? h("p", { class: "empty" }, "Asking the JobManager …") : windowTable({ key: `table-${vertex.id}`, label: `Subtasks of ${vertex.name}`, columns, rows, kept, render }),
+  );
+}

@@ -1,0 +1,141 @@
+"""The page without a cluster: a REST endpoint over a real machine that is driven by hand, in a loop of its own thread.
+
+with Stage(pipeline_scene()) as stage:      stage.url, stage.do(lambda: stage.scene.cluster.fail(...))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from jobmanager.machines import events as e
+from tests.contract.rest.asking import endpoint_of
+from tests.contract.rest.scene import Scene
+from tests.unit.jobmanager.machines.cluster_kit import (
+    CHECKPOINTED,
+    Cluster,
+    graph,
+    running_job,
+    until_triggered,
+    vertex,
+)
+from tidegate.model.checkpoint import CheckpointMetrics, SubtaskSnapshot
+from tidegate.model.graph import JobGraph, Partitioner
+from tidegate.model.ids import AttemptId, CheckpointId, JobId
+from tidegate.model.states import ExecutionState
+
+T = TypeVar("T")
+_LIMIT_S = 30
+
+
+class Stage:
+    """A context manager. Everything that touches the scene runs on its loop: ``do``."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="stage", daemon=True)
+        self.url = ""
+
+    def __enter__(self) -> Stage:
+        self._thread.start()
+        self._endpoint = self.do(lambda: endpoint_of(self.scene))
+        started = asyncio.run_coroutine_threadsafe(self._endpoint.start("127.0.0.1", 0), self._loop)
+        self.url = f"http://127.0.0.1:{started.result(_LIMIT_S)}/"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._endpoint.stop(), self._loop).result(_LIMIT_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_LIMIT_S)
+        self._loop.close()
+
+    def do(self, act: Callable[[], T]) -> T:
+        """Run it on the loop, wake every page, and give what it gave."""
+
+        async def run() -> T:
+            done = act()
+            for job in self.scene.machine.jobs():
+                self.scene.watchers.changed(job.job_id)
+            return done
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(_LIMIT_S)
+
+
+def pipeline(parallelism: int = 2) -> JobGraph:
+    """Two sources, a join of a kind, and two ends."""
+    return graph(
+        [
+            vertex("Source: clicks -> parse", parallelism, source=True),
+            vertex("Source: rates", 1, source=True),
+            vertex("enrich -> filter", parallelism),
+            vertex("window by user, 1 min", parallelism),
+            vertex("Sink: files", parallelism),
+            vertex("Sink: alerts", 1),
+        ],
+        [
+            ("Source: clicks -> parse", "enrich -> filter", Partitioner.REBALANCE),
+            ("Source: rates", "enrich -> filter", Partitioner.BROADCAST),
+            ("enrich -> filter", "window by user, 1 min", Partitioner.HASH),
+            ("window by user, 1 min", "Sink: files", Partitioner.FORWARD),
+            ("enrich -> filter", "Sink: alerts", Partitioner.GLOBAL),
+        ],
+    )
+
+
+def pipeline_scene(parallelism: int = 2, checkpoints: int = 8, slots: int = 4, task_managers: int = 2) -> Scene:
+    """The pipeline with a history of checkpoints, each slow in its own way."""
+    cluster = running_job(
+        pipeline(parallelism),
+        {**CHECKPOINTED, "execution.checkpointing.dir": "/cp", "execution.checkpointing.num-retained": "3"},
+        slots=slots,
+        task_managers=task_managers,
+    )
+    cluster.register("tm-idle", 2)
+    scene = Scene(cluster)
+    scene.savepoint_directory = True
+    for checkpoint_id in range(1, checkpoints + 1):
+        until_triggered(cluster, checkpoint_id)
+        take(cluster, checkpoint_id)
+    return scene
+
+
+def take(cluster: Cluster, checkpoint_id: int) -> None:
+    """Everybody acknowledges, vertex by vertex, later and later."""
+    began_ms = next(v.trigger_ms for v in cluster.checkpoints().history if v.checkpoint_id == checkpoint_id)
+    for depth, view in enumerate(cluster.job().vertices):
+        for subtask in view.subtasks:
+            if subtask.current.state is ExecutionState.RUNNING:
+                _acknowledge(cluster, subtask.current.attempt, checkpoint_id, depth, began_ms)
+
+
+def _acknowledge(cluster: Cluster, attempt: AttemptId, checkpoint_id: int, depth: int, began_ms: int) -> None:
+    job = cluster.job()
+    inputs = job.graph.inputs_of(attempt.vertex_id)
+    slow = 1 + (checkpoint_id * 7 + attempt.subtask * 3) % 5
+    waited_for = ""
+    if inputs and depth != 4:
+        source = job.graph.vertex(inputs[0].source)
+        waited_for = f"{source.name} ({1 + (attempt.subtask + 1) % source.parallelism}/{source.parallelism})"
+    metrics = CheckpointMetrics(
+        start_delay_ms=1.4 + 4.0 * depth,
+        alignment_ms=3.5 * slow if waited_for else 0.0,
+        sync_ms=0.8 * slow,
+        async_ms=4.0 * slow,
+        waited_for=waited_for,
+        unaligned=depth == 3 and slow > 4,
+        in_flight_bytes=81_920 if depth == 3 and slow > 4 else 0,
+    )
+    due_ms = began_ms + round(metrics.start_delay_ms + metrics.alignment_ms + metrics.sync_ms + metrics.async_ms) + 2
+    cluster.now_ms = max(cluster.now_ms, due_ms)
+    cluster.tell(e.SubtaskAcknowledged(attempt, CheckpointId(checkpoint_id), SubtaskSnapshot(), metrics))
+    cluster.settle()
+
+
+def job_of(scene: Scene) -> JobId:
+    return scene.machine.jobs()[0].job_id
