@@ -32,7 +32,7 @@ from tidegate.common.column_widening import is_widening, widened
 DEFAULT_METADATA = b"tidegate.default"
 PICKLED = b"tidegate.pickled"
 TTL_COLUMN = "ttl_ms"
-PASSED_COLUMNS = frozenset({"window_start", "window_end", "namespace", "timestamp", "deleted"})
+PASSED_COLUMNS = frozenset({"window_start", "window_end", "window_id", "namespace", "timestamp", "deleted"})
 """Columns of a keyed segment that no job declares: they stay as they are."""
 
 
