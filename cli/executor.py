@@ -23,6 +23,7 @@ from tidegate.model.options import CheckpointingOptions, StateRecoveryOptions
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.pb import jobmanager_pb2 as pb
 
+SNAPSHOT_LIMIT_S = 600.0
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 _DIRECTORIES = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY)
 
@@ -50,6 +51,15 @@ class SubmittedJob:
 
     def cancel(self) -> None:
         self._client.cancel(self._job_id)
+
+    def savepoint(self, directory: str) -> str:
+        """The path of a finished one."""
+        return self._client.savepoint(self._job_id, absolute(directory) if directory else "", SNAPSHOT_LIMIT_S).path
+
+    def stop_with_savepoint(self, directory: str, drain: bool) -> str:
+        """Likewise; the job has FINISHED with it."""
+        place = absolute(directory) if directory else ""
+        return self._client.stop(self._job_id, place, drain, SNAPSHOT_LIMIT_S).path
 
     def result_address(self, vertex_id: VertexId) -> str | None:
         """Where a collecting sink listens; ``None``: the job has FINISHED. Waits while it is being started."""
@@ -91,11 +101,16 @@ class ClusterExecutor:
         restore_path: str = "",
         allow_non_restored_state: bool = False,
         detached: bool = False,
+        job_id: JobId | None = None,
+        submitted_file: Path | None = None,
     ) -> None:
+        """`job_id`: that the job is to have. `submitted_file`: gets the id of each submitted job, a line each."""
         self._client = client
         self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
         self._detached = detached
+        self._job_id = job_id
+        self._submitted_file = submitted_file
         self.submitted = 0
 
     def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
@@ -111,8 +126,13 @@ class ClusterExecutor:
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
         tell_warnings(graph)
         restore = restore_of(graph, self._restore_path, self._allow_non_restored_state)
+        if self._job_id is not None:
+            graph = replace(graph, job_id=self._job_id)
         job_id = self._client.submit(with_absolute_directories(graph), blobs, *restore)
         self.submitted += 1
+        if self._submitted_file is not None:
+            with self._submitted_file.open("a", encoding="utf-8") as file:
+                file.write(f"{job_id}\n")
         return SubmittedJob(self._client, job_id, graph.name)
 
 

@@ -42,6 +42,8 @@ _PARALLELISM = click.option(
 )
 @job_manager_option
 @click.option("--local", is_flag=True, help="Run in a cluster of its own, for the length of the job.")
+@click.option("--job-id", hidden=True)
+@click.option("--submitted-file", type=click.Path(path_type=Path), hidden=True)
 @configuration_options
 @click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -54,6 +56,8 @@ def run(
     claim_mode: str | None,
     job_manager: str | None,
     local: bool,
+    job_id: str | None,
+    submitted_file: Path | None,
     config: Path | None,
     definitions: tuple[str, ...],
     job: Path,
@@ -82,22 +86,26 @@ def run(
         return
     from cli.client import JobManagerClient
     from cli.executor import ClusterExecutor
+    from tidegate.model.ids import JobId
 
     with JobManagerClient(address_of(configuration)) as client:
         client.cluster()  # no cluster: say so before the program does its work
-        executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached)
+        given_id = None if job_id is None else JobId(job_id)
+        executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached, given_id, submitted_file)
         run_program(job, arguments, executor, texts)
         _check_submitted(job, executor.submitted)
 
 
 @click.command(context_settings=_PROGRAM)
 @_PARALLELISM
+@click.option("--graph-file", type=click.Path(path_type=Path), hidden=True)
 @configuration_options
 @click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reporting
 def info(
     parallelism: int | None,
+    graph_file: Path | None,
     config: Path | None,
     definitions: tuple[str, ...],
     job: Path,
@@ -114,6 +122,10 @@ def info(
         run_program(job, arguments, recorder, texts)
     if recorder.graph is None:
         _check_submitted(job, 0)
+    elif graph_file is not None:
+        from tidegate.wire.convert import graph_to_pb
+
+        graph_file.write_bytes(graph_to_pb(recorder.graph).SerializeToString())
     else:
         _show_plan(recorder.graph)
 

@@ -7,7 +7,6 @@ Every error is an object with the one key ``errors``. Bodies of GET requests are
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import logging
@@ -20,9 +19,11 @@ from aiohttp import web
 
 from jobmanager.rest.asked import Asked
 from jobmanager.rest.backend import Backend, Core
+from jobmanager.rest.bodies import MAX_BODY_BYTES, Upload, drain, read_body
 from jobmanager.rest.checkpoint_handlers import CheckpointHandlers
 from jobmanager.rest.cluster_handlers import ClusterHandlers
 from jobmanager.rest.errors import RestError
+from jobmanager.rest.jar_handlers import JarHandlers
 from jobmanager.rest.job_handlers import JobHandlers
 from jobmanager.rest.keeper import AnswerKeeper, KeptViews
 from jobmanager.rest.operations import Operations
@@ -36,10 +37,8 @@ from jobmanager.rest.vertex_handlers import VertexHandlers
 from jobmanager.web.pages import Pages
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.rpc import port_error
-from tidegate.model.options import JobManagerOptions, RestOptions
+from tidegate.model.options import JobManagerOptions, RestOptions, WebOptions
 
-MAX_BODY_BYTES = 1024 * 1024
-BODY_TIMEOUT_MS = 30_000
 _JSON, _TEXT = "application/json; charset=UTF-8", "text/plain; charset=UTF-8"
 
 _log = logging.getLogger(__name__)
@@ -80,6 +79,7 @@ class RestEndpoint:
             CheckpointHandlers(backend),
             SnapshotHandlers(backend, self._operations),
             ProcessHandlers(backend, outside.inspector),
+            JarHandlers(outside.programs, lambda job_id: core.machine.job(job_id) is not None),
             Refusals(backend),
         )
         self.router = Router(route for part in parts for route in part.routes())
@@ -135,10 +135,7 @@ class RestEndpoint:
         kept = self._keeper.find(key) if route.kept is not Kept.NOT else None
         if kept is not None:
             return self._response(route.status, kept)
-        body = b"" if route.method == "GET" else await _read_body(request)
-        base_url = f"{request.scheme}://{request.host}"
-        asked = Asked(route.method, request.path, parameters, dict(request.query), body, base_url)
-        answer = route.handler(asked)
+        answer = route.handler(await self._asked(route, parameters, request))
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, Reply):
@@ -148,6 +145,18 @@ class RestEndpoint:
             self._keeper.keep(route.kept, key, encoded)
         return self._response(route.status, encoded)
 
+    async def _asked(self, route: Route, parameters: dict[str, str], request: web.Request) -> Asked:
+        """The request, with as much of its body as its handler is to see."""
+        body, upload = b"", None
+        if route.uploads:
+            upload = Upload(request)
+        elif route.drains:
+            await drain(request, self._configuration.get(WebOptions.MAX_UPLOAD))
+        elif route.method != "GET":
+            body = await read_body(request)
+        base_url = f"{request.scheme}://{request.host}"
+        return Asked(route.method, request.path, parameters, dict(request.query), body, base_url, upload)
+
     def _drop(self) -> None:
         self._keeper.drop()
         self._views.drop()
@@ -156,16 +165,6 @@ class RestEndpoint:
     def _response(self, status: int, body: bytes, content_type: str = _JSON) -> web.Response:
         headers = {"access-control-allow-origin": self._allow_origin, "content-type": content_type}
         return web.Response(status=status, body=body, headers=headers)
-
-
-async def _read_body(request: web.Request) -> bytes:
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_MS / 1000):
-            return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        raise RestError(413, f"The request is larger than {MAX_BODY_BYTES} bytes.") from None
-    except TimeoutError:
-        raise RestError(408, f"The request's body did not arrive within {BODY_TIMEOUT_MS} ms.") from None
 
 
 def _encoded(answer: Any) -> bytes:

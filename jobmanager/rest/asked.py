@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
+from jobmanager.rest.bodies import Upload
 from jobmanager.rest.errors import bad_request
 from tidegate.model.ids import JobId, VertexId, parse_job_id
 
@@ -18,7 +19,8 @@ _NUMBER_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """``base_url``: scheme and host under which the client reached us. ``query``: the first value of each name."""
+    """``base_url``: scheme and host under which the client reached us. ``query``: the first value of each name.
+    ``upload``: of routes that take a file, which then have no ``body``."""
 
     method: str
     path: str
@@ -26,6 +28,7 @@ class Asked:
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     base_url: str = ""
+    upload: Upload | None = None
 
     def job_id(self, name: str = "jobid") -> JobId:
         try:

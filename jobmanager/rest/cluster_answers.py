@@ -15,7 +15,7 @@ from jobmanager.rest.java_throwable import exception_name, stack_trace
 from jobmanager.rest.job_answers import job_item, job_times
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AllocationId, TaskManagerId
-from tidegate.model.options import RestOptions
+from tidegate.model.options import RestOptions, WebOptions
 from tidegate.model.states import JobState
 from tidegate.wire.versions import VERSION
 
@@ -70,7 +70,7 @@ def dashboard_config(configuration: Configuration, now_ms: int) -> Json:
         "flink-version": FLINK_VERSION,
         "flink-revision": f"tidegate {VERSION}",
         "features": {
-            "web-submit": False,
+            "web-submit": configuration.get(WebOptions.SUBMIT_ENABLE),
             "web-cancel": configuration.get(RestOptions.CANCEL_ENABLED),
             "web-rescale": False,
             "web-history": False,

@@ -19,7 +19,6 @@ class ClusterHandlers:
             reads("/overview", self._overview),
             writes("DELETE", "/cluster", self._shut_down, 200),
             reads("/datasets", lambda _: {"dataSets": []}),
-            reads("/jars", lambda asked: {"address": asked.base_url, "files": []}),
             reads("/jobmanager/config", lambda _: cluster_answers.configuration_entries(self._backend.configuration)),
             reads("/jobmanager/environment", lambda _: cluster_answers.environment()),
             reads("/jobmanager/metrics", self._metrics),

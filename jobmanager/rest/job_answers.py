@@ -15,8 +15,8 @@ from jobmanager.rest.figures import Json
 from jobmanager.rest.java_throwable import exception_name, failure_cause, stack_trace
 from jobmanager.rest.tasks import aggregate_state, io_metrics, state_counts, timespan
 from tidegate.model.configuration import Configuration
-from tidegate.model.graph import JobVertex
-from tidegate.model.ids import hex_id
+from tidegate.model.graph import JobGraph, JobVertex
+from tidegate.model.ids import JobId, hex_id
 from tidegate.model.options import PipelineOptions, RestartStrategyOptions, RestartStrategyType
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.model.units import format_duration_ms
@@ -72,15 +72,15 @@ def job_details(job: JobView, measures: Measures, now_ms: int) -> Json:
         },
         "vertices": vertices,
         "status-counts": state_counts(ExecutionState(vertex["status"]) for vertex in vertices),
-        "plan": plan(job),
+        "plan": plan(job.job_id, job.graph),
         "pending-operators": 0,
     }
 
 
-def plan(job: JobView) -> Json:
+def plan(job_id: JobId, graph: JobGraph) -> Json:
     """The graph; sinks first, as Flink lists it."""
     nodes = []
-    for vertex in reversed(job.graph.vertices):
+    for vertex in reversed(graph.vertices):
         node: Json = {
             "id": vertex.vertex_id,
             "operator": "",
@@ -91,12 +91,12 @@ def plan(job: JobView) -> Json:
         }
         inputs = [
             {"id": edge.source, "num": number, "exchange": "pipelined_bounded", "ship_strategy": edge.partitioner.value}
-            for number, edge in enumerate(job.graph.inputs_of(vertex.vertex_id))
+            for number, edge in enumerate(graph.inputs_of(vertex.vertex_id))
         ]
         if inputs:
             node["inputs"] = inputs
         nodes.append(node)
-    return {"jid": job.job_id, "name": job.name, "type": JOB_TYPE, "nodes": nodes}
+    return {"jid": job_id, "name": graph.name, "type": JOB_TYPE, "nodes": nodes}
 
 
 def job_config(job: JobView) -> Json:

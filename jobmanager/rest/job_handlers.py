@@ -41,7 +41,7 @@ class JobHandlers:
                 "/jobs/:jobid", job(lambda j, now: job_answers.job_details(j, self._backend.measures, now)), Kept.GRAPH
             ),
             reads("/jobs/:jobid/config", job(lambda j, _: job_answers.job_config(j)), Kept.GRAPH),
-            reads("/jobs/:jobid/plan", job(lambda j, _: {"plan": job_answers.plan(j)}), Kept.GRAPH),
+            reads("/jobs/:jobid/plan", job(lambda j, _: {"plan": job_answers.plan(j.job_id, j.graph)}), Kept.GRAPH),
             reads("/jobs/:jobid/exceptions", self._exceptions, Kept.GRAPH),
             reads("/jobs/:jobid/accumulators", job(lambda _, __: _NO_ACCUMULATORS), Kept.GRAPH),
             reads("/jobs/:jobid/execution-result", job(lambda j, _: job_answers.execution_result(j))),

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from jobmanager.rest.process_handlers import TaskManagerInspector
+from jobmanager.service.program_runs import ProgramRuns
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """``dispose`` removes a savepoint, ``shutdown`` ends the process for a reason."""
+    """``dispose`` removes a savepoint, ``shutdown`` ends the process for a reason. ``programs``: ``None`` where none may be uploaded."""
 
     shutdown: Callable[[str], None]
     dispose: Callable[[str], Awaitable[None]]
     inspector: TaskManagerInspector
+    programs: ProgramRuns | None = None

@@ -10,7 +10,7 @@ from jobmanager.rest.backend import Backend
 from jobmanager.rest.errors import RestError, not_available, not_found, server_side
 from jobmanager.rest.routes import Route
 
-_JAVA_JOB = "it runs Python jobs, and cannot run a Java job graph or a jar; submit a job with `tidegate run job.py`"
+_JAVA_JOB = "Java jobs: it runs Python jobs, which `tidegate run job.py` or POST /jars/upload submits"
 _PROFILER = "a profiler; its list is always empty"
 _COORDINATORS = "operator coordinators; operators have no part in the JobManager"
 _DATASETS = "cached data sets between jobs"
@@ -28,12 +28,6 @@ _OF_A_TASK_MANAGER = {
 }
 _OF_THE_CLUSTER = {
     ("POST", "/jobs"): _JAVA_JOB,
-    ("POST", "/jars/upload"): _JAVA_JOB,
-    ("DELETE", "/jars/:jarid"): _JAVA_JOB,
-    ("GET", "/jars/:jarid/plan"): _JAVA_JOB,
-    ("POST", "/jars/:jarid/plan"): _JAVA_JOB,
-    ("POST", "/jars/:jarid/run"): _JAVA_JOB,
-    ("POST", "/jars/:jarid/run-application"): _JAVA_JOB,
     ("POST", "/jobmanager/profiler"): _PROFILER,
     ("GET", "/jobmanager/profiler/:filename"): _PROFILER,
     ("DELETE", "/datasets/:datasetid"): _DATASETS,
@@ -86,4 +80,4 @@ def _refusal(key: tuple[str, str], check: Callable[[Asked], object], error: Rest
         raise RestError(error.status, *error.messages)
 
     method, pattern = key
-    return Route(method, pattern, refuse, changes=method != "GET")
+    return Route(method, pattern, refuse, changes=method != "GET", drains=method == "POST")

@@ -39,7 +39,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """``changes``: it changes something, so it is refused to foreign pages."""
+    """``changes``: it changes something, so it is refused to foreign pages. ``uploads``: its body is a file; ``drains``: its
+    body may be large, and nobody looks at it."""
 
     method: str
     pattern: str
@@ -47,6 +48,8 @@ class Route:
     status: int = 200
     kept: Kept = Kept.NOT
     changes: bool = False
+    uploads: bool = False
+    drains: bool = False
 
 
 def reads(pattern: str, handler: Handler, kept: Kept = Kept.NOT) -> Route:

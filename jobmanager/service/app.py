@@ -14,13 +14,11 @@ from dataclasses import dataclass
 
 import grpc.aio
 
-from jobmanager.rest.app import RestEndpoint
-from jobmanager.rest.outside import Outside
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.client_servicer import ClientServicer
 from jobmanager.service.core import JobManagerCore
-from jobmanager.service.inspection import Inspector
 from jobmanager.service.reporters import start_reporters
+from jobmanager.service.rest_service import start_rest
 from jobmanager.service.submission import Submission
 from jobmanager.service.task_manager_servicer import TaskManagerServicer
 from tidegate.aio.pool import Pool
@@ -28,7 +26,7 @@ from tidegate.aio.process import Services, Shutdown, collect_seldom
 from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import Generation
-from tidegate.model.options import FileOptions, JobManagerOptions, RestOptions
+from tidegate.model.options import FileOptions, JobManagerOptions
 from tidegate.pb.jobmanager_pb2_grpc import (
     add_JobManagerClientServiceServicer_to_server,
     add_JobManagerServiceServicer_to_server,
@@ -87,9 +85,8 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"dispatcher and slot manager: up in generation {generation}", core.close)
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown)
-    rest = RestEndpoint(core, Outside(shutdown.ask, clients.disposal.dispose, Inspector()))
-    clients.rest_port = await rest.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
-    services.started(f"REST endpoint: port {clients.rest_port}", rest.stop)
+    rest = await start_rest(configuration, core, clients.disposal, services, shutdown)
+    clients.rest_port = rest.port
 
     def register(server: grpc.aio.Server) -> None:
         add_JobManagerClientServiceServicer_to_server(clients, server)
@@ -99,5 +96,6 @@ async def start_services(configuration: Configuration, services: Services, shutd
     port = option(JobManagerOptions.RPC_PORT) if bind_port is None else bind_port
     server, bound = await start_server(option(JobManagerOptions.BIND_HOST), port, register, "JobManager")
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
+    rest.clients_may_dial(bound)
     await start_reporters(configuration, core, services)
-    return Listening(bound, clients.rest_port)
+    return Listening(bound, rest.port)

@@ -14,7 +14,7 @@ Client = TestClient[Any, Any]
 
 
 def endpoint_of(scene: Scene) -> RestEndpoint:
-    return RestEndpoint(scene, Outside(scene.shut_down, scene.dispose, scene.inspector), scene.now_ms)
+    return RestEndpoint(scene, Outside(scene.shut_down, scene.dispose, scene.inspector, scene.programs), scene.now_ms)
 
 
 def serving(scene: Scene) -> Client:

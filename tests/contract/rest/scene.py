@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import atexit
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 from jobmanager.machines.commands import Command, ReportSnapshot
 from jobmanager.machines.events import Event
 from jobmanager.machines.jobmanager import JobManagerMachine
+from jobmanager.service.program_files import ProgramFiles
+from jobmanager.service.program_runs import ProgramRuns
 from jobmanager.service.snapshot_requests import SnapshotRequests
 from jobmanager.service.watchers import Watchers
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, two_stage
@@ -19,6 +24,11 @@ from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import Span
 
 SETTINGS = {"rest.cache.execution-graph.timeout": "0 ms", "rest.cache.checkpoint-statistics.timeout": "0 ms"}
+_UPLOADS = tempfile.TemporaryDirectory(prefix="tidegate-test-uploads-")
+atexit.register(_UPLOADS.cleanup)
+
+T = TypeVar("T")
+
 RETAINED = {"execution.checkpointing.dir": "/cp", "execution.checkpointing.num-retained": "1"}
 
 
@@ -53,6 +63,16 @@ def _counters(at_ms: int, index: int) -> TaskMetrics:
     )
 
 
+class Inline:
+    """What is slow elsewhere is done at once."""
+
+    async def _done(self, call: Callable[[], T]) -> T:
+        return call()
+
+    def submit(self, call: Callable[[], T]) -> Awaitable[T]:
+        return self._done(call)
+
+
 class Inspected:
     """A TaskManager's answers, one log file and one thread."""
 
@@ -83,6 +103,9 @@ class Scene:
         self.watchers = Watchers()
         self.savepoint_directory = False
         self.inspector = Inspected()
+        self.programs: ProgramRuns | None = ProgramRuns(
+            ProgramFiles(_UPLOADS.name, _UPLOADS.name, 100_000), Inline(), 30_000, _UPLOADS.name
+        )
         self.disposed: list[str] = []
         self.shut_down_for: list[str] = []
         self._tell = cluster.tell

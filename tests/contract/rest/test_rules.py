@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jobmanager.machines import commands as c
-from jobmanager.rest.app import MAX_BODY_BYTES
+from jobmanager.rest.bodies import MAX_BODY_BYTES
 from tests.contract.rest.asking import Client, ask, operation, serving
 from tests.contract.rest.scene import Scene, failed_job, recorded_scene
 from tests.unit.jobmanager.machines.cluster_kit import JOB, running_job, vertex_id
@@ -65,7 +65,10 @@ async def client(scene: Scene) -> AsyncIterator[Client]:
         ("PATCH", f"/jobs/{JOB}?mode=kill", 400, "(mode)"),
         ("PATCH", f"/jobs/{JOB}/rescaling?parallelism=3", 503, "Rescaling is temporarily disabled"),
         ("POST", "/jobs", 501, "tidegate run"),
-        ("POST", "/jars/upload", 501, "tidegate run"),
+        ("POST", "/jars/upload", 400, "Exactly 1 file must be sent, received 0"),
+        ("POST", "/jars/nothing/run", 400, "does not exist"),
+        ("POST", "/jars/..%2F..%2Fetc%2Fpasswd/run", 400, "does not exist"),
+        ("DELETE", "/jars/nothing", 400, "does not exist"),
         ("GET", "/taskmanagers/tm-1/logs/nothing.log", 404, "There is no log file 'nothing.log' here."),
         ("GET", "/taskmanagers/tm-1/stdout", 404, "goes to its terminal"),
         ("GET", "/taskmanagers/nobody/thread-dump", 500, "Internal server error."),

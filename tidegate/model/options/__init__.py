@@ -43,8 +43,9 @@ from tidegate.model.options.job import (
 from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptions
 from tidegate.model.options.option import ConfigOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, SparkOptions
+from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
-from tidegate.model.options.web import HistoryOptions, WebOptions
+from tidegate.model.options.web import WebOptions
 
 __all__ = [
     "GROUPS",
@@ -58,13 +59,13 @@ __all__ = [
     "FailoverStrategy",
     "FileOptions",
     "HeartbeatOptions",
-    "HistoryOptions",
     "JobManagerOptions",
     "Kind",
     "LogFormat",
     "LogLevel",
     "MetricOptions",
     "PipelineOptions",
+    "PythonOptions",
     "RestOptions",
     "RestartStrategyOptions",
     "RestartStrategyType",
@@ -93,10 +94,10 @@ GROUPS: tuple[type, ...] = (
     RestartStrategyOptions,
     PipelineOptions,
     ExecutionOptions,
+    PythonOptions,
     JobManagerOptions,
     RestOptions,
     WebOptions,
-    HistoryOptions,
     TaskManagerOptions,
     HeartbeatOptions,
     ClusterOptions,

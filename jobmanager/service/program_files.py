@@ -1,0 +1,211 @@
+"""Programs that were uploaded: job files and zips with job files, each under an id, ``<uuid>_<name>``, in one directory.
+
+What comes in is checked before it is a program: its name, its size, that it is text or a zip, and of a zip what it would
+unpack to. Nothing of it is executed here.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import uuid
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from tidegate.model.errors import Misuse, StorageError
+
+MAX_MEMBERS = 10_000
+UNPACKED_TIMES = 4
+"""A zip may unpack to so many times the largest upload."""
+_CHUNK_BYTES = 1 << 20
+_NAME = re.compile(r"[\w][\w.+ ()-]{0,127}")
+_SCRIPTS, _ZIPS = (".py",), (".zip", ".pyz", ".jar")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An uploaded file. ``entries``: job files at its top; ``default``: the one that runs when none is named."""
+
+    program_id: str
+    name: str
+    path: Path
+    uploaded_ms: int
+    entries: tuple[str, ...]
+    default: str | None
+
+
+class ProgramFiles:
+    """Below one directory, which is made here and removed by ``close`` when it was not given. All calls block."""
+
+    def __init__(self, directory: str | None, temporary: str, max_bytes: int) -> None:
+        """Raises ``StorageError`` when the directory cannot be made."""
+        self._is_own = directory is None
+        self.max_bytes = max_bytes
+        try:
+            if directory is None:
+                self.directory = Path(tempfile.mkdtemp(prefix="tidegate-web-", dir=temporary))
+            else:
+                self.directory = Path(directory)
+                self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"cannot make the directory for uploads {directory or temporary}: {error.strerror}; set web.upload.dir"
+            ) from None
+
+    def begin(self) -> Path:
+        """A new file for what comes in; ``adopt`` or ``drop`` it."""
+        return self.directory / f".upload-{uuid.uuid4().hex}"
+
+    def adopt(self, incoming: Path, name: str) -> Program:
+        """Make a program of it. Raises ``Misuse`` for what is none."""
+        _check_name(name)
+        if PurePosixPath(name).suffix.lower() in _ZIPS:
+            check_zip(incoming, self.max_bytes * UNPACKED_TIMES)
+        else:
+            _check_text(incoming, name)
+        path = self.directory / f"{uuid.uuid4()}_{name}"
+        incoming.replace(path)
+        found = _program(path)
+        if not found.entries:
+            path.unlink()
+            raise Misuse(f"{name} holds no Python job file at its top, such as `__main__.py`")
+        return found
+
+    def drop(self, incoming: Path) -> None:
+        incoming.unlink(missing_ok=True)
+
+    def list(self) -> list[Program]:
+        """Newest first."""
+        found = [_program(path) for path in self.directory.iterdir() if _is_program(path)]
+        return sorted(found, key=lambda program: (-program.uploaded_ms, program.program_id))
+
+    def find(self, program_id: str) -> Program:
+        """By its whole id, so that no path leads elsewhere. Raises ``Misuse`` when there is none."""
+        for path in self.directory.iterdir():
+            if path.name == program_id and _is_program(path):
+                return _program(path)
+        raise Misuse(f"File {program_id!r} does not exist among the uploaded ones.")
+
+    def remove(self, program_id: str) -> None:
+        self.find(program_id).path.unlink(missing_ok=True)
+
+    def unpack(self, program: Program, entry: str | None, into: Path) -> Path:
+        """Put the program's files into a directory; the job file there. Raises ``Misuse`` for an unknown entry."""
+        if program.path.suffix.lower() == ".py":
+            if entry not in (None, "", program.entries[0], PurePosixPath(program.name).stem):
+                raise Misuse(f"{program.name} is one job file and has no entry point {entry!r}")
+            return Path(shutil.copyfile(program.path, into / program.name))
+        chosen = _chosen(program, entry)
+        _extract(program.path, into, self.max_bytes * UNPACKED_TIMES)
+        return into / chosen
+
+    def close(self) -> None:
+        if self._is_own:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def check_zip(path: Path, max_bytes: int) -> None:
+    """Raises ``Misuse`` for what is no zip, leads out of its directory, or unpacks to too much."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise Misuse(f"not a zip file: {error}") from None
+    if len(members) > MAX_MEMBERS:
+        raise Misuse(f"the zip file has {len(members)} members; at most {MAX_MEMBERS} are taken")
+    if sum(member.file_size for member in members) > max_bytes:
+        raise Misuse(f"the zip file unpacks to more than {max_bytes} bytes")
+    for member in members:
+        _check_member(member.filename)
+        if member.flag_bits & 0x1:
+            raise Misuse("the zip file is encrypted")
+
+
+def _check_member(name: str) -> None:
+    parts = PurePosixPath(name).parts
+    if name.startswith("/") or "\\" in name or "\0" in name or ".." in parts or _DRIVE.match(name):
+        raise Misuse(f"the zip file has a member whose path leads out of it: {name[:200]!r}")
+
+
+def _check_name(name: str) -> None:
+    if _NAME.fullmatch(name) is None or PurePosixPath(name).suffix.lower() not in (*_SCRIPTS, *_ZIPS):
+        raise Misuse("Only Python job files (.py) and zip files of them (.zip, .pyz, .jar) are taken, by a plain name.")
+
+
+def _check_text(path: Path, name: str) -> None:
+    try:
+        with path.open(encoding="utf-8") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                if "\0" in chunk:
+                    raise Misuse(f"{name} is not a Python file: it holds a NUL")
+    except UnicodeDecodeError:
+        raise Misuse(f"{name} is not a Python file: it is no UTF-8 text") from None
+
+
+def _is_program(path: Path) -> bool:
+    return "_" in path.name and not path.name.startswith(".") and path.is_file() and not path.is_symlink()
+
+
+def _program(path: Path) -> Program:
+    name = path.name.partition("_")[2]
+    uploaded_ms = int(path.stat().st_mtime * 1000)
+    entries = _entries(path, name)
+    main = "__main__.py" if "__main__.py" in entries else None
+    return Program(path.name, name, path, uploaded_ms, entries, entries[0] if len(entries) == 1 else main)
+
+
+def _entries(path: Path, name: str) -> tuple[str, ...]:
+    if path.suffix.lower() == ".py":
+        return (name,)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return ()
+    return tuple(sorted(member for member in members if member.endswith(".py") and "/" not in member))
+
+
+def _chosen(program: Program, entry: str | None) -> str:
+    """``jobs/count.py``, ``jobs.count`` or nothing for the default."""
+    if not entry:
+        if program.default is None:
+            raise Misuse(f"{program.name} has several job files: name one of {', '.join(program.entries)}")
+        return program.default
+    with zipfile.ZipFile(program.path) as archive:
+        members = set(archive.namelist())
+    module = entry.replace(".", "/")
+    for candidate in (entry, f"{module}.py", f"{module}/__main__.py"):
+        if candidate in members and candidate.endswith(".py"):
+            return candidate
+    raise Misuse(f"{program.name} has no entry point {entry!r}; it has {', '.join(program.entries)}")
+
+
+def _extract(path: Path, into: Path, max_bytes: int) -> None:
+    """What members say of their size is not believed: what comes out is counted. Links become plain files."""
+    check_zip(path, max_bytes)
+    left = max_bytes
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                target = into / member.filename
+                if member.is_dir():
+                    target.mkdir(parents=True, exist_ok=True)
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(member) as source, target.open("wb") as sink:
+                    left = _copy(source, sink, left)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError) as error:
+        raise Misuse(f"the zip file cannot be unpacked: {error}") from None
+
+
+def _copy(source: IO[bytes], sink: IO[bytes], left: int) -> int:
+    while chunk := source.read(_CHUNK_BYTES):
+        left -= len(chunk)
+        if left < 0:
+            raise Misuse("the zip file unpacks to more than it says")
+        sink.write(chunk)
+    return left

@@ -1,0 +1,50 @@
+"""Puts the REST endpoint together with what it reaches: TaskManagers, uploaded programs, disposal, the process's end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobmanager.rest.app import RestEndpoint
+from jobmanager.rest.outside import Outside
+from jobmanager.service.core import JobManagerCore
+from jobmanager.service.inspection import Inspector
+from jobmanager.service.program_runs import ProgramRuns
+from jobmanager.service.snapshot_servicer import Disposal
+from tidegate.aio.pool import Pool
+from tidegate.aio.process import Services, Shutdown
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import JobManagerOptions, RestOptions
+
+PROGRAM_THREADS = 2
+_ANY_INTERFACE = ("0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True)
+class RestService:
+    """``port``: where it listens."""
+
+    port: int
+    _programs: ProgramRuns | None
+    _host: str
+
+    def clients_may_dial(self, rpc_port: int) -> None:
+        """The gRPC service listens: programs that are run submit their jobs there."""
+        if self._programs is not None:
+            self._programs.address = f"{self._host}:{rpc_port}"
+
+
+async def start_rest(
+    configuration: Configuration, core: JobManagerCore, disposal: Disposal, services: Services, shutdown: Shutdown
+) -> RestService:
+    """Raises ``ExternalError`` when the port cannot be had, ``StorageError`` when uploads have no place."""
+    option = configuration.get
+    pool = Pool(PROGRAM_THREADS, "programs")
+    programs = ProgramRuns.of(configuration, pool)
+    if programs is not None:
+        services.started(f"uploaded programs: {programs.files.directory}", programs.close)
+    services.started("pool of programs: up", pool.close)
+    endpoint = RestEndpoint(core, Outside(shutdown.ask, disposal.dispose, Inspector(), programs))
+    port = await endpoint.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
+    services.started(f"REST endpoint: port {port}", endpoint.stop)
+    bound = option(JobManagerOptions.BIND_HOST)
+    return RestService(port, programs, "localhost" if bound in _ANY_INTERFACE else bound)
