@@ -11,7 +11,7 @@ The runtime calls an operator from the subtask's thread only, in this order:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -60,6 +60,40 @@ class Metrics(Protocol):
         """``read()`` is called in the subtask's thread whenever metrics are told."""
 
 
+class AsyncAnswer(Protocol):
+    """What became of a call: its result, or what it raised."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def result(self) -> Any: ...
+
+    @property
+    def error(self) -> Exception | None: ...
+
+
+class AsyncCallsPort(Protocol):
+    """Coroutines in an event loop beside the subtask's thread (``tidegate.aio.async_calls``)."""
+
+    def submit(
+        self,
+        number: int,
+        invoke: Callable[[], Awaitable[Any]],
+        on_timeout: Callable[[], Any],
+        *,
+        timeout_ms: int,
+        backoff_ms: Callable[[int], int | None],
+        retries_result: Callable[[Any], bool] | None,
+        retries_error: Callable[[Exception], bool] | None,
+    ) -> None: ...
+
+    def take(self) -> Sequence[AsyncAnswer]:
+        """What was answered since the last call."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(slots=True)
 class OperatorContext:
     """Everything that an operator may touch besides its batch. ``restored`` is ``None`` on a fresh start."""
@@ -91,6 +125,8 @@ class OperatorContext:
     run_async: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None] | None = None
     """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
 
+    open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
+    """``open_async_calls(ready)``: an event loop; ``ready()`` comes as a mail when there are answers to take."""
     wakeup: Callable[[], None] | None = None
     """From any thread: look at ``has_room`` and ``is_drained`` again."""
     listener: Any = None
@@ -168,6 +204,18 @@ class Operator(ABC):
         """While not, the subtask takes no further input (backpressure); barriers and mails go on. Who makes room calls
         ``context.wakeup``."""
         return True
+
+    @property
+    def slice_records(self) -> int | None:
+        """The most records that it wants to be given at once; ``None``: as many as there are."""
+        return None
+
+    def has_in_flight(self) -> bool:
+        """Whether it holds records back that it will emit by itself: ``finish`` waits for them."""
+        return False
+
+    def suspend(self) -> None:  # noqa: B027  (optional hook)
+        """The job is being stopped with a savepoint, not drained: nothing may be emitted from now on."""
 
     def is_drained(self) -> bool:
         """Asked after ``finish`` and the last snapshot: the subtask ends when every operator is."""

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from taskmanager.operators.async_wait import STATE_NAME as ASYNC_STATE
+from taskmanager.operators.async_wait import state_descriptor as async_state
 from taskmanager.operators.base import OperatorContext
 from taskmanager.operators.factory import key_of
 from taskmanager.operators.sink import COMMITTABLES, WRITER_STATE
@@ -83,6 +85,8 @@ def declared_states(spec: OperatorSpec, *, opened: bool = False) -> DeclaredStat
         for name, (kind, value_type) in _own_states(spec).items():
             found.keyed[name] = EntryFormat(spec.name, name, kind, found.key_type, value_type)
     found.keeps_operator_state = isinstance(user_function_of(function), CheckpointedFunction)
+    if spec.kind == "async_wait":
+        found.elements[ASYNC_STATE] = (StateRedistribution.SPLIT, async_state(spec.input_types[0]).elem_type_info)
     for broadcast in spec.options.get("states", ()):
         found.elements[broadcast.name] = (StateRedistribution.BROADCAST, entry_type(broadcast))
     for descriptor in shown_descriptors(user_function_of(function)):

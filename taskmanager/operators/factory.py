@@ -9,6 +9,7 @@
 | keyed_co_process       | ``func``: KeyedCoProcessFunction; keys are ``spec.key`` and ``spec.second_key``                   |
 | broadcast_process,     | ``func``: BroadcastProcessFunction, KeyedBroadcastProcessFunction; ``states``:                    |
 | keyed_broadcast_process| [MapStateDescriptor]; input 1 is the broadcast one                                                |
+| async_wait             | ``func``: AsyncFunction; ``timeout_ms``, ``strategy``, ``capacity``, ``ordered``                  |
 | keyed_reduce           | ``func``: ReduceFunction or callable                                                              |
 | timestamps_watermarks  | ``strategy``: WatermarkStrategy                                                                   |
 | window                 | ``assigner``; ``trigger`` or ``None``; ``function``: (``reduce`` / ``aggregate`` / ``process``,   |
@@ -29,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from taskmanager.operators.async_wait import AsyncWaitOperator
 from taskmanager.operators.base import Operator
 from taskmanager.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 from taskmanager.operators.columnar import FilterColumnsOperator, MapBatchesOperator, SelectOperator
@@ -83,6 +85,19 @@ def _broadcast_process(spec: OperatorSpec) -> Operator:
 def _keyed_broadcast_process(spec: OperatorSpec) -> Operator:
     options = spec.options
     return KeyedBroadcastProcessOperator(spec.name, key_of(spec, spec.key), options["func"], options["states"])
+
+
+def _async_wait(spec: OperatorSpec) -> Operator:
+    o = spec.options
+    return AsyncWaitOperator(
+        spec.name,
+        o["func"],
+        spec.input_types[0],
+        timeout_ms=o["timeout_ms"],
+        strategy=o["strategy"],
+        capacity=o["capacity"],
+        ordered=o["ordered"],
+    )
 
 
 def _keyed_reduce(spec: OperatorSpec) -> Operator:
@@ -154,6 +169,7 @@ _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "keyed_reduce": _keyed_reduce,
     "co_process": lambda spec: ProcessOperator(spec.name, spec.options["func"], _TWO),
     "keyed_co_process": _keyed_co_process,
+    "async_wait": _async_wait,
     "broadcast_process": _broadcast_process,
     "keyed_broadcast_process": _keyed_broadcast_process,
     "window": _window,

@@ -27,7 +27,9 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.program import OperatorSpec
 
-_ANY_FUNCTION = frozenset({"map", "flat_map", "filter", "process", "co_process", "broadcast_process", "map_batches"})
+_ANY_FUNCTION = frozenset(
+    {"map", "flat_map", "filter", "process", "co_process", "broadcast_process", "async_wait", "map_batches"}
+)
 
 
 class StateOutcome(Enum):

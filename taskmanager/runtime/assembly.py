@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from taskmanager.operators.base import Clock, Operator, OperatorContext, ProcessingTimers
+from taskmanager.operators.base import AsyncCallsPort, Clock, Operator, OperatorContext, ProcessingTimers
 from taskmanager.operators.factory import make_operator
 from taskmanager.operators.keys import KeyFunction
 from taskmanager.runtime.chain import FinishedOperator, OpenKeys, OperatorChain
@@ -32,6 +32,8 @@ class ChainParts:
     counters: TaskCounters
     segments: SegmentSource | None
     run_async: RunAsync
+    mail: Callable[[Callable[[], None]], None] | None = None
+    """From any thread: have this called in the subtask's."""
     wakeup: Callable[[], None] | None = None
     listener: Any = None
 
@@ -106,9 +108,17 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         managed_memory_bytes=parts.environment.managed_memory_bytes,
         run_async=parts.run_async,
         spark_rows=parts.environment.spark_rows,
+        open_async_calls=_async_calls(parts),
         wakeup=parts.wakeup,
         listener=parts.listener,
     )
+
+
+def _async_calls(parts: ChainParts) -> Callable[[Callable[[], None]], AsyncCallsPort] | None:
+    open_calls, mail = parts.environment.open_async_calls, parts.mail
+    if open_calls is None or mail is None:
+        return None
+    return lambda ready: open_calls(lambda: mail(ready))
 
 
 def _inputs(program: VertexProgram, deployment: TaskDeployment) -> list[InputSpec]:

@@ -73,6 +73,8 @@ class OperatorChain:
         self._set_up: list[Operator] = []
         self._keys = list(keys)
         self._open_keys: list[KeyFunction] = []
+        self._finished = 0
+        """Operators that have finished, from the head on."""
 
     @property
     def source(self) -> SourceHead | None:
@@ -82,6 +84,12 @@ class OperatorChain:
     def is_columnar(self) -> bool:
         """Nothing in it works on single records: whole batches go through at once. Known once it is open."""
         return not self._keys and not any(operator.works_on_records() for operator in self._operators)
+
+    @property
+    def slice_records(self) -> int | None:
+        """The most records that all of its operators take at once."""
+        limits = [operator.slice_records for operator in self._operators]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def setup(self, contexts: Sequence[OperatorContext]) -> None:
         for operator, context in zip(self._operators, contexts, strict=True):
@@ -114,12 +122,24 @@ class OperatorChain:
         """Raises ``UnknownEvent`` unless the head takes such events."""
         self._head.on_user_event(value, self._inputs[edge].input_index)
 
-    def finish(self) -> None:
-        """No more records will come: everything that was held back is emitted, from the head on."""
-        self._head.finish()
-        for operator in self._operators[1:]:
-            operator.end_input(0)
+    def finish(self) -> bool:
+        """No more records will come: everything that was held back is emitted, from the head on. ``False``: an operator still
+        waits for what it has in flight; to be called again."""
+        while self._finished < len(self._operators):
+            operator = self._operators[self._finished]
+            if operator.has_in_flight():
+                return False
+            if self._finished:
+                operator.end_input(0)
             operator.finish()
+            self._finished += 1
+        return True
+
+    def suspend(self) -> None:
+        """The job is being stopped as it is: what is held back for larger batches goes out, and nothing more after that."""
+        self.flush()
+        for operator in self._operators:
+            operator.suspend()
 
     def flush(self) -> None:
         """What operators hold back for the sake of larger batches goes out; nothing is finished."""

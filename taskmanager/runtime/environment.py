@@ -9,7 +9,7 @@ from typing import Any
 
 from taskmanager.exchange.settings import ExchangeSettings
 from taskmanager.machines.credit import WindowBounds
-from taskmanager.operators.base import Clock
+from taskmanager.operators.base import AsyncCallsPort, Clock
 from taskmanager.runtime.clock import SystemClock
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import (
@@ -41,6 +41,8 @@ class SubtaskEnvironment:
     """For ``from_spark``: the iterator of Arrow batches of this subtask's Spark partition."""
     clock: Clock = field(default_factory=SystemClock)
     probe: Probe | None = None
+    open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
+    """An event loop for coroutines of user functions; ``ready()`` is called from its thread."""
     step_back: Callable[[int], None] = lambda nice: None
     """Lowers the priority of the calling thread, where the system can do that."""
 

@@ -176,6 +176,7 @@ class _SubtaskRun:
             counters=self._counters,
             segments=segments,
             run_async=pool.submit,
+            mail=lambda call: self._mailbox.put(CallMail(call)),
             wakeup=self._mailbox.wake,
             listener=listener,
         )
@@ -241,7 +242,9 @@ class _SubtaskRun:
         alarms: TimerQueue,
     ) -> SubtaskInput:
         chain = assembled.chain
-        sizer = SliceSizer(columnar=chain.is_columnar, step_ms=settings.slice_ms, first_records=1)
+        sizer = SliceSizer(
+            columnar=chain.is_columnar, step_ms=settings.slice_ms, first_records=1, most_records=chain.slice_records
+        )
         if gate is None:
             source = chain.source
             if source is None:

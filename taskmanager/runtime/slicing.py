@@ -19,12 +19,21 @@ _FALL = 0.25
 
 
 class SliceSizer:
-    """``columnar``: never slice. ``step_ms``: longest step that is aimed at (``tidegate.mailbox.slice``)."""
+    """``columnar``: never slice. ``step_ms``: longest step that is aimed at (``tidegate.mailbox.slice``). ``most_records``:
+    never more, whatever they cost."""
 
-    def __init__(self, *, columnar: bool, step_ms: float = STEP_MS, first_records: int = FIRST_RECORDS) -> None:
+    def __init__(
+        self,
+        *,
+        columnar: bool,
+        step_ms: float = STEP_MS,
+        first_records: int = FIRST_RECORDS,
+        most_records: int | None = None,
+    ) -> None:
         self._columnar = columnar
         self._target_ms = _SAFETY * step_ms
-        self._records = first_records
+        self._most = MAX_RECORDS if most_records is None else min(MAX_RECORDS, most_records)
+        self._records = min(first_records, self._most)
         self._cost_ms = 0.0
 
     def size(self) -> int:
@@ -38,4 +47,4 @@ class SliceSizer:
         cost_ms = elapsed_ms / records
         self._cost_ms = cost_ms if cost_ms >= self._cost_ms else self._cost_ms + _FALL * (cost_ms - self._cost_ms)
         fitting = int(self._target_ms / self._cost_ms) if self._cost_ms > 0 else MAX_RECORDS
-        self._records = max(1, min(fitting, 2 * self._records, MAX_RECORDS))
+        self._records = max(1, min(fitting, 2 * self._records, self._most))

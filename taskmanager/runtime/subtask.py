@@ -81,6 +81,7 @@ class SubtaskLoop:
         self._flush_at_ms: float | None = None
         self._metrics_at_ms = clock.monotonic_ms()
         self._congested = False
+        self._held: list[Barrier] = []
 
     def run(self) -> None:
         """Until the life is over. Raises whatever operators, gate and partitions raise."""
@@ -161,6 +162,8 @@ class SubtaskLoop:
                 return False
 
     def _work_on(self) -> bool:
+        if self._work.data_ended:
+            return self._finish_data()
         has_room = all(partition.is_available() for partition in self._partitions) and self._chain.has_room()
         self._congested = not has_room
         if self._congested:
@@ -178,16 +181,22 @@ class SubtaskLoop:
             self._on_life(life.InputsClosed())
         return worked
 
-    def _finish_data(self) -> None:
+    def _finish_data(self) -> bool:
+        """Whether it is done: operators may still wait for what they have in flight. Meanwhile nothing is read, and the
+        barrier of a stop is held back."""
+        if self._work.drained and not self._chain.finish():
+            return self._timers.fire()
         self._timers.quiesce()
-        if self._work.drained:
-            self._chain.finish()
-        else:
-            self._chain.flush()  # before the barrier of the stop would be too late: behind the end of data nothing may come
+        if not self._work.drained:
+            self._chain.suspend()  # before the barrier of the stop would be too late: behind the end of data nothing may come
         for partition in self._partitions:
             partition.broadcast(EndOfData(self._work.drained))
         self._probe("end-of-data", {})
         self._on_life(life.DataFinished())
+        held, self._held = self._held, []
+        for barrier in held:
+            self._work.trigger(barrier)
+        return True
 
     def _settle(self) -> bool:
         if self._snapshots.is_writing or self._chain.is_committing():
@@ -208,7 +217,7 @@ class SubtaskLoop:
                     self._work.end_data(drain=drain)
                     self._finish_data()
                 case life.PassTrigger(barrier):
-                    self._work.trigger(barrier)
+                    self._pass(barrier)
                 case life.DeclineTrigger(checkpoint_id, reason):
                     self._snapshots.decline(s.Decline(checkpoint_id, reason, _why(reason)))
                 case life.CommitAll():
@@ -220,6 +229,13 @@ class SubtaskLoop:
                     self._snapshots.stop()
                 case _:
                     assert_never(command)
+
+    def _pass(self, barrier: Barrier) -> None:
+        is_finishing = self._work.data_ended and self._life.state is life.LifeState.RUNNING
+        if is_finishing and barrier.options.snapshot_type.is_synchronous:
+            self._held.append(barrier)
+        else:
+            self._work.trigger(barrier)
 
     def _flush_when_due(self) -> None:
         if not self._counters.unflushed or self._flush_ms is None:

@@ -23,12 +23,15 @@ from taskmanager.runtime.environment import SubtaskEnvironment
 from taskmanager.runtime.launch import run_subtask
 from taskmanager.runtime.mailbox import Mailbox
 from taskmanager.spark.control_stream import ControlStream
+from taskmanager.spark.dependencies import check_interpreter
 from taskmanager.spark.entry import SubtaskEntry
 from taskmanager.spark.memory import WorkerSettings, limit_exchange, limit_memory
 from taskmanager.spark.process import PrintedLines, die_with_parent, step_back
 from taskmanager.spark.user_code import load_program, place_files
+from tidegate.aio.async_calls import AsyncCalls
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, TidegateError
+from tidegate.model.options import PythonOptions
 from tidegate.model.states import ExecutionState
 
 SWITCH_INTERVAL_S = 0.001
@@ -80,7 +83,8 @@ def _run(
     pa.set_cpu_count(1)
     pa.set_io_thread_count(4)
     limit_memory(settings.slot_memory_bytes)
-    place_files(deployment.blobs, directory / "files", stream.fetch_blob)
+    check_interpreter(deployment.configuration.get(PythonOptions.EXECUTABLE.key))
+    place_files(deployment.blobs, directory / "files", stream.fetch_blob, _requirements(settings, directory))
     program = load_program(stream.fetch_blob(deployment.program), deployment.task_name)
     environment = SubtaskEnvironment(
         listen=settings.listen,
@@ -88,9 +92,15 @@ def _run(
         local_state_dir=settings.local_state_dir,
         managed_memory_bytes=settings.managed_memory_bytes,
         spark_rows=spark_rows,
+        open_async_calls=AsyncCalls,
         step_back=step_back,
     )
     run_subtask(limit_exchange(deployment, settings), program, mailbox, stream, environment)
+
+
+def _requirements(settings: WorkerSettings, directory: Path) -> Path:
+    """Where the TaskManager's subtasks share what is installed: a directory that ends with it."""
+    return (Path(settings.directory).parent if settings.directory else directory) / "requirements"
 
 
 def _told(error: BaseException, deployment: TaskDeployment) -> ErrorInfo:

@@ -27,6 +27,7 @@ OperatorKind = Literal[
     "keyed_co_process",
     "broadcast_process",
     "keyed_broadcast_process",
+    "async_wait",
     "window",
     "timestamps_watermarks",
     "sink",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -133,6 +134,41 @@ def values_of(batches: Sequence[Batch]) -> list[Any]:
 
 
 @dataclass
+class HandAnswer:
+    number: int
+    result: Any = None
+    error: Exception | None = None
+
+
+class HandCalls:
+    """Stands for the event loop: calls are answered by hand."""
+
+    def __init__(self, ready: Callable[[], None]) -> None:
+        self._ready = ready
+        self.waiting: dict[int, dict[str, Any]] = {}
+        self._answers: list[HandAnswer] = []
+        self.closed = False
+
+    def submit(self, number: int, invoke: Any, on_timeout: Any, **policy: Any) -> None:
+        self.waiting[number] = {"invoke": invoke, "on_timeout": on_timeout, **policy}
+
+    def answer(self, *numbers: int, result: Any = None, error: Exception | None = None) -> None:
+        """Runs the coroutines of these calls, unless ``result`` or ``error`` is given; one mail for all."""
+        for number in numbers:
+            call = self.waiting.pop(number)
+            found = asyncio.run(call["invoke"]()) if result is None and error is None else result
+            self._answers.append(HandAnswer(number, found, error))
+        self._ready()
+
+    def take(self) -> list[HandAnswer]:
+        found, self._answers = self._answers, []
+        return found
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
 class Running:
     """One subtask of an operator, opened."""
 
@@ -140,6 +176,7 @@ class Running:
     out: Recorder
     clock: HandClock
     timers: HandTimers
+    calls: list[HandCalls] = field(default_factory=list)
 
     def feed(self, values: Sequence[Any], stamps: Sequence[int | None] | None = None, index: int = 0) -> None:
         self.operator.process(RecordsBatch(list(values), None if stamps is None else list(stamps)), index)
@@ -168,6 +205,12 @@ def start(
 ) -> Running:
     out, clock = Recorder(), HandClock(now_ms)
     timers = HandTimers(clock)
+    calls: list[HandCalls] = []
+
+    def open_calls(ready: Callable[[], None]) -> HandCalls:
+        calls.append(HandCalls(ready))
+        return calls[-1]
+
     operator = make_operator(spec)
     operator.setup(
         OperatorContext(
@@ -186,10 +229,11 @@ def start(
             restored=restored,
             restored_checkpoint_id=restored_id if restored_id is not None else (1 if restored else None),
             segments=MemoryStore() if restored else None,
+            open_async_calls=open_calls,
         )
     )
     operator.open()
-    return Running(operator, out, clock, timers)
+    return Running(operator, out, clock, timers, calls)
 
 
 def restored_of(snapshots: Sequence[OperatorSnapshot]) -> RestoredOperator:

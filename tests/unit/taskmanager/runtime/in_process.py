@@ -29,6 +29,7 @@ from taskmanager.runtime.ports import (
     TaskMetrics,
     TriggerCheckpoint,
 )
+from tidegate.aio.async_calls import AsyncCalls
 from tidegate.datastream.job_graph_builder import BuiltJob
 from tidegate.model.checkpoint import (
     Acknowledgement,
@@ -328,6 +329,7 @@ class InProcessJob:
             temp_dir=str(self.directory),
             local_state_dir=self.local_state,
             probe=probe if self.probes else None,
+            open_async_calls=AsyncCalls,
             step_back=lambda nice: self.stepped_back.append((task.attempt, nice)),
         )
         run_subtask(task.deployment, program, task.mailbox, task.port, environment)

@@ -1,0 +1,146 @@
+"""Coroutines for a thread that has no event loop: a loop in a thread of its own, with time limits and further attempts.
+
+    submit ─▶ attempt ─┬─ result ── worth another? ── no ──▶ take() ─▶ Answer(results)
+                 ▲     └─ exception ─ worth another? ─ no ─▶ take() ─▶ Answer(error)
+                 └────────────── wait ◀── yes ┘
+    time limit of all attempts ─▶ on_timeout() ─▶ Answer
+
+``ready()`` is called from the loop's thread when there are answers, once until ``take`` was called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    number: int
+    result: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    number: int
+    invoke: Callable[[], Awaitable[Any]]
+    on_timeout: Callable[[], Any]
+    timeout_ms: int
+    backoff_ms: Callable[[int], int | None]
+    retries_result: Callable[[Any], bool] | None
+    retries_error: Callable[[Exception], bool] | None
+
+
+class AsyncCalls:
+    """``submit`` and ``take`` from one thread. The loop is started with the first call."""
+
+    def __init__(self, ready: Callable[[], None]) -> None:
+        self._ready = ready
+        self._answers: deque[Answer] = deque()
+        self._is_told = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def submit(
+        self,
+        number: int,
+        invoke: Callable[[], Awaitable[Any]],
+        on_timeout: Callable[[], Any],
+        *,
+        timeout_ms: int = 0,
+        backoff_ms: Callable[[int], int | None] = lambda attempts: None,
+        retries_result: Callable[[Any], bool] | None = None,
+        retries_error: Callable[[Exception], bool] | None = None,
+    ) -> None:
+        """An ``Answer`` with this number follows, but for what ``close`` cuts off. ``timeout_ms``: of all attempts together; 0:
+        none. Attempts go on while one of the predicates holds; ``backoff_ms(attempts)``: how long to wait after so many of
+        them, ``None``: that was the last one."""
+        call = _Call(number, invoke, on_timeout, timeout_ms, backoff_ms, retries_result, retries_error)
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._run, args=(self._loop,), name="async-calls", daemon=True)
+            self._thread.start()
+        loop = self._loop
+        loop.call_soon_threadsafe(lambda: self._begin(loop, call))
+
+    def take(self) -> list[Answer]:
+        """What was answered since the last call, in the order of the answers."""
+        self._is_told = False
+        found = []
+        while self._answers:
+            found.append(self._answers.popleft())
+        return found
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Cancels what is under way, and ends the thread."""
+        if self._loop is None or self._thread is None:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout_s)
+        self._loop, self._thread = None, None
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, call: _Call) -> None:
+        task = loop.create_task(self._answer(call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, call: _Call) -> None:
+        try:
+            answer = Answer(call.number, await _within(call))
+        except Exception as error:  # noqa: BLE001  user code: the caller judges it
+            answer = Answer(call.number, error=error)
+        self._answers.append(answer)
+        if not self._is_told:
+            self._is_told = True
+            self._ready()
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+            for task in self._tasks:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+
+async def _within(call: _Call) -> Any:
+    if not call.timeout_ms:
+        return await _attempts(call)
+    limit = asyncio.timeout(call.timeout_ms / 1000)
+    try:
+        async with limit:
+            return await _attempts(call)
+    except TimeoutError:
+        if not limit.expired():
+            raise  # the function's own
+    return call.on_timeout()
+
+
+async def _attempts(call: _Call) -> Any:
+    attempts = 1
+    while True:
+        error: Exception | None = None
+        result: Any = None
+        try:
+            result = await call.invoke()
+            wanted = call.retries_result is not None and call.retries_result(result)
+        except Exception as raised:  # noqa: BLE001  user code: the predicate judges it
+            error = raised
+            wanted = call.retries_error is not None and call.retries_error(raised)
+        backoff_ms = call.backoff_ms(attempts) if wanted else None
+        if backoff_ms is None:
+            if error is not None:
+                raise error
+            return result
+        await asyncio.sleep(backoff_ms / 1000)
+        attempts += 1

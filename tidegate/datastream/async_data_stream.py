@@ -1,0 +1,100 @@
+"""`AsyncDataStream`: applies an AsyncFunction to a stream (PyFlink: ``pyflink.datastream.async_data_stream``)."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from tidegate.common.time import Duration, Time, to_millis
+from tidegate.datastream.async_functions import AsyncFunction, AsyncRetryStrategy
+from tidegate.datastream.async_retry_strategies import NO_RETRY_STRATEGY, NoRetryStrategy
+from tidegate.datastream.data_stream import DataStream
+from tidegate.datastream.stream_types import TypeHint, type_of
+from tidegate.model.errors import InvalidJob
+
+__all__ = ["AsyncDataStream"]
+
+
+class AsyncDataStream:
+    """``timeout``: of all attempts of one record together; 0: none. ``capacity``: records that a subtask works on at a time."""
+
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time | Duration,
+        capacity: int = 100,
+        output_type: TypeHint = None,
+    ) -> DataStream:
+        """Results leave as they come. No result overtakes a watermark, and no watermark a result."""
+        return _wait(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, ordered=False)
+
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        output_type: TypeHint = None,
+    ) -> DataStream:
+        """The same, with further attempts."""
+        return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=False)
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time | Duration,
+        capacity: int = 100,
+        output_type: TypeHint = None,
+    ) -> DataStream:
+        """Results leave in the order of the records."""
+        return _wait(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, ordered=True)
+
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        output_type: TypeHint = None,
+    ) -> DataStream:
+        """The same, with further attempts."""
+        return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=True)
+
+
+def _wait(
+    data_stream: DataStream,
+    function: AsyncFunction[Any, Any],
+    timeout: Time | Duration,
+    strategy: AsyncRetryStrategy[Any],
+    capacity: int,
+    output_type: TypeHint,
+    *,
+    ordered: bool,
+) -> DataStream:
+    if not isinstance(function, AsyncFunction):
+        raise InvalidJob(f"async I/O needs an AsyncFunction, not {function!r}")
+    if not inspect.iscoroutinefunction(function.async_invoke):
+        raise InvalidJob(
+            f"Method 'async_invoke' of class '{type(function).__qualname__}' should be declared as 'async def'."
+        )
+    if not isinstance(strategy, AsyncRetryStrategy):
+        raise InvalidJob(f"not an AsyncRetryStrategy: {strategy!r}")
+    if strategy.get_retry_predicate() is None:
+        raise InvalidJob(f"the retry predicate of the strategy {type(strategy).__qualname__} is None")
+    timeout_ms = to_millis(timeout)
+    if timeout_ms <= 0 and not isinstance(strategy, NoRetryStrategy):
+        raise InvalidJob("Timeout should be configured when do async with retry.")
+    if capacity < 1:
+        raise InvalidJob(f"the capacity of async I/O must be at least 1, not {capacity}")
+    options = {
+        "func": function,
+        "timeout_ms": max(0, timeout_ms),
+        "strategy": strategy,
+        "capacity": capacity,
+        "ordered": ordered,
+    }
+    return data_stream._transform("async_wait", "async wait operator", options, type_of(output_type))
