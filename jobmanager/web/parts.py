@@ -8,6 +8,7 @@ A part's bytes change only when what it shows does, so that a digest tells wheth
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -56,7 +57,7 @@ class Parts:
 
     def of(self, shown: Shown) -> list[Part]:
         """All parts of a view, now. A job that is not there (any more) has one part, ``gone``."""
-        now_ms = self._backend.now_ms()
+        now_ms = time.monotonic() * 1000
         kept = self._kept.get(shown)
         if kept is not None and now_ms < kept[0]:
             return kept[1]

@@ -4,18 +4,24 @@
 import { h } from "./dom.js";
 import { layered, placed } from "./layout.js";
 
-const WIDE = { width: 232, height: 132, gapAlong: 96, gapAcross: 28 };
-const LEAST = { width: 172, gapAlong: 66 };
-const FRAME_PX = 38;
-const NARROW = { width: 272, height: 132, gapAlong: 58, gapAcross: 16 };
+const WIDE = { width: 232, height: 142, gapAlong: 96, gapAcross: 28 };
+const LEAST = { width: 172, gapAlong: 66, acrossWidth: 148 };
+const FRAME_PX = 40;
+const NARROW = { width: 272, height: 142, gapAlong: 58, gapAcross: 12 };
 const narrow = matchMedia("(max-width: 760px)");
 
-// As wide as there is room for; a longer graph scrolls.
-function fitted(job) {
-  const layers = layered(job.vertices.map((vertex) => vertex.id), job.edges).length;
+// As wide as there is room for; a larger graph scrolls.
+function fitted(job, isNarrow) {
+  const rows = layered(job.vertices.map((vertex) => vertex.id), job.edges);
+  const layers = rows.length;
   const main = document.getElementById("main");
   const style = getComputedStyle(main);
   const room = main.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - FRAME_PX;
+  if (isNarrow) {
+    const across = Math.max(...rows.map((row) => row.length));
+    const width = Math.floor((room - (across - 1) * NARROW.gapAcross) / across);
+    return { ...NARROW, width: Math.max(LEAST.acrossWidth, Math.min(NARROW.width, width)) };
+  }
   const share = Math.min(1, room / (layers * (WIDE.width + WIDE.gapAlong) - WIDE.gapAlong));
   const width = Math.max(LEAST.width, Math.floor(WIDE.width * share));
   const gap = Math.floor((room - layers * width) / Math.max(1, layers - 1));
@@ -25,7 +31,7 @@ function fitted(job) {
 // `inside(vertex)`: content of a box. `how(edge)`: second line of an edge's label. `link(vertex)`: where the box leads.
 export function graph({ job, label, inside, how, link, look, height }) {
   const isNarrow = narrow.matches;
-  const box = { ...(isNarrow ? NARROW : fitted(job)), ...(height ? { height } : {}) };
+  const box = { ...fitted(job, isNarrow), ...(height ? { height } : {}) };
   const names = new Map(job.vertices.map((vertex) => [vertex.id, vertex.name]));
   const { boxes, lines, size } = placed(job.vertices.map((vertex) => vertex.id), job.edges, box, isNarrow);
   return h(

@@ -32,8 +32,8 @@ function graphOf({ data, nowMs, where }) {
       const found = rates[vertex.id];
       return [
         h("span", { class: "name" }, vertex.name),
-        h("span", { class: "sub" }, h("span", {}, plural(vertex.parallelism, "subtask")), h("span", {}, vertex.state === "RUNNING" ? "" : vertex.state.toLowerCase())),
-        h("span", { class: "sub" }, h("span", {}, found ? flow(found) : "no figures yet"), found && found.watermark_ms !== null && h("span", { title: "Watermark" }, `wm ${watermark(found.watermark_ms, nowMs)}`)),
+        h("span", { class: "sub" }, h("span", {}, plural(vertex.parallelism, "subtask")), h("span", {}, found && vertex.state === "RUNNING" ? flow(found) : vertex.state.toLowerCase())),
+        h("span", { class: "sub" }, h("span", { class: "mark" }, "watermark"), h("span", {}, found ? watermark(found.watermark_ms, nowMs) : "–")),
         h("span", { class: "loads" }, load("busy", found?.busy, ""), load("backpr.", found?.backpressured, "bp")),
       ];
     },

@@ -1,0 +1,133 @@
+"""The stream of changes: what each view gets, that nothing is sent twice, and who is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobmanager.web import live
+from tests.contract.rest.asking import Client, ask, serving
+from tests.contract.rest.scene import Scene, failed_job, recorded_scene
+from tests.contract.web.listening import listen
+from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    return recorded_scene()
+
+
+@pytest.fixture
+async def client(scene: Scene) -> Client:
+    return serving(scene)
+
+
+def change(scene: Scene) -> None:
+    scene.watchers.changed(JOB)
+
+
+async def test_the_cluster_with_its_slots_and_who_uses_them(scene: Scene, client: Client) -> None:
+    async with client:
+        stream = await listen(client)
+        found = await stream.parts("hello", "cluster", "jobs")
+        (machine,) = found["cluster"]["task_managers"]
+        assert [slot["tasks"] for slot in machine["slots"]] == [[[0, 0], [1, 0]], [[0, 1], [1, 1]]]
+        assert found["cluster"]["jobs"][0]["vertices"] == [["source", 2], ["sink", 2]]
+        (job,) = found["jobs"]
+        assert (job["id"], job["state"], job["checkpoints"][0]) == (JOB, "RUNNING", 2)
+        stream.close()
+
+
+async def test_a_job_with_one_vertex_and_one_checkpoint_opened(scene: Scene, client: Client) -> None:
+    async with client:
+        stream = await listen(client, f"?job={JOB}&vertex={vertex_id('sink')}&checkpoint=2")
+        found = await stream.parts("job", "rates", "checkpoints", "exceptions", "subtasks", "checkpoint")
+        assert [vertex["state"] for vertex in found["job"]["vertices"]] == ["RUNNING", "RUNNING"]
+        assert found["job"]["edges"][0]["partitioner"] == "HASH"
+        assert found["rates"][vertex_id("sink")]["busy"] == [0.25, 0.25]
+        assert [row["index"] for row in found["subtasks"]["rows"]] == [0, 1]
+        listed = await ask(client, "GET", f"/jobs/{JOB}/checkpoints", 200)
+        assert [item["id"] for item in found["checkpoints"]["history"]] == [item["id"] for item in listed["history"]]
+        assert found["checkpoint"]["id"] == 2
+        assert len(found["checkpoint"]["tracks"]) == 4
+        assert "the acknowledgement of source (1) was on its way" in found["checkpoint"]["words"]
+        stream.close()
+
+
+async def test_only_what_changed_is_sent(scene: Scene, client: Client) -> None:
+    async with client:
+        stream = await listen(client, f"?job={JOB}")
+        await stream.parts("job", "rates", "checkpoints", "exceptions")
+        scene.cluster.pass_time(1_000)
+        change(scene)
+        assert (await stream.next()).name == "checkpoints"
+        stream.close()
+
+
+async def test_a_stream_goes_on_where_it_was(scene: Scene, client: Client) -> None:
+    async with client:
+        stream = await listen(client, f"?job={JOB}")
+        while (last := await stream.next()).name != "exceptions":
+            continue
+        stream.close()
+        scene.cluster.fail(scene.cluster.attempt("sink", 1))
+        again = await listen(client, f"?job={JOB}", **{"Last-Event-ID": last.event_id})
+        names = [(await again.next()).name for _ in range(3)]
+        assert names == ["hello", "job", "exceptions"]
+        again.close()
+
+
+async def test_a_job_that_is_not_there(scene: Scene, client: Client) -> None:
+    async with client:
+        stream = await listen(client, f"?job={'0' * 32}")
+        assert (await stream.parts("gone"))["gone"] == {"id": "0" * 32}
+        stream.close()
+
+
+async def test_a_checkpoint_that_the_history_does_not_have(scene: Scene, client: Client) -> None:
+    async with client:
+        stream = await listen(client, f"?job={JOB}&checkpoint=77")
+        assert (await stream.parts("checkpoint"))["checkpoint"] is None
+        stream.close()
+
+
+async def test_why_a_job_failed() -> None:
+    async with serving(Scene(failed_job())) as client:
+        stream = await listen(client, f"?job={JOB}")
+        found = await stream.parts("job", "exceptions")
+        assert found["job"]["failure"].startswith("killed by the test")
+        assert found["exceptions"]["entries"][0]["taskName"].startswith("sink (2/2)")
+        stream.close()
+
+
+async def test_one_in_progress_says_whom_it_waits_for(scene: Scene, client: Client) -> None:
+    scene.cluster.pass_time(1_000)
+    scene.cluster.acknowledge(scene.cluster.attempt("source", 0), 3)
+    async with client:
+        stream = await listen(client, f"?job={JOB}&checkpoint=3")
+        found = (await stream.parts("checkpoint"))["checkpoint"]
+        assert found["missing"] == ["source (2)", "sink (1)", "sink (2)"]
+        assert found["words"].endswith("it waits for source (2), sink (1), sink (2).")
+        assert found["manager"] is None
+        stream.close()
+
+
+@pytest.mark.parametrize("query", ["?job=xyz", f"?job={JOB}&checkpoint=-1", f"?job={JOB}&checkpoint=1e3"])
+async def test_a_bad_query_is_refused(client: Client, query: str) -> None:
+    async with client:
+        await ask(client, "GET", f"/web/events{query}", 400)
+
+
+async def test_foreign_pages_cannot_listen(client: Client) -> None:
+    async with client:
+        await ask(client, "GET", "/web/events", 403, headers={"Sec-Fetch-Site": "cross-site"})
+
+
+async def test_there_is_a_limit_of_open_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MAX_STREAMS", 2)
+    async with client:
+        streams = [await listen(client), await listen(client)]
+        for stream in streams:
+            await stream.parts("hello")
+        await ask(client, "GET", "/web/events", 503)
+        for stream in streams:
+            stream.close()
