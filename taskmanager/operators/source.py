@@ -99,13 +99,13 @@ class SourceOperator(Operator):
                 return False
             self._polled, self._at = polled, 0
         split_id, part = self._polled.split_id, self._next_part(self._polled, max_records)
-        if self._times is not None:
-            part = self._times.assign(part, split_id)
-        self.context.output.emit(part)
+        if self._times is None:
+            self.context.output.emit(part)
+            reader.advance(len(part))
+            return True
+        self._times.emit(part, split_id)
         reader.advance(len(part))
-        if self._times is not None:
-            self._times.after_batch()
-            self._times.note_busy()
+        self._times.note_busy()
         return True
 
     def is_finished(self) -> bool:

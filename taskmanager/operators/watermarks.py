@@ -1,10 +1,12 @@
 """Event time: timestamps from records or columns, watermarks and idleness by a ``WatermarkStrategy``.
 
-    batch ─▶ assign timestamps ─▶ highest timestamp of its split ─▶ watermark = min over splits - bound - 1
+    batch ─▶ assign timestamps ─▶ emit ─▶ watermark of its split: highest timestamp - bound - 1, or of a generator
+                                              └▶ combined: the minimum over the splits that are not idle
 
-Watermarks leave at most every ``pipeline.auto-watermark-interval``: at the end of a batch when the interval is over, else
-by a timer; an interval of 0 means none but the last. They never go back. A watermark from upstream is dropped but for the last one (Flink:
-``TimestampsAndWatermarksOperator.java``); without a strategy bound no watermarks are made.
+Watermarks by a bound leave at most every ``pipeline.auto-watermark-interval``: at the end of a batch when the interval is over,
+else by a timer; an interval of 0 means none but the last. Those that a generator emits for a record leave right behind that
+record. They never go back. A watermark from upstream is dropped but for the last one (Flink:
+``TimestampsAndWatermarksOperator.java``); without a bound or generator no watermarks are made.
 """
 
 from __future__ import annotations
@@ -14,13 +16,20 @@ from typing import Any
 
 import numpy as np
 
+from taskmanager.machines.split_watermarks import SplitWatermarks
 from taskmanager.operators.base import Operator, OperatorContext
 from taskmanager.operators.user_code import user_error
 from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch, Batch, RecordsBatch
 from tidegate.common.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.common.watermark_strategy import WatermarkStrategy, event_times
-from tidegate.model.errors import SchemaMismatch
+from tidegate.common.watermark_strategy import (
+    Watermark,
+    WatermarkGenerator,
+    WatermarkOutput,
+    WatermarkStrategy,
+    event_times,
+)
+from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.units import parse_duration_ms
 
 INTERVAL_KEY = "pipeline.auto-watermark-interval"
@@ -43,10 +52,13 @@ class EventTimes:
         self._type_info = type_info
         self._finished_splits = finished_splits
         self._interval_ms = parse_duration_ms(context.configuration.get(INTERVAL_KEY, f"{DEFAULT_INTERVAL_MS} ms"))
-        self._highest: dict[str, int] = {}
+        self._splits = SplitWatermarks(strategy.idle_timeout_ms)
+        self._generators: dict[str, tuple[WatermarkGenerator, _SplitOutput]] = {}
         self._emitted = MIN_TIMESTAMP
         self._emitted_at_ms = -1.0
         self._quiet_since_ms: float | None = None
+        self._has_emitted = False
+        """Since the last tick of the timer."""
         self._is_idle = False
         self._timer: object | None = None
 
@@ -60,25 +72,23 @@ class EventTimes:
             self._context.timers.cancel(self._timer)
             self._timer = None
 
-    def assign(self, batch: Batch, split: str = "") -> Batch:
-        """The batch with its timestamps; remembers the highest. Raises ``UserFunctionError``, ``SchemaMismatch``."""
+    def emit(self, batch: Batch, split: str = "") -> None:
+        """Emits the batch with its timestamps, and watermarks when it is time. Raises ``UserFunctionError``,
+        ``SchemaMismatch``."""
         self._quiet_since_ms = None
-        if self._is_idle:
-            self._is_idle = False
-            self._context.output.emit_idle(False)
+        self._set_idle(False)
+        self._has_emitted = True
         timed = self._with_timestamps(batch)
-        highest = _highest(timed)
-        if highest is not None and highest > self._highest.get(split, MIN_TIMESTAMP):
-            self._highest[split] = highest
-        return timed
-
-    def after_batch(self) -> None:
-        """Emit the watermark when it is time."""
-        now_ms = self._context.clock.monotonic_ms()
-        self._quiet_since_ms = now_ms
-        is_due = self._emitted_at_ms < 0 or now_ms - self._emitted_at_ms >= self._interval_ms
-        if is_due and self._interval_ms > 0:
-            self._emit(now_ms)
+        self._splits.seen(split)
+        if self._strategy.generator is not None:
+            self._emit_in_parts(timed, split)
+        else:
+            bound_ms = self._strategy.max_out_of_orderness_ms
+            highest = None if bound_ms is None else _highest(timed)
+            if highest is not None and bound_ms is not None:
+                self._splits.advanced(split, max(highest - bound_ms - 1, MIN_TIMESTAMP))
+            self._context.output.emit(timed)
+        self._after_batch()
 
     def forward_end(self) -> None:
         self.close()
@@ -93,38 +103,94 @@ class EventTimes:
         if self._quiet_since_ms is None:
             self._quiet_since_ms = self._context.clock.monotonic_ms()
 
-    def _emit(self, now_ms: float) -> None:
-        self._emitted_at_ms = now_ms
-        watermark = self._watermark()
-        if watermark > self._emitted:
-            self._emitted = watermark
-            self._context.output.emit_watermark(watermark)
+    def _after_batch(self) -> None:
+        now_ms = self._context.clock.monotonic_ms()
+        self._quiet_since_ms = now_ms
+        is_due = self._emitted_at_ms < 0 or now_ms - self._emitted_at_ms >= self._interval_ms
+        if is_due and self._interval_ms > 0:
+            self._emit_periodic(now_ms)
 
-    def _watermark(self) -> int:
-        bound_ms = self._strategy.max_out_of_orderness_ms
-        if bound_ms is None or not self._highest:
-            return MIN_TIMESTAMP
-        if len(self._highest) > 1 and self._finished_splits is not None:
-            newest = max(self._highest.values())
-            for split in self._finished_splits():
-                self._highest.pop(split, None)
-            if not self._highest:
-                self._highest = {"": newest}
-        return max(min(self._highest.values()) - bound_ms - 1, MIN_TIMESTAMP)
+    def _emit_periodic(self, now_ms: float) -> None:
+        self._emitted_at_ms = now_ms
+        if len(self._splits) > 1 and self._finished_splits is not None:
+            finished = self._finished_splits()
+            self._splits.retired(finished)
+            for split in finished:
+                self._generators.pop(split, None)
+        try:
+            for generator, output in list(self._generators.values()):
+                generator.on_periodic_emit(output)
+        except Exception as error:
+            raise user_error(self._context.operator_name, error) from error
+        self._emit_watermark()
+
+    def _emit_watermark(self) -> bool:
+        """Whether there was one to emit."""
+        watermark = self._splits.watermark()
+        if watermark <= self._emitted:
+            return False
+        self._emitted = watermark
+        self._context.output.emit_watermark(watermark)
+        return True
+
+    def _emit_in_parts(self, batch: Batch, split: str) -> None:
+        """Each record, then the watermark that its generator emits for it."""
+        if split not in self._generators:
+            self._generators[split] = (self._new_generator(), _SplitOutput(self._splits, split))
+        generator, output = self._generators[split]
+        values, stamps = self._values(batch), _stamps(batch)
+        emitted = 0
+        for place, (value, stamp) in enumerate(zip(values, stamps, strict=True), 1):
+            try:
+                generator.on_event(value, MIN_TIMESTAMP if stamp is None else stamp, output)
+            except Exception as error:
+                raise user_error(self._context.operator_name, error) from error
+            if output.is_changed and self._splits.watermark() > self._emitted:
+                self._context.output.emit(batch.slice(emitted, place))
+                emitted = place
+                self._emit_watermark()
+            output.is_changed = False
+        if emitted < len(batch):
+            self._context.output.emit(batch.slice(emitted, len(batch)) if emitted else batch)
+
+    def _new_generator(self) -> WatermarkGenerator:
+        assert self._strategy.generator is not None
+        try:
+            made = self._strategy.generator()
+        except Exception as error:
+            raise user_error(self._context.operator_name, error) from error
+        if not isinstance(made, WatermarkGenerator):
+            raise InvalidJob(
+                f"operator '{self._context.operator_name}': for_generator was given something that makes {made!r}, which is no "
+                "WatermarkGenerator"
+            )
+        return made
 
     def _on_timer(self, at_ms: int) -> None:
         now_ms = self._context.clock.monotonic_ms()
-        self._emit(now_ms)
+        if self._has_emitted or self._quiet_since_ms is not None:
+            self._splits.passed(self._interval_ms)
+            self._has_emitted = False
+        self._emit_periodic(now_ms)
         timeout_ms, quiet_since_ms = self._strategy.idle_timeout_ms, self._quiet_since_ms
         is_quiet = timeout_ms is not None and quiet_since_ms is not None and now_ms - quiet_since_ms >= timeout_ms
-        if is_quiet and not self._is_idle:
-            self._is_idle = True
-            self._context.output.emit_idle(True)
+        if is_quiet or self._splits.is_idle():
+            self._set_idle(True)
         self._schedule()
+
+    def _set_idle(self, is_idle: bool) -> None:
+        if is_idle != self._is_idle:
+            self._is_idle = is_idle
+            self._context.output.emit_idle(is_idle)
 
     def _schedule(self) -> None:
         at_ms = self._context.clock.now_ms() + self._interval_ms
         self._timer = self._context.timers.schedule(at_ms, self._on_timer)
+
+    def _values(self, batch: Batch) -> list[Any]:
+        if isinstance(batch, RecordsBatch):
+            return batch.values
+        return decode(self._type_info, batch.data, self._context.operator_name)
 
     def _with_timestamps(self, batch: Batch) -> Batch:
         strategy, name = self._strategy, self._context.operator_name
@@ -133,14 +199,13 @@ class EventTimes:
         if strategy.timestamp_assigner is None:
             return batch
         if isinstance(batch, ArrowBatch):
-            stamps = None if batch.timestamps is None else batch.timestamps.to_pylist()
-            batch = RecordsBatch(decode(self._type_info, batch.data, name), stamps)
+            batch = RecordsBatch(self._values(batch), None if batch.timestamps is None else _stamps(batch))
         return RecordsBatch(batch.values, self._extract(batch))
 
     def _extract(self, batch: RecordsBatch) -> list[int | None]:
         assert self._strategy.timestamp_assigner is not None
         extract = self._strategy.timestamp_assigner.extract_timestamp
-        old = batch.timestamps or [None] * len(batch.values)
+        old = _stamps(batch)
         try:
             return [
                 int(extract(value, MIN_TIMESTAMP if stamp is None else stamp))
@@ -148,6 +213,35 @@ class EventTimes:
             ]
         except Exception as error:
             raise user_error(self._context.operator_name, error) from error
+
+
+class _SplitOutput(WatermarkOutput):
+    """What the generator of one split may say."""
+
+    def __init__(self, splits: SplitWatermarks, split: str) -> None:
+        self.is_changed = False
+        self._splits = splits
+        self._split = split
+
+    def emit_watermark(self, watermark: Watermark | int) -> None:
+        self._splits.marked(self._split, is_idle=False)
+        self._splits.advanced(self._split, watermark if isinstance(watermark, int) else watermark.timestamp)
+        self.is_changed = True
+
+    def mark_idle(self) -> None:
+        self._splits.marked(self._split, is_idle=True)
+        self.is_changed = True
+
+    def mark_active(self) -> None:
+        self._splits.marked(self._split, is_idle=False)
+
+
+def _stamps(batch: Batch) -> list[int | None]:
+    if batch.timestamps is None:
+        return [None] * len(batch)
+    stamps: Any = batch.timestamps
+    found: list[int | None] = stamps.to_pylist() if isinstance(batch, ArrowBatch) else stamps
+    return found
 
 
 def _from_column(batch: Batch, column: str, type_info: TypeInformation, operator: str) -> ArrowBatch:
@@ -185,7 +279,7 @@ class TimestampsWatermarksOperator(Operator):
         self._input_type = input_type
         if strategy.timestamp_column is not None:
             self.works_on = "arrow"  # type: ignore[misc]  # depends on the strategy: the chain asks the instance
-        elif strategy.timestamp_assigner is None:
+        elif strategy.timestamp_assigner is None and strategy.generator is None:
             self.works_on = "any"  # type: ignore[misc]  # likewise
 
     def open(self) -> None:
@@ -193,8 +287,7 @@ class TimestampsWatermarksOperator(Operator):
         self._times.open()
 
     def process(self, batch: Batch, input_index: int) -> None:
-        self.context.output.emit(self._times.assign(batch))
-        self._times.after_batch()
+        self._times.emit(batch)
 
     def on_watermark(self, timestamp_ms: int) -> None:
         if timestamp_ms == MAX_TIMESTAMP:

@@ -5,7 +5,8 @@ A strategy is a value; every ``with_*`` returns a new one. The operators read it
 - ``max_out_of_orderness_ms``: the watermark is the highest timestamp seen, less this, less 1; ``None``: no watermarks.
 - ``timestamp_assigner``: object with ``extract_timestamp(value, record_timestamp) -> ms``; ``None``: timestamps stay.
 - ``timestamp_column`` (ours, columnar streams): an integer column in ms, or a date or timestamp column of any unit.
-- ``idle_timeout_ms``: after this long without a record the stream is idle; ``None``: never.
+- ``generator``: makes a ``WatermarkGenerator`` for each split, in place of the bound; ``None``: the bound counts.
+- ``idle_timeout_ms``: after this long without a record a split, and then the stream, is idle; ``None``: never.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from tidegate.common.time import Duration, to_millis
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
-__all__ = ["TimestampAssigner", "WatermarkStrategy"]
+__all__ = ["TimestampAssigner", "Watermark", "WatermarkGenerator", "WatermarkOutput", "WatermarkStrategy"]
 
 
 class TimestampAssigner(ABC):
@@ -33,12 +34,47 @@ class TimestampAssigner(ABC):
         the smallest int64."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Watermark:
+    """The promise that no record of this time or older follows. In ms since the epoch."""
+
+    timestamp: int
+
+
+class WatermarkOutput(ABC):
+    """Where a generator says how far event time has come."""
+
+    @abstractmethod
+    def emit_watermark(self, watermark: Watermark | int) -> None:
+        """One behind an earlier one changes nothing. Ends idleness."""
+
+    @abstractmethod
+    def mark_idle(self) -> None:
+        """Nobody should wait for this split until it is active again."""
+
+    @abstractmethod
+    def mark_active(self) -> None: ...
+
+
+class WatermarkGenerator(ABC):
+    """Makes watermarks out of records (``on_event``: "punctuated") or every ``pipeline.auto-watermark-interval``
+    (``on_periodic_emit``). A source has one for each split (Flink's Java API; PyFlink has none)."""
+
+    @abstractmethod
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        """A record with this timestamp (the smallest int64: none). What is emitted here goes out right behind it."""
+
+    @abstractmethod
+    def on_periodic_emit(self, output: WatermarkOutput) -> None: ...
+
+
 @dataclass(frozen=True)
 class WatermarkStrategy:
     max_out_of_orderness_ms: int | None = 0
     timestamp_assigner: TimestampAssigner | None = None
     timestamp_column: str | None = None
     idle_timeout_ms: int | None = None
+    generator: Callable[[], WatermarkGenerator] | None = None
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -57,6 +93,17 @@ class WatermarkStrategy:
     def no_watermarks() -> WatermarkStrategy:
         """For programs in processing time."""
         return WatermarkStrategy(None)
+
+    @staticmethod
+    def for_generator(generator_supplier: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
+        """Watermarks of a generator of one's own, as in Flink's Java API. ``generator_supplier`` is called in the subtask,
+        once for each split; a class without parameters does."""
+        if isinstance(generator_supplier, WatermarkGenerator) or not callable(generator_supplier):
+            raise InvalidJob(
+                f"for_generator needs something to call that makes a WatermarkGenerator (such as its class), not "
+                f"{generator_supplier!r}: each split gets one of its own"
+            )
+        return WatermarkStrategy(None, generator=generator_supplier)
 
     def with_timestamp_assigner(
         self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
