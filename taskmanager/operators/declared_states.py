@@ -16,6 +16,7 @@ from taskmanager.operators.async_wait import STATE_NAME as ASYNC_STATE
 from taskmanager.operators.async_wait import state_descriptor as async_state
 from taskmanager.operators.base import OperatorContext
 from taskmanager.operators.factory import key_of
+from taskmanager.operators.interval_join import buffer_descriptors
 from taskmanager.operators.sink import COMMITTABLES, WRITER_STATE
 from taskmanager.operators.source import STATE_NAME as SPLITS
 from taskmanager.operators.user_function import UserFunction
@@ -48,7 +49,9 @@ from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.program import OperatorSpec
 
-KEYED_KINDS = frozenset({"keyed_process", "keyed_co_process", "keyed_broadcast_process", "keyed_reduce", "window"})
+KEYED_KINDS = frozenset(
+    {"keyed_process", "keyed_co_process", "keyed_broadcast_process", "keyed_reduce", "interval_join", "window"}
+)
 _NO_GROUPS = KeyGroupRange(0, 0)
 _ELEMENTS = {"source": frozenset({SPLITS}), "sink": frozenset({WRITER_STATE, COMMITTABLES})}
 _KINDS: dict[type[StateDescriptor], str] = {
@@ -149,6 +152,8 @@ def _own_states(spec: OperatorSpec) -> dict[str, tuple[str, TypeInformation | No
     )
     if spec.kind == "keyed_reduce":
         found["_reduced"] = ("reducing", spec.input_types[0])
+    if spec.kind == "interval_join":
+        found.update({d.name: ("map", d.type_info) for d in buffer_descriptors(spec.input_types)})
     if spec.kind == "window":
         options = spec.options
         found[CONTENTS] = contents_type(

@@ -10,6 +10,7 @@
 | broadcast_process,     | ``func``: BroadcastProcessFunction, KeyedBroadcastProcessFunction; ``states``:                    |
 | keyed_broadcast_process| [MapStateDescriptor]; input 1 is the broadcast one                                                |
 | async_wait             | ``func``: AsyncFunction; ``timeout_ms``, ``strategy``, ``capacity``, ``ordered``                  |
+| interval_join          | ``func``: ProcessJoinFunction; ``lower_ms``, ``upper_ms``; ``late_tags``: ids or ``None``, by side |
 | keyed_reduce           | ``func``: ReduceFunction or callable                                                              |
 | timestamps_watermarks  | ``strategy``: WatermarkStrategy                                                                   |
 | window                 | ``assigner``; ``trigger`` or ``None``; ``function``: (``reduce`` / ``aggregate`` / ``process``,   |
@@ -37,6 +38,7 @@ from taskmanager.operators.columnar import FilterColumnsOperator, MapBatchesOper
 from taskmanager.operators.columnar_aggregate import ColumnarAggregate
 from taskmanager.operators.columnar_window_local import ColumnarWindowLocal
 from taskmanager.operators.columnar_windows import ColumnarWindow
+from taskmanager.operators.interval_join import IntervalJoinOperator
 from taskmanager.operators.keyed import KeyedProcessOperator, KeyedReduceOperator
 from taskmanager.operators.sink import SinkOperator
 from taskmanager.operators.source import SourceOperator
@@ -98,6 +100,12 @@ def _async_wait(spec: OperatorSpec) -> Operator:
         capacity=o["capacity"],
         ordered=o["ordered"],
     )
+
+
+def _interval_join(spec: OperatorSpec) -> Operator:
+    o, keys = spec.options, [key_of(spec, spec.key), key_of(spec, spec.second_key, 1)]
+    bounds = {"lower_ms": o["lower_ms"], "upper_ms": o["upper_ms"], "late_tags": o["late_tags"]}
+    return IntervalJoinOperator(spec.name, keys, o["func"], spec.input_types, **bounds)
 
 
 def _keyed_reduce(spec: OperatorSpec) -> Operator:
@@ -169,6 +177,7 @@ _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "keyed_reduce": _keyed_reduce,
     "co_process": lambda spec: ProcessOperator(spec.name, spec.options["func"], _TWO),
     "keyed_co_process": _keyed_co_process,
+    "interval_join": _interval_join,
     "async_wait": _async_wait,
     "broadcast_process": _broadcast_process,
     "keyed_broadcast_process": _keyed_broadcast_process,

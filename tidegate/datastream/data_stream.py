@@ -42,6 +42,7 @@ from tidegate.model.program import KeySpec, OperatorKind
 
 if TYPE_CHECKING:
     from tidegate.datastream.connected_streams import ConnectedStreams
+    from tidegate.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from tidegate.datastream.keyed_stream import KeyedStream
     from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
     from tidegate.datastream.window import WindowAssigner
@@ -225,6 +226,18 @@ class DataStream(OperatorHandle):
         if isinstance(ds, BroadcastStream):
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         return ConnectedStreams(self, ds)
+
+    def join(self, other_stream: DataStream) -> JoinedStreams:
+        """Pairs of records with equal keys in one window: ``.where(...).equal_to(...).window(...).apply(...)``."""
+        from tidegate.datastream.joined_streams import JoinedStreams
+
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+        """The records of both streams with equal keys in one window, like ``join``."""
+        from tidegate.datastream.joined_streams import CoGroupedStreams
+
+        return CoGroupedStreams(self, other_stream)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """What the operator emitted with this tag."""

@@ -25,6 +25,7 @@ from tidegate.datastream.checkpointed_function import (
     OperatorStateStore,
 )
 from tidegate.datastream.function import Function, KeyedStateStore, RuntimeContext
+from tidegate.datastream.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from tidegate.datastream.time_domain import TimeDomain
 from tidegate.datastream.timerservice import TimerService
 from tidegate.datastream.window_functions import (
@@ -47,13 +48,16 @@ __all__ = [
     "CheckpointListener",
     "CheckpointedFunction",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -66,6 +70,7 @@ __all__ = [
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",

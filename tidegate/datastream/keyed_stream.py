@@ -7,7 +7,7 @@ one record then see the same key as a value (one column) or as a tuple (several)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.datastream import record_functions as adapters
@@ -30,6 +30,9 @@ from tidegate.datastream.windowed_stream import WindowedStream
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OperatorKind
+
+if TYPE_CHECKING:
+    from tidegate.datastream.interval_join import IntervalJoin
 
 __all__ = ["KeyedStream"]
 
@@ -126,6 +129,12 @@ class KeyedStream(DataStream):
         if slide:
             return self.window(CountSlidingWindowAssigner(size, slide))
         return self.window(CountTumblingWindowAssigner(size))
+
+    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+        """Pairs of records with equal keys and times near each other: ``.between(lower, upper).process(...)``."""
+        from tidegate.datastream.interval_join import IntervalJoin
+
+        return IntervalJoin(self, other_stream)
 
     def key_by(self, key_selector: Any, *more: Any, key_type: TypeInformation | None = None) -> KeyedStream:
         return self._origin.key_by(key_selector, *more, key_type=key_type)

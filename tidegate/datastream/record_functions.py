@@ -103,7 +103,7 @@ class FieldTimestamp(TimestampAssigner):
         return found if isinstance(found, int) else _epoch_ms(found)
 
 
-class _Wrapping:
+class Wrapping:
     """Opens and closes what it wraps."""
 
     def __init__(self, wrapped: Any) -> None:
@@ -118,7 +118,7 @@ class _Wrapping:
             self.wrapped.close()
 
 
-class KeyAndRecord(_Wrapping):
+class KeyAndRecord(Wrapping):
     """``record -> Row(f0=key, f1=record)``."""
 
     def __init__(self, selector: Callable[[Any], Any]) -> None:
@@ -131,30 +131,30 @@ class KeyAndRecord(_Wrapping):
 
 def user_function_of(func: Any) -> Any:
     """What the user gave, inside our adapters."""
-    while isinstance(func, _Wrapping):
+    while isinstance(func, Wrapping):
         func = func.wrapped
     return func
 
 
-class KeyedMap(_Wrapping, KeyedProcessFunction):
+class KeyedMap(Wrapping, KeyedProcessFunction):
     """A MapFunction on a KeyedStream, which may use keyed state."""
 
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
         return (self.wrapped.map(value),)
 
 
-class KeyedFlatMap(_Wrapping, KeyedProcessFunction):
+class KeyedFlatMap(Wrapping, KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
         found: Iterable[Any] | None = self.wrapped.flat_map(value)
         return found
 
 
-class KeyedFilter(_Wrapping, KeyedProcessFunction):
+class KeyedFilter(Wrapping, KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
         return (value,) if self.wrapped.filter(value) else ()
 
 
-class FinalReduce(_Wrapping, KeyedProcessFunction):
+class FinalReduce(Wrapping, KeyedProcessFunction):
     """``reduce`` in BATCH execution mode: one result for each key, when all input was read."""
 
     def __init__(self, wrapped: Any, value_type: TypeInformation) -> None:
@@ -176,7 +176,7 @@ class FinalReduce(_Wrapping, KeyedProcessFunction):
         return (self._reduced.get(),)
 
 
-class ApplyWindow(_Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+class ApplyWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
     """A WindowFunction as a ProcessWindowFunction."""
 
     wrapped: WindowFunction[Any, Any, Any, Any]
@@ -185,7 +185,7 @@ class ApplyWindow(_Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
         return self.wrapped.apply(key, context.window(), elements)
 
 
-class ApplyAllWindow(_Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+class ApplyAllWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
     """An AllWindowFunction as a ProcessWindowFunction: the key is the same for all records."""
 
     wrapped: AllWindowFunction[Any, Any, Any]
@@ -194,7 +194,7 @@ class ApplyAllWindow(_Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
         return self.wrapped.apply(context.window(), elements)
 
 
-class ProcessAllWindow(_Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+class ProcessAllWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
     """The same for a ProcessAllWindowFunction."""
 
     wrapped: ProcessAllWindowFunction[Any, Any, Any]
@@ -213,7 +213,7 @@ class OneKey:
         return 0
 
 
-class _CoMap(_Wrapping):
+class _CoMap(Wrapping):
     wrapped: CoMapFunction
 
     def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any]:
@@ -223,7 +223,7 @@ class _CoMap(_Wrapping):
         return (self.wrapped.map2(value),)
 
 
-class _CoFlatMap(_Wrapping):
+class _CoFlatMap(Wrapping):
     wrapped: CoFlatMapFunction
 
     def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:

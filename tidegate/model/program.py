@@ -28,6 +28,7 @@ OperatorKind = Literal[
     "broadcast_process",
     "keyed_broadcast_process",
     "async_wait",
+    "interval_join",
     "window",
     "timestamps_watermarks",
     "sink",
