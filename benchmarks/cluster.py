@@ -19,7 +19,7 @@ from cli.client import JobManagerClient
 from tidegate.pb import jobmanager_pb2 as pb
 
 ROOT = Path(__file__).resolve().parent.parent
-START_LIMIT_S = 90
+START_LIMIT_S = 180
 
 
 def _free_port() -> int:
@@ -45,7 +45,11 @@ class BenchCluster:
         definitions = [word for key, value in common.items() for word in ("-D", f"{key}={value}")]
         self._start("jobmanager", definitions)
         self._start("taskmanager", ["--slots", str(self._slots), *definitions])
-        self._wait_for_slots()
+        try:
+            self._wait_for_slots()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
         return self
 
     def __exit__(
@@ -80,6 +84,10 @@ class BenchCluster:
         if status.state != "FINISHED":
             raise RuntimeError(f"job {job_id} is {status.state}: {status.failure.message}")
         return status
+
+    @property
+    def task_manager_pid(self) -> int:
+        return self._processes[1].pid
 
     def memory(self) -> dict[str, float]:
         """Proportional set size by kind of process, in MiB (several subtasks are summed)."""

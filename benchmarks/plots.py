@@ -62,6 +62,21 @@ def control_plane(subtasks: list[int], us_per_subtask: list[float], peak_mib: li
     plt.close(figure)
 
 
+def records(rates: dict[str, dict[str, list[float]]], path: Path) -> None:
+    """Rates of every run, system beside system, a panel for each case."""
+    figure, panels = plt.subplots(1, len(rates), figsize=(4 * len(rates), 3.5), constrained_layout=True, squeeze=False)
+    for axes, (case, systems) in zip(panels[0], rates.items(), strict=True):
+        names = [name.replace(", ", ",\n") for name in systems]
+        axes.boxplot([[rate / 1e3 for rate in found] for found in systems.values()], tick_labels=names)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("thousand records per second")
+        axes.set_title(case)
+        axes.tick_params(axis="x", labelsize=7)
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
 def unaligned(names: list[str], times_ms: list[list[float]], results: Path) -> None:
     """Checkpoint times of each case, side by side."""
     figure, axes = plt.subplots(figsize=(8, 4), constrained_layout=True)

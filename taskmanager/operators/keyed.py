@@ -9,6 +9,7 @@ What an event-time timer emits has the timer's timestamp; what a processing-time
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 from taskmanager.operators.base import Operator, OperatorContext
@@ -29,6 +30,9 @@ from tidegate.datastream.time_domain import TimeDomain
 from tidegate.model.errors import InternalError, InvalidJob
 from tidegate.model.keygroups import range_of
 from tidegate.model.program import KeySpec
+
+_AS_THEY_ARE = frozenset({int, str, bytes, bool, type(None)})
+"""Keys of these types are canonical."""
 
 
 class KeyedOperator(Operator):
@@ -116,18 +120,25 @@ class KeyedOperator(Operator):
         if at_ms is not None and self._scheduled is None:
             self._scheduled = (at_ms, self.context.timers.schedule(at_ms, self._on_processing_time))
 
-    def _keyed_records(self, batch: RecordsBatch, input_index: int) -> Iterator[tuple[Any, int | None]]:
-        """Each record and its timestamp, with its key made the current one."""
+    def _keys_and_groups(self, batch: RecordsBatch, input_index: int) -> tuple[list[Any], list[int]]:
+        """Of all records, worked out for the whole batch."""
         self._backend.merge_some()
-        keys = list(map(canonical_key, self._selected[input_index].keys_of(batch.values)))
+        keys = self._selected[input_index].keys_of(batch.values)
+        if not _AS_THEY_ARE.issuperset(map(type, keys)):
+            keys = list(map(canonical_key, keys))
         groups = key_groups(hash_keys(keys), self.context.max_parallelism)
         self._check(keys, groups)
-        backend = self._backend
-        stamps = batch.timestamps or [None] * len(batch.values)
-        for value, stamp, key, group in zip(batch.values, stamps, keys, groups.tolist(), strict=True):
+        return keys, groups.tolist()
+
+    def _keyed_records(self, batch: RecordsBatch, input_index: int) -> Iterator[tuple[Any, int | None]]:
+        """Each record and its timestamp, with its key made the current one."""
+        keys, groups = self._keys_and_groups(batch, input_index)
+        backend, hooks = self._backend, self._backend.each_record
+        stamps = batch.timestamps or repeat(None, len(keys))
+        for value, stamp, key, group in zip(batch.values, stamps, keys, groups, strict=True):
             backend.key = key
             backend.group = group
-            for call in backend.each_record:
+            for call in hooks:
                 call()
             yield value, stamp
 
@@ -172,7 +183,10 @@ class KeyedProcessOperator(FunctionOperatorBase, KeyedOperator):
         for value, stamp in self._keyed_records(batch, input_index):
             record.stamp = stamp
             try:
-                collector.add_all(call(value, record), stamp)
+                emitted = call(value, record)
+                if emitted is None:
+                    continue
+                collector.add_all(emitted, stamp)
             except Exception as error:
                 raise user_error(self._name, error) from error
             if collector.is_full():
@@ -213,16 +227,21 @@ class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
-        table, reduce, backend = self._table, self._reduce, self._backend
+        backend, reduce, hooks = self._backend, self._reduce, self._backend.each_record
+        read, write = self._table.read, self._table.write
+        keys, groups = self._keys_and_groups(batch, input_index)
         reduced: list[Any] = []
-        for value, _ in self._keyed_records(batch, input_index):
-            entry = (backend.key, None)
-            found = table.read(backend.group, entry)
+        for value, key, group in zip(batch.values, keys, groups, strict=True):
+            backend.key, backend.group = key, group  # the function may have state of its own
+            for call in hooks:
+                call()
+            entry = (key, None)
+            result = read(group, entry)
             try:
-                result = value if found is None else reduce(found, value)
+                result = value if result is None else reduce(result, value)
             except Exception as error:
                 raise user_error(self._name, error) from error
-            table.write(backend.group, entry, result)
+            write(group, entry, result)
             reduced.append(detached(result))
         self.context.output.emit(RecordsBatch(reduced, batch.timestamps))
 

@@ -43,6 +43,7 @@ from taskmanager.runtime.result_listener import open_listener
 from taskmanager.runtime.slicing import SliceSizer
 from taskmanager.runtime.snapshots import OpenStore, SnapshotDriver
 from taskmanager.runtime.source_input import SourceInput
+from taskmanager.runtime.step_meter import StepMeter
 from taskmanager.runtime.subtask import SubtaskLoop
 from taskmanager.runtime.timers import TimerQueue
 from taskmanager.state.base import SegmentSource
@@ -243,7 +244,11 @@ class _SubtaskRun:
     ) -> SubtaskInput:
         chain = assembled.chain
         sizer = SliceSizer(
-            columnar=chain.is_columnar, step_ms=settings.slice_ms, first_records=1, most_records=chain.slice_records
+            columnar=chain.is_columnar,
+            step_ms=settings.slice_ms,
+            first_records=1,
+            most_records=chain.slice_records,
+            meter=StepMeter(),
         )
         if gate is None:
             source = chain.source

@@ -3,10 +3,14 @@
 A chain of record functions costs between 0.1 microseconds and milliseconds for each record, which nobody knows beforehand. The
 estimate follows what was measured, up at once and down slowly; the size at most doubles from one step to the next.
 A subtask begins with one record, since a function may take seconds for each and a barrier would wait for the whole slice.
+A slice has a cost of its own besides (some 0.3 ms: hashing, conversion), so what counts is what the step itself took
+(``step_meter``), not what a busy machine made of it.
 Chains that work on columns take whole batches: the cost of a batch there hardly depends on its rows.
 """
 
 from __future__ import annotations
+
+from typing import Protocol
 
 STEP_MS = 5.0
 FIRST_RECORDS = 64
@@ -16,6 +20,13 @@ WHOLE = 1 << 30
 
 _SAFETY = 0.6
 _FALL = 0.25
+
+
+class Meter(Protocol):
+    def start(self) -> None: ...
+
+    def spent_ms(self, records: int, elapsed_ms: float) -> float:
+        """What the step that began with ``start`` cost, which took ``elapsed_ms``."""
 
 
 class SliceSizer:
@@ -29,21 +40,31 @@ class SliceSizer:
         step_ms: float = STEP_MS,
         first_records: int = FIRST_RECORDS,
         most_records: int | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._columnar = columnar
+        self._meter = meter
         self._target_ms = _SAFETY * step_ms
         self._most = MAX_RECORDS if most_records is None else min(MAX_RECORDS, most_records)
         self._records = min(first_records, self._most)
         self._cost_ms = 0.0
 
     def size(self) -> int:
-        """The most records for the next step, at least one."""
-        return WHOLE if self._columnar else self._records
+        """The most records for the next step, which begins now; at least one."""
+        if self._columnar:
+            return WHOLE
+        if self._meter is not None:
+            self._meter.start()
+        return self._records
 
     def observe(self, records: int, elapsed_ms: float) -> None:
         """What the last step took."""
         if self._columnar or records <= 0:
             return
+        if self._meter is not None:
+            elapsed_ms = self._meter.spent_ms(records, elapsed_ms)
+        if 2 * records < self._records and elapsed_ms <= self._target_ms:
+            return  # the end of a batch: its cost is that of any slice, and tells nothing of a record's
         cost_ms = elapsed_ms / records
         self._cost_ms = cost_ms if cost_ms >= self._cost_ms else self._cost_ms + _FALL * (cost_ms - self._cost_ms)
         fitting = int(self._target_ms / self._cost_ms) if self._cost_ms > 0 else MAX_RECORDS

@@ -56,7 +56,7 @@ _IMMUTABLE = frozenset(
 def detached(value: Any) -> Any:
     """The value itself when nothing can change it, else a deep copy."""
     kind = type(value)
-    if kind in _IMMUTABLE or (kind is tuple and all(type(part) in _IMMUTABLE for part in value)):
+    if kind in _IMMUTABLE or (kind is tuple and _IMMUTABLE.issuperset(map(type, value))):
         return value
     return copy.deepcopy(value)
 

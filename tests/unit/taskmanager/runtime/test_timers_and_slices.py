@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import sys
+import threading
+
 from taskmanager.runtime.slicing import FIRST_RECORDS, MAX_RECORDS, STEP_MS, WHOLE, SliceSizer
+from taskmanager.runtime.step_meter import StepMeter
 from taskmanager.runtime.timers import MAX_FIRE_MS, TimerQueue
 from tests.unit.taskmanager.runtime.fakes import FakeClock
 
@@ -93,3 +97,41 @@ def test_the_estimate_recovers() -> None:
     for _ in range(80):
         sizer.observe(sizer.size(), sizer.size() * 0.001)
     assert sizer.size() > 1000
+
+
+def test_the_short_rest_of_a_batch_tells_nothing_of_the_cost_of_a_record() -> None:
+    sizer = SliceSizer(columnar=False, step_ms=5.0)
+    for _ in range(20):
+        sizer.observe(sizer.size(), 0.5 + sizer.size() * 0.001)
+    large = sizer.size()
+    sizer.observe(1, 0.5)
+    assert sizer.size() == large
+    sizer.observe(1, 50.0)  # but for one that really took long
+    assert sizer.size() == 1
+
+
+class _Meter:
+    """Whatever passed, a record costs a microsecond."""
+
+    def start(self) -> None:
+        pass
+
+    def spent_ms(self, records: int, elapsed_ms: float) -> float:
+        return 0.001 * records
+
+
+def test_time_in_which_others_had_the_processor_makes_no_slice_smaller() -> None:
+    sizer = SliceSizer(columnar=False, step_ms=5.0, meter=_Meter())
+    for _ in range(20):
+        sizer.observe(sizer.size(), 40.0)
+    assert sizer.size() > 1000
+
+
+def test_a_step_that_waits_for_each_record_has_cost_that_time() -> None:
+    meter, event = StepMeter(), threading.Event()
+    meter.start()
+    for _ in range(8):
+        event.wait(0.0005)
+    assert meter.spent_ms(8, 1000.0) == 1000.0
+    meter.start()
+    assert meter.spent_ms(10**6, 1000.0) < 1000.0 or not sys.platform.startswith("linux")
