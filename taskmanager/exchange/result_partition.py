@@ -23,7 +23,7 @@ from tidegate.model.deployment import OutputDeployment
 from tidegate.model.errors import UserError
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import OutputSpec
-from tidegate.wire.frames import BatchEncoder, event_frame
+from tidegate.wire.frames import BatchEncoder, OutgoingFrame, event_frame
 
 
 class PipelinedResultPartition:
@@ -60,11 +60,17 @@ class PipelinedResultPartition:
     def broadcast(self, event: ChannelEvent) -> None:
         """To every subpartition, behind everything emitted before."""
         assert not self._ended, f"{event} after the end of edge {self.edge_id}"
-        self.flush()
         self._ended = isinstance(event, EndOfPartition)
         frame = event_frame(event)
-        for subpartition in self._subpartitions:
-            subpartition.push([frame])
+        if len(self._lanes) != len(self._subpartitions):  # one lane for all of them
+            self.flush()
+            gathered: list[list[OutgoingFrame]] = [[] for _ in self._subpartitions]
+        else:
+            gathered = [lane.take() for lane in self._lanes]
+        for subpartition, frames in zip(self._subpartitions, gathered, strict=True):
+            # At once with what comes before: the consumer is woken once, when all is there, and takes no processor away
+            # from the rest of this.
+            subpartition.push([*frames, frame])
 
     def overtake(self, barrier: Barrier) -> Overtaken:
         """An unaligned barrier, in front of everything that waits; what it overtook, by consumer subtask."""
@@ -139,24 +145,32 @@ class _Lane:
             self.flush()
 
     def flush(self) -> None:
+        frames = self.take()
+        if frames:
+            for target in self._targets:
+                target.push(frames)
+
+    def take(self) -> list[OutgoingFrame]:
+        """What was gathered, as frames for all targets."""
         if not self._pieces:
-            return
+            return []
         batch = self._pieces[0] if len(self._pieces) == 1 else pa.concat_batches(self._pieces)
         pieces = min(-(-self.gathered_bytes // self._settings.cut_bytes), batch.num_rows)
         self.drop()
         each = -(-batch.num_rows // max(pieces, 1))
+        frames: list[OutgoingFrame] = []
         for start in range(0, batch.num_rows, each):
-            self._send(batch.slice(start, each) if each < batch.num_rows else batch)
+            frames += self._framed(batch.slice(start, each) if each < batch.num_rows else batch)
+        return frames
 
     def drop(self) -> None:
         self._pieces, self._rows, self.gathered_bytes = [], 0, 0
 
-    def _send(self, batch: pa.RecordBatch) -> None:
+    def _framed(self, batch: pa.RecordBatch) -> Sequence[OutgoingFrame]:
         frames = self._encoder.encode(batch)
         if frames[-1].size_bytes > self._settings.max_payload_bytes:
             raise UserError(
                 f"{batch.num_rows} records take {frames[-1].size_bytes} bytes; a frame between subtasks may take "
                 f"{self._settings.max_payload_bytes} bytes: make the records smaller"
             )
-        for target in self._targets:
-            target.push(frames)
+        return frames

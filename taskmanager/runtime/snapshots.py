@@ -6,7 +6,8 @@
     acknowledged when all of these are there: STATE written │ INPUTS, of an unaligned one: each channel up to its barrier
                   │ OUTPUTS: an announced barrier has left, or overtook │ CHANNELS: data in flight written
 
-Laws: a frozen state is released in the subtask's thread exactly once, whatever happened; nothing leaves after ``stop``.
+Laws: a frozen state is released in the subtask's thread exactly once, whatever happened; nothing leaves after ``stop``. What
+the background thread has written it acknowledges itself: the subtask's thread may be busy with a batch for long.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from taskmanager.runtime.background import BackgroundThread
 from taskmanager.runtime.barriers import BarrierSender, has_timeout
 from taskmanager.runtime.chain import OperatorChain
 from taskmanager.runtime.in_flight import ChannelContent, with_channels, write_channels
+from taskmanager.runtime.parallel_writes import write_all
 from taskmanager.runtime.ports import ControlPort
 from taskmanager.runtime.timers import TimerQueue
 from taskmanager.state.base import FrozenState, SegmentStore
@@ -72,7 +74,7 @@ _OF_CHANNELS = {_Part.INPUTS, _Part.OUTPUTS, _Part.CHANNELS}
 
 @dataclass(slots=True)
 class _Write:
-    """One asynchronous part. ``canceled`` is read by the background thread before it begins."""
+    """One asynchronous part, under the driver's lock. ``canceled`` is read by the background thread before it begins."""
 
     barrier: Barrier
     frozen: list[tuple[OperatorId, FrozenState]]
@@ -95,7 +97,7 @@ class _Write:
 
 
 class SnapshotDriver:
-    """Used from the subtask's thread, but for the last step behind data in flight: the background thread acknowledges."""
+    """Used from the subtask's thread, but for the last step: the background thread acknowledges what it has written."""
 
     def __init__(
         self,
@@ -161,7 +163,8 @@ class SnapshotDriver:
         self.stop()
         if self._writer.close(CLOSE_TIMEOUT_MS):
             for write in list(self._writes.values()):
-                self._forget(write)
+                self._release(write)
+            self._writes.clear()
 
     def inputs_persisted(
         self, checkpoint_id: int, contents: list[ChannelContent], alignment_ms: float, waited_for: str
@@ -248,8 +251,7 @@ class SnapshotDriver:
         elif frozen:
             self._writer.submit(lambda: self._write(write), lambda error: self._on_written(write, error))
         else:
-            write.snapshot = SubtaskSnapshot()
-            self._on_written(write, None)
+            self._state_is_there(write, SubtaskSnapshot())
 
     def _on_time_up(self, checkpoint_id: int) -> None:
         write = self._writes.get(checkpoint_id)
@@ -265,12 +267,13 @@ class SnapshotDriver:
 
     def _write_inline(self, write: _Write) -> None:
         """All of it travels in the acknowledgement: nothing here waits for a disk, nor for another thread."""
-        error: Exception | None = None
         try:
-            self._write_to(write, InlineSegmentStore())
-        except Exception as raised:  # noqa: BLE001  driver: a snapshot that cannot be written is declined
-            error = raised
-        self._on_written(write, error)
+            snapshot = self._write_to(write, InlineSegmentStore())
+        except Exception as error:  # noqa: BLE001  driver: a snapshot that cannot be written is declined
+            self._on_written(write, error)
+            return
+        self._release(write)
+        self._state_is_there(write, snapshot)
 
     def _write(self, write: _Write) -> None:
         """Background thread. What takes long is waiting for disks, so the operators are written at the same time."""
@@ -283,23 +286,27 @@ class SnapshotDriver:
         snapshot = self._write_to(write, store)
         if copies is not None:
             copies.complete(write.checkpoint_id, snapshot)
+        self._state_is_there(write, snapshot)
 
     def _write_to(self, write: _Write, store: SegmentStore) -> SubtaskSnapshot:
         snapshots = write_all([frozen for _, frozen in write.frozen], store)
         written = zip((operator_id for operator_id, _ in write.frozen), snapshots, strict=True)
         snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
         write.written_bytes = store.written_bytes
-        write.snapshot = snapshot
         return snapshot
+
+    def _state_is_there(self, write: _Write, snapshot: SubtaskSnapshot) -> None:
+        with self._lock:
+            write.snapshot = snapshot
+            self._there(write, _Part.STATE)
 
     def _on_written(self, write: _Write, error: BaseException | None) -> None:
         self._release(write)
-        if error is not None:
-            self._fail(write, error)
-        elif write.snapshot is not None:
-            self._there(write, _Part.STATE)
-        else:
-            self._writes.pop(write.checkpoint_id, None)  # canceled before it began
+        with self._lock:
+            if error is not None:
+                self._fail(write, error)
+            write.waits_for.discard(_Part.STATE)  # of one that was canceled before it began it never came
+            self._forget_if_over(write)
 
     def _write_channels(self, write: _Write) -> None:
         """Background thread, which acknowledges: the subtask's may be busy with a record for long."""
@@ -319,28 +326,25 @@ class SnapshotDriver:
         with self._lock:
             write.waits_for.discard(part)
             if write.canceled:
-                if not write.waits_for & {_Part.STATE, _Part.CHANNELS}:
-                    self._writes.pop(write.checkpoint_id, None)
+                self._forget_if_over(write)
                 return
             if write.in_flight and not write.waits_for & _OF_CHANNELS:
                 write.waits_for.add(_Part.CHANNELS)
                 self._writer.submit(lambda: self._write_channels(write), lambda error: self._on_channels(write, error))
             if not write.waits_for and write.snapshot is not None:
-                self._writes.pop(write.checkpoint_id, None)
+                self._forget_if_over(write)
                 snapshot = with_channels(write.snapshot, write.channels)
                 self.on(m.SnapshotWritten(write.checkpoint_id, snapshot, self._final_metrics(write)))
 
     def _fail(self, write: _Write, error: BaseException) -> None:
         write.canceled = True
-        self._writes.pop(write.checkpoint_id, None)
         self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
 
     def _cancel(self, checkpoint_id: int) -> None:
         write = self._writes.get(checkpoint_id)
         if write is not None:
             write.canceled = True
-            if not write.waits_for & {_Part.STATE, _Part.CHANNELS}:
-                del self._writes[checkpoint_id]
+            self._forget_if_over(write)
 
     def _final_metrics(self, write: _Write) -> CheckpointMetrics:
         in_flight = sum(channels.size_bytes for channels in write.channels.values())
@@ -360,37 +364,11 @@ class SnapshotDriver:
         for _, state in frozen:
             state.release()
 
-    def _forget(self, write: _Write) -> None:
-        self._writes.pop(write.checkpoint_id, None)
-        self._release(write)
-
-
-def write_all(states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:
-    """Each state in a thread of its own, the first in the caller's. Returns, or raises the first error, when all are done."""
-    found: list[OperatorSnapshot | BaseException | None] = [None] * len(states)
-
-    def write(index: int) -> None:
-        try:
-            found[index] = states[index].write(store)
-        except BaseException as error:  # noqa: BLE001  driver: raised again below
-            found[index] = error
-
-    threads = [
-        threading.Thread(target=write, args=(index,), name=f"snapshot-writer-{index}", daemon=True)
-        for index in range(1, len(states))
-    ]
-    for thread in threads:
-        thread.start()
-    write(0)
-    for thread in threads:
-        thread.join()
-    snapshots: list[OperatorSnapshot] = []
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-        assert one is not None
-        snapshots.append(one)
-    return snapshots
+    def _forget_if_over(self, write: _Write) -> None:
+        """Nothing is under way for it any more, and what it had frozen was given back."""
+        under_way = {_Part.STATE, _Part.CHANNELS} if write.canceled else set(_Part)
+        if not write.frozen and not write.waits_for & under_way:
+            self._writes.pop(write.checkpoint_id, None)
 
 
 def _storage_info(error: BaseException) -> ErrorInfo:

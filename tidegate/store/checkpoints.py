@@ -112,11 +112,12 @@ class CheckpointStorage:
             raise first
 
     def write_manifest(self, location: str, manifest: CheckpointManifest) -> ManifestWrite:
-        """Make a checkpoint out of the files below ``location``."""
+        """Make a checkpoint out of the files below ``location``: their names are durable before ``_metadata`` is."""
         parts = manifest_to_parts(manifest)
         size_bytes = sum(map(len, parts))
         place = f"{location}/{METADATA_FILE}"
         try:
+            self._sync_names(location, manifest)
             files, path = self._open(place)
             files.write(path, parts)
         except OutcomeUnknown as error:
@@ -248,6 +249,16 @@ class CheckpointStorage:
         except OSError as error:
             raise storage_error("make directory", location, error) from error
         return location
+
+    def _sync_names(self, location: str, manifest: CheckpointManifest) -> None:
+        """Of the location itself, and of the state files in it and in other directories. Raises ``OSError``."""
+        if location.startswith(MEMORY_SCHEME):
+            return
+        named = [handle.path for _, handle in _handles(manifest) if handle.path]
+        places = {location.rpartition("/")[0], *(place.rpartition("/")[0] or location for place in named)}
+        for place in sorted(places):
+            files, path = self._open(place)
+            files.sync(path)
 
     def _read(self, place: str) -> tuple[bytes, Files]:
         files, path = self._open(place)

@@ -1,8 +1,10 @@
 """Files of checkpoints, behind one port: local disk here, object stores in ``object_files``, memory below.
 
 Laws: what ``write`` returned from is durable and whole; a reader sees nothing or all of a file. Local files take the
-way temporary file -> fsync -> rename -> fsync of the directory (pyarrow's local file system never syncs). All methods
-raise ``OSError``; ``OutcomeUnknown`` says that the file may or may not be there.
+way temporary file -> fsync -> rename -> fsync of the directory (pyarrow's local file system never syncs). ``write_new`` is
+for files that nobody reads before ``_metadata`` names them: written in place and synced; their directory is synced once
+for all of them (``sync``), before ``_metadata``. All methods raise ``OSError``; ``OutcomeUnknown`` says that the file may or
+may not be there.
 
 ``LocalCalls`` are the system calls that ``LocalFiles`` makes: tests give others, to fill a disk or to tear a write.
 """
@@ -32,11 +34,19 @@ class Files(Protocol):
     """A file system. Paths are the system's own, with ``/``."""
 
     def make_directory(self, path: str) -> None:
-        """With its parents; it may be there already."""
+        """With its parents; it may be there already. Found after a crash once ``sync`` of its parent returned; the parents
+        that were made are synced here."""
 
     def write(self, path: str, parts: Iterable[Part]) -> None:
         """One whole file, durable when this returns. Replaces a file of that name. Raises ``OutcomeUnknown`` too.
         ``parts`` are taken one by one: what is larger than memory can be written so on a local disk."""
+
+    def write_new(self, path: str, parts: Iterable[Part]) -> None:
+        """A file of a name that nobody else uses. It is found after a crash once ``sync`` of its directory returned too,
+        which who names it to others sees to. Where it fails, nothing is left."""
+
+    def sync(self, path: str) -> None:
+        """What was made in a directory is found there after a crash. A missing directory is fine."""
 
     def read(self, path: str) -> bytes: ...
 
@@ -96,7 +106,8 @@ class LocalFiles:
             except FileExistsError:
                 if not os.path.isdir(made):
                     raise
-            self._sync_directory(os.path.dirname(made))
+            if made != missing[0]:
+                self._sync_directory(os.path.dirname(made))
 
     def write(self, path: str, parts: Iterable[Part]) -> None:
         directory, name = os.path.split(path)
@@ -115,6 +126,20 @@ class LocalFiles:
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
+
+    def write_new(self, path: str, parts: Iterable[Part]) -> None:
+        descriptor = self._calls.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
+        try:
+            self._fill(descriptor, parts)
+        except BaseException:  # also what the parts raise
+            self._forget(path)
+            raise
+
+    def sync(self, path: str) -> None:
+        try:
+            self._sync_directory(path)
+        except FileNotFoundError:
+            return
 
     def view(self, path: str) -> memoryview:
         """Read once, so that a disk that fails does so here; then mapped. A file that is removed afterwards stays readable."""
@@ -169,7 +194,9 @@ class LocalFiles:
                 return
 
     def _write_synced(self, path: str, parts: Iterable[Part]) -> None:
-        descriptor = self._calls.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
+        self._fill(self._calls.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC), parts)
+
+    def _fill(self, descriptor: int, parts: Iterable[Part]) -> None:
         try:
             for part in parts:
                 rest = memoryview(part).cast("B")
@@ -204,6 +231,12 @@ class MemoryFiles:
 
     def write(self, path: str, parts: Iterable[Part]) -> None:
         self._files[path] = b"".join(parts)
+
+    def write_new(self, path: str, parts: Iterable[Part]) -> None:
+        self.write(path, parts)
+
+    def sync(self, path: str) -> None:
+        del path  # nothing here outlives the process
 
     def view(self, path: str) -> memoryview:
         return memoryview(self.read(path))

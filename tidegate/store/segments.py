@@ -54,8 +54,9 @@ class FileSegmentStore:
         self._numbers = itertools.count()
 
     def write(self, name_hint: str, parts: Iterable[Part], *, is_shared: bool = False) -> StateHandle:
-        """The bytes of ``parts``, one behind the other; durable when this returns. ``is_shared``: later checkpoints may
-        name the file too. Raises ``StorageError``."""
+        """The bytes of ``parts``, one behind the other; durable when this returns, but for the name of the file, which the
+        JobManager makes so before it writes ``_metadata``. ``is_shared``: later checkpoints may name the file too. Raises
+        ``StorageError``."""
         measured = _Measured(parts)
         head = measured.take(self._inline_threshold_bytes)
         if measured.is_over:
@@ -67,7 +68,7 @@ class FileSegmentStore:
         name = f"{hint}-{self._attempt}-{ending}"
         path = f"{open_files(self._shared)[1] if is_shared else self._directory}/{name}"
         try:
-            self._files.write(path, itertools.chain(head, measured))
+            self._files.write_new(path, itertools.chain(head, measured))
         except FileNotFoundError:
             raise StorageError(f"cannot write {path}: its directory is gone; the checkpoint was aborted") from None
         except OSError as error:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,27 @@ from tidegate.store.segments import open_segment_store
 
 JOB = JobId("a" * 32)
 N = CheckpointId(7)
+
+
+class Told(LocalCalls):
+    """Which directories were synced, and when ``_metadata`` became visible."""
+
+    def __init__(self) -> None:
+        self.story: list[str] = []
+        self._opened: dict[int, str] = {}
+
+    def open(self, path: str, flags: int) -> int:
+        descriptor = super().open(path, flags)
+        self._opened[descriptor] = path
+        return descriptor
+
+    def fsync(self, descriptor: int) -> None:
+        super().fsync(descriptor)
+        self.story.append(self._opened[descriptor])
+
+    def rename(self, source: str, target: str) -> None:
+        super().rename(source, target)
+        self.story.append(target)
 
 
 class Faulty(LocalCalls):
@@ -68,6 +90,23 @@ def test_a_checkpoint_is_read_by_its_directory_or_its_file(tmp_path: Path, suffi
     storage, location = saved(tmp_path)
     assert storage.read_checkpoint(f"{location}{suffix}") == (str(location), make_manifest())
     assert storage.read_checkpoint(f"file://{location}{suffix}") == (str(location), make_manifest())
+
+
+def test_names_of_state_files_are_durable_before_metadata_is(tmp_path: Path) -> None:
+    calls = Told()
+    storage = CheckpointStorage(LocalFiles(calls))
+    location = storage.create_location(str(tmp_path), JOB, N)
+    calls.story.clear()
+    shared = f"{tmp_path}/{JOB}/shared"
+    store = open_segment_store(location, str(AttemptId(JOB, VertexId("b" * 32), 0, 0)), 7, 0, LocalFiles(), shared)
+    handles = [store.write("own", [b"1"]), store.write("common", [b"2"], is_shared=True)]
+    everything = KeyGroupRange(0, 127)
+    segments = tuple(SegmentHandle("s", everything, (0,) * 129, handle) for handle in handles)
+    operator = OperatorState(OperatorId("c" * 32), "", "sum", 1, 128, {0: OperatorSnapshot(keyed=segments)})
+    manifest = replace(make_manifest(), operators=(operator,))
+    assert storage.write_manifest(location, manifest).error is None
+    metadata = calls.story.index(f"{location}/_metadata")
+    assert {location, shared, f"{tmp_path}/{JOB}"} <= set(calls.story[:metadata])
 
 
 def test_a_path_without_a_checkpoint_is_refused_with_a_hint(tmp_path: Path) -> None:
