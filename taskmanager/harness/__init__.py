@@ -1,0 +1,1 @@
+"""Operators without a runtime, for tests: of users (``tidegate.testing``) and of this project."""

@@ -1,0 +1,336 @@
+"""``OperatorHarness``: a piece of a job, run in the test's own thread, with time and checkpoints in the test's hands.
+
+    push ─▶ operator ─▶ operator ─▶ output, side outputs, watermarks
+              └ state: snapshot() ─▶ HarnessSnapshot ─▶ the ``restore`` of another harness
+
+It builds the piece as ``env.execute`` would, and runs the operators of the runtime, each as one subtask that has all key
+groups; exchanges between them are calls. (Flink: ``KeyedOneInputStreamOperatorTestHarness.java`` and its siblings.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from taskmanager.harness.surroundings import Counts, HandClock, HandTimers, MemoryStore
+from taskmanager.machines.watermarks import AdvanceWatermark, WatermarkArrived, WatermarkValve
+from taskmanager.operators.base import Operator, OperatorContext
+from taskmanager.operators.factory import make_operator
+from taskmanager.runtime.conversion import BothShapes
+from taskmanager.runtime.outputs import ChainOutput
+from tidegate.common.batch import Batch, RecordsBatch
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.datastream import DataStream, OutputTag, StreamExecutionEnvironment
+from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
+from tidegate.model.errors import InvalidJob, Misuse
+from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
+from tidegate.model.program import OperatorSpec
+
+MAX_PARALLELISM = 128
+_JOB, _VERTEX = JobId("0" * 32), VertexId("1" * 32)
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessSnapshot:
+    """The state of every operator, by its id; restored by operators with the same ``uid`` or place in the graph."""
+
+    checkpoint_id: int
+    operators: Mapping[OperatorId, OperatorSnapshot]
+
+
+@dataclass
+class _Collected:
+    """The end of the piece: keeps what arrives."""
+
+    values: list[Any] = field(default_factory=list)
+    timestamps: list[int | None] = field(default_factory=list)
+    watermarks: list[int] = field(default_factory=list)
+
+    def accept(self, batch: BothShapes) -> None:
+        records = batch.records()
+        self.values += records.values
+        self.timestamps += records.timestamps or [None] * len(records)
+
+    def watermark(self, timestamp_ms: int) -> None:
+        self.watermarks.append(timestamp_ms)
+
+    def idle(self, idle: bool) -> None:
+        """Nobody waits behind it."""
+
+
+class _SideKeeping(ChainOutput):
+    """An output that also keeps its side outputs, whoever takes them."""
+
+    def __init__(self, spec: OperatorSpec, sides: dict[str, list[Any]]) -> None:
+        super().__init__(spec.name, spec.output_type)
+        self._kept = sides
+
+    def emit_side(self, tag: str, batch: Batch) -> None:
+        rows = batch.values if isinstance(batch, RecordsBatch) else batch.data.to_pylist()
+        self._kept.setdefault(tag, []).extend(rows)
+        super().emit_side(tag, batch)
+
+
+class _Input:
+    """One way into an operator; of several, event time is the smallest (``StatusWatermarkValve``)."""
+
+    def __init__(self, operator: Operator, valve: WatermarkValve, channel: int, index: int) -> None:
+        self._operator, self._valve, self._channel, self._index = operator, valve, channel, index
+
+    def accept(self, batch: BothShapes) -> None:
+        self._operator.process(batch.wanted_by(self._operator.works_on), self._index)
+
+    def watermark(self, timestamp_ms: int) -> None:
+        for command in self._valve.on(WatermarkArrived(self._channel, timestamp_ms), now_ms=0):
+            if isinstance(command, AdvanceWatermark):
+                self._operator.on_watermark(command.timestamp_ms)
+
+    def idle(self, idle: bool) -> None:
+        self._operator.on_idle(idle)
+
+
+class OperatorHarness:
+    """``piece`` takes one stream for each of ``input_types`` and returns the stream whose records are looked at::
+
+        with OperatorHarness(lambda s: s.key_by(itemgetter(0)).process(Count(), Types.LONG()), Types.TUPLE([...])) as h:
+            h.push(("a", 1), timestamp=1_000)
+            h.push_watermark(5_000)
+            assert h.take() == [1]
+
+    Raises what ``env.execute`` would raise while it builds the job, and what user functions raise. ``restore``: start from
+    there. ``configuration``: texts by key, such as ``{"state.backend.type": "rocksdb"}``.
+    """
+
+    def __init__(
+        self,
+        piece: Callable[..., DataStream],
+        *input_types: TypeInformation,
+        restore: HarnessSnapshot | None = None,
+        configuration: Mapping[str, str] | None = None,
+        processing_time: int = 0,
+    ) -> None:
+        if not input_types:
+            raise Misuse("OperatorHarness: give the type of each input behind the piece")
+        self._types = input_types
+        self._configuration = dict(configuration or {})
+        self._clock = HandClock(processing_time)
+        self._timers = HandTimers(self._clock)
+        self._counts = Counts()
+        self._end = _Collected()
+        self._taken = 0
+        self._sides: dict[str, list[Any]] = {}
+        self._operators: dict[OperatorId, Operator] = {}
+        self._entries: list[list[_Input | _Collected]] = [[] for _ in input_types]
+        self._last_checkpoint_id = restore.checkpoint_id if restore else 0
+        self._is_closed = False
+        self._assemble(_built(piece, input_types), restore)
+        for operator in reversed(self._operators.values()):
+            operator.open()
+
+    def __enter__(self) -> OperatorHarness:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- what goes in ---------------------------------------------------------------------------------
+
+    def push(self, record: Any, timestamp: int | None = None, input: int = 0) -> None:
+        """One record, with its event time in ms."""
+        self.push_all([record], None if timestamp is None else [timestamp], input)
+
+    def push_all(self, records: Iterable[Any], timestamps: Iterable[int] | None = None, input: int = 0) -> None:
+        """Several, as one batch."""
+        values = list(records)
+        stamps: list[int | None] | None = None if timestamps is None else list(timestamps)
+        batch = BothShapes(RecordsBatch(values, stamps), self._types[input], f"input {input}")
+        for entry in self._entries[input]:
+            entry.accept(batch)
+
+    def push_watermark(self, timestamp: int, input: int = 0) -> None:
+        """Event time of an input has reached ``timestamp``: timers and windows up to there fire."""
+        for entry in self._entries[input]:
+            entry.watermark(timestamp)
+
+    def advance_processing_time(self, to: int) -> None:
+        """Set the clock (ms) and fire the processing-time timers up to there, in their order."""
+        self._timers.advance_to(to)
+
+    def finish(self) -> None:
+        """The end of all input: what is held back is emitted."""
+        for operator in self._operators.values():
+            operator.finish()
+
+    # --- what comes out -------------------------------------------------------------------------------
+
+    @property
+    def output(self) -> list[Any]:
+        """Everything that was emitted, in order."""
+        return list(self._end.values)
+
+    @property
+    def timestamps(self) -> list[int | None]:
+        """Event times of ``output``."""
+        return list(self._end.timestamps)
+
+    @property
+    def watermarks(self) -> list[int]:
+        return list(self._end.watermarks)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What operators and user functions count, by name."""
+        return self._counts.told()
+
+    def take(self) -> list[Any]:
+        """What was emitted since the last call."""
+        found = self._end.values[self._taken :]
+        self._taken = len(self._end.values)
+        return found
+
+    def side_output(self, tag: OutputTag) -> list[Any]:
+        """Everything that was emitted to a side output."""
+        return list(self._sides.get(tag.tag_id, ()))
+
+    # --- checkpoints ----------------------------------------------------------------------------------
+
+    def snapshot(self, checkpoint_id: int | None = None) -> HarnessSnapshot:
+        """A checkpoint of all operators; ids grow by one unless one is given."""
+        number = self._last_checkpoint_id + 1 if checkpoint_id is None else checkpoint_id
+        self._last_checkpoint_id = number
+        for operator in self._operators.values():
+            operator.prepare_snapshot(number)
+        return HarnessSnapshot(number, {key: _written(operator, number) for key, operator in self._operators.items()})
+
+    def confirm(self, checkpoint_id: int | None = None) -> None:
+        """``notify_checkpoint_complete`` of the last snapshot, or of the one that is named."""
+        for operator in self._operators.values():
+            operator.notify_checkpoint_complete(checkpoint_id or self._last_checkpoint_id)
+
+    def close(self) -> None:
+        """``close`` of all functions. Again: no-op."""
+        if not self._is_closed:
+            self._is_closed = True
+            for operator in self._operators.values():
+                operator.close()
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _assemble(self, job: BuiltJob, restore: HarnessSnapshot | None) -> None:
+        specs, calls = _flattened(job)
+        outputs = {spec.operator_id: _SideKeeping(spec, self._sides) for spec in specs if _is_of_the_piece(spec)}
+        sources = [spec.operator_id for spec in sorted(specs, key=_input_number) if spec.kind == "source"]
+        for spec in specs:
+            if _is_of_the_piece(spec):
+                self._operators[spec.operator_id] = self._started(spec, outputs[spec.operator_id], restore)
+        called = Counter(call.target for call in calls)
+        valves = {key: WatermarkValve(called[key]) for key in self._operators}
+        channels: Counter[OperatorId] = Counter()
+        for call in calls:
+            target: _Input | _Collected = self._end
+            if call.target in self._operators:
+                target = _Input(
+                    self._operators[call.target], valves[call.target], channels[call.target], call.input_index
+                )
+                channels[call.target] += 1
+            if call.source in outputs:
+                outputs[call.source].add(target, call.tag, call.type_info)
+            else:
+                self._entries[sources.index(call.source)].append(target)
+
+    def _started(self, spec: OperatorSpec, output: ChainOutput, restore: HarnessSnapshot | None) -> Operator:
+        found = restore.operators.get(spec.operator_id) if restore else None
+        operator = make_operator(spec)
+        operator.setup(
+            OperatorContext(
+                attempt=AttemptId(_JOB, _VERTEX, 0, self._last_checkpoint_id),
+                operator_id=spec.operator_id,
+                operator_name=spec.name,
+                job_name="harness",
+                task_name=spec.name,
+                parallelism=1,
+                max_parallelism=MAX_PARALLELISM,
+                output=output,
+                clock=self._clock,
+                timers=self._timers,
+                metrics=self._counts,
+                configuration=self._configuration,
+                restored=None if found is None else _restored(found),
+                restored_checkpoint_id=restore.checkpoint_id if restore and found else None,
+                segments=MemoryStore() if found else None,
+            )
+        )
+        return operator
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Records of ``source`` go to an input of ``target``."""
+
+    source: OperatorId
+    target: OperatorId
+    input_index: int = 0
+    tag: str = ""
+    type_info: Any = None
+
+
+def _built(piece: Callable[..., DataStream], types: tuple[TypeInformation, ...]) -> BuiltJob:
+    env = StreamExecutionEnvironment()
+    env.set_parallelism(1)
+    streams = [env.from_collection([], kind).name(f"input {index}") for index, kind in enumerate(types)]
+    result = piece(*streams)
+    if not isinstance(result, DataStream):
+        raise InvalidJob(f"OperatorHarness: the piece must return a stream, not {type(result).__name__}")
+    result.print()
+    return env.build("harness")
+
+
+def _flattened(job: BuiltJob) -> tuple[list[OperatorSpec], list[_Call]]:
+    """All operators, those that emit before those that take, and who calls whom, within chains and across."""
+    specs: list[OperatorSpec] = []
+    calls: list[_Call] = []
+    emitting: dict[int, tuple[OperatorId, str, Any]] = {}
+    programs = [job.programs[vertex.vertex_id] for vertex in job.graph.vertices]
+    for program in programs:
+        for out in program.outputs:
+            emitting[out.edge_id] = (program.operators[out.operator].operator_id, out.tag, out.type_info)
+    for program in programs:
+        specs += program.operators
+        for link in program.links:
+            source, target = program.operators[link.source], program.operators[link.target]
+            calls.append(
+                _Call(source.operator_id, target.operator_id, 0, link.tag, next(iter(target.input_types), None))
+            )
+        for one in program.inputs:
+            operator_id, tag, type_info = emitting[one.edge_id]
+            calls.append(_Call(operator_id, program.operators[0].operator_id, one.input_index, tag, type_info))
+    return specs, calls
+
+
+def _is_of_the_piece(spec: OperatorSpec) -> bool:
+    return spec.kind not in ("source", "sink")
+
+
+def _input_number(spec: OperatorSpec) -> int:
+    return int(spec.name.rpartition(" ")[2]) if spec.kind == "source" else -1
+
+
+def _written(operator: Operator, checkpoint_id: int) -> OperatorSnapshot:
+    frozen = operator.freeze(checkpoint_id)
+    if frozen is None:
+        return OperatorSnapshot()
+    try:
+        return frozen.write(MemoryStore())
+    finally:
+        frozen.release()
+
+
+def _restored(snapshot: OperatorSnapshot) -> RestoredOperator:
+    slices = tuple((0, handle.elements) for handle in snapshot.operator)
+    return RestoredOperator(keyed=snapshot.keyed, operator=snapshot.operator, slices=slices)
