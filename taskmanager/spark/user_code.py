@@ -14,24 +14,35 @@ from pathlib import Path, PurePosixPath
 
 import cloudpickle
 
+from taskmanager.spark.dependencies import use_archives, use_requirements
 from tidegate.model.errors import InvalidJob, UserFunctionError
 from tidegate.model.ids import BlobKey
 from tidegate.model.program import VertexProgram
 
 FetchBlob = Callable[[str], bytes]
+_BROUGHT = ("python-archives/", "python-requirements/")
 _ARCHIVES = (".zip", ".whl", ".egg")
 
 
-def place_files(blobs: Mapping[str, BlobKey], directory: Path, fetch: FetchBlob) -> None:
-    """Write the job's files below ``directory`` and make its modules importable. Raises ``InvalidJob`` for a file name
-    that leads out of it."""
+def place_files(
+    blobs: Mapping[str, BlobKey], directory: Path, fetch: FetchBlob, requirements: Path | None = None
+) -> None:
+    """Write the job's files below ``directory`` and make its modules importable; install its requirements below
+    ``requirements`` (default: beside them), unpack its archives. Raises ``InvalidJob`` for a file name that leads out of it."""
     if not blobs:
         return
-    archives = []
-    for name, key in blobs.items():
+    for name in blobs:
         place = PurePosixPath(name)
         if place.is_absolute() or ".." in place.parts or not place.parts:
             raise InvalidJob(f"the job ships a file as {name!r}; names must stay inside the job's directory")
+    brought = {name: fetch(key) for name, key in blobs.items() if name.startswith(_BROUGHT)}
+    use_requirements(brought, requirements or directory / "requirements")
+    use_archives(brought, directory / "archives")
+    archives = []
+    for name, key in blobs.items():
+        if name.startswith(_BROUGHT):
+            continue
+        place = PurePosixPath(name)
         target = directory.joinpath(*place.parts)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(fetch(key))

@@ -6,25 +6,38 @@ Module paths and names are PyFlink's, so that a job moves here by changing its i
 from __future__ import annotations
 
 from tidegate.common.completable_future import CompletableFuture
+from tidegate.common.config_options import ConfigOption, ConfigOptions
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig
+from tidegate.common.input_dependency_constraint import InputDependencyConstraint
 from tidegate.common.job_client import JobClient
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.common.job_id import JobID
 from tidegate.common.job_status import JobStatus
 from tidegate.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from tidegate.common.row import Row, RowKind
-from tidegate.common.serialization import Encoder, SimpleStringSchema
+from tidegate.common.serialization import (
+    ByteArraySchema,
+    DeserializationSchema,
+    Encoder,
+    SerializationSchema,
+    SimpleStringSchema,
+)
 from tidegate.common.time import Duration, Instant, Time
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 
 __all__ = [
+    "ByteArraySchema",
     "CompletableFuture",
+    "ConfigOption",
+    "ConfigOptions",
     "Configuration",
+    "DeserializationSchema",
     "Duration",
     "Encoder",
     "ExecutionConfig",
+    "InputDependencyConstraint",
     "Instant",
     "JobClient",
     "JobExecutionResult",
@@ -34,6 +47,7 @@ __all__ = [
     "RestartStrategyConfiguration",
     "Row",
     "RowKind",
+    "SerializationSchema",
     "SimpleStringSchema",
     "Time",
     "TimestampAssigner",

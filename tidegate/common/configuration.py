@@ -7,6 +7,7 @@ so that all problems are told at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
@@ -22,8 +23,17 @@ class Configuration:
 
     def __init__(self, other: Configuration | Mapping[str, str] | None = None) -> None:
         self._texts: dict[str, str] = {}
-        if other is not None:
-            self._texts.update(other.to_dict() if isinstance(other, Configuration) else other)
+        self._typed: dict[str, int | float | bool | bytearray] = {}
+        """What was not set as a text, for ``add_all_to_dict`` and ``get_bytearray``."""
+        if isinstance(other, Configuration):
+            self.add_all(other)
+        elif other is not None:
+            self._texts.update(other)
+
+    @classmethod
+    def from_dict(cls, map: Mapping[str, str]) -> Configuration:
+        """Keys and texts, as they stand in config.yaml."""
+        return cls(map)
 
     def get_string(self, key: str, default_value: str) -> str:
         return self._texts.get(key, default_value)
@@ -32,6 +42,7 @@ class Configuration:
         if not isinstance(value, str):
             raise ConfigurationError(f"{key}: set_string needs a str, not {type(value).__name__} {value!r}")
         self._texts[key] = value
+        self._typed.pop(key, None)
         return self
 
     def get_integer(self, key: str, default_value: int) -> int:
@@ -42,7 +53,7 @@ class Configuration:
             raise ConfigurationError(f"{key}: {text!r} is not a whole number") from None
 
     def set_integer(self, key: str, value: int) -> Configuration:
-        return self.set_string(key, str(int(value)))
+        return self._set_typed(key, str(int(value)), int(value))
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
         text = self._texts.get(key)
@@ -51,7 +62,7 @@ class Configuration:
         return default_value if text is None else text.lower() == _TRUE
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
-        return self.set_string(key, _TRUE if value else _FALSE)
+        return self._set_typed(key, _TRUE if value else _FALSE, bool(value))
 
     def get_float(self, key: str, default_value: float) -> float:
         text = self._texts.get(key)
@@ -61,7 +72,20 @@ class Configuration:
             raise ConfigurationError(f"{key}: {text!r} is not a number") from None
 
     def set_float(self, key: str, value: float) -> Configuration:
-        return self.set_string(key, str(float(value)))
+        return self._set_typed(key, str(float(value)), float(value))
+
+    def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
+        found = self._typed.get(key)
+        if found is None and key in self._texts:
+            try:
+                return bytearray.fromhex(self._texts[key])
+            except ValueError:
+                raise ConfigurationError(f"{key}: {self._texts[key]!r} is not a text of hexadecimal digits") from None
+        return bytearray(found) if isinstance(found, bytearray) else default_value
+
+    def set_bytearray(self, key: str, value: bytearray) -> Configuration:
+        """As a text it is its hexadecimal digits."""
+        return self._set_typed(key, value.hex(), bytearray(value))
 
     def key_set(self) -> set[str]:
         return set(self._texts)
@@ -71,25 +95,29 @@ class Configuration:
 
     def remove_config(self, key: str) -> bool:
         """Whether there was anything to remove."""
+        self._typed.pop(key, None)
         return self._texts.pop(key, None) is not None
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
         """Everything of ``other``, its keys behind ``prefix``."""
-        self._texts.update({(prefix or "") + key: text for key, text in other._texts.items()})
+        for key, text in other._texts.items():
+            self.set_string((prefix or "") + key, text)
+        self._typed.update({(prefix or "") + key: value for key, value in other._typed.items()})
         return self
 
-    def add_all_to_dict(self, target_dict: dict[str, str]) -> None:
-        target_dict.update(self._texts)
+    def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
+        """Values as they were set: numbers as numbers."""
+        target_dict.update(self._texts | self._typed)
 
     def to_dict(self) -> dict[str, str]:
         return dict(self._texts)
 
     @staticmethod
-    def parse_list_value(value: str) -> list[str]:
-        """A list option: ``a;b`` or a YAML list."""
+    def parse_list_value(value: str | None, standard_yaml: bool = True) -> list[str]:
+        """A list option: ``a;b`` or, with ``standard_yaml``, a YAML list."""
         if not value:
             return []
-        parsed = yaml.safe_load(value) if value.lstrip().startswith(("[", "-")) else value
+        parsed = yaml.safe_load(value) if standard_yaml and value.lstrip().startswith(("[", "-")) else value
         return [str(part) for part in parsed] if isinstance(parsed, list) else value.split(";")
 
     def __eq__(self, other: object) -> bool:
@@ -99,6 +127,11 @@ class Configuration:
         return hash(tuple(sorted(self._texts.items())))
 
     def __str__(self) -> str:
-        return str(self._texts)
+        return "{" + ", ".join(f"{key}={text}" for key, text in self._texts.items()) + "}"
 
     __repr__ = __str__
+
+    def _set_typed(self, key: str, text: str, value: int | float | bool | bytearray) -> Configuration:
+        self._texts[key] = text
+        self._typed[key] = value
+        return self

@@ -17,10 +17,24 @@ AUTO_WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 GLOBAL_JOB_PARAMETERS = "pipeline.global-job-parameters"
 
 _DEFAULT_AUTO_WATERMARK_INTERVAL = "200 ms"
+_CANCELLATION_INTERVAL = "task.cancellation.interval"
+_CANCELLATION_TIMEOUT = "task.cancellation.timeout"
+_CLOSURE_CLEANER = "pipeline.closure-cleaner-level"
+_GENERIC_TYPES = "pipeline.generic-types"
+_AUTO_UIDS = "pipeline.auto-generate-uids"
+_FORCE_KRYO = "pipeline.force-kryo"
+_FORCE_AVRO = "pipeline.force-avro"
+_OBJECT_REUSE = "pipeline.object-reuse"
+_SNAPSHOT_COMPRESSION = "execution.checkpointing.snapshot-compression"
+_LATENCY_INTERVAL = "metrics.latency.interval"
 
 
 class ExecutionConfig:
-    """Reads and writes the configuration that it was given; setters return the view itself."""
+    """Reads and writes the configuration that it was given; setters return the view itself. What has no effect here, such as
+    how Java serialises, is kept all the same, and told once as a warning when the job is executed."""
+
+    PARALLELISM_DEFAULT = -1
+    PARALLELISM_UNKNOWN = -2
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -60,6 +74,114 @@ class ExecutionConfig:
         pairs = [f"{key}:{value}" for key, value in global_job_parameters_dict.items()]
         quoted = ["'" + pair.replace("'", "''") + "'" if "," in pair or "'" in pair else pair for pair in pairs]
         self._configuration.set_string(GLOBAL_JOB_PARAMETERS, ",".join(quoted))
+        return self
+
+    # --- when a task is cancelled -----------------------------------------------------------------
+
+    def get_task_cancellation_interval(self) -> int:
+        """Milliseconds between two attempts to interrupt a task."""
+        return self._ms(_CANCELLATION_INTERVAL, "30 s")
+
+    def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
+        return self._set(_CANCELLATION_INTERVAL, f"{interval} ms")
+
+    def get_task_cancellation_timeout(self) -> int:
+        """Milliseconds until a task that does not end is a failure of its process; 0: never."""
+        return self._ms(_CANCELLATION_TIMEOUT, "180 s")
+
+    def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
+        return self._set(_CANCELLATION_TIMEOUT, f"{timeout} ms")
+
+    # --- Flink's switches that are about the JVM --------------------------------------------------
+
+    def enable_closure_cleaner(self) -> ExecutionConfig:
+        return self._set(_CLOSURE_CLEANER, "RECURSIVE")
+
+    def disable_closure_cleaner(self) -> ExecutionConfig:
+        return self._set(_CLOSURE_CLEANER, "NONE")
+
+    def is_closure_cleaner_enabled(self) -> bool:
+        return self._configuration.get_string(_CLOSURE_CLEANER, "RECURSIVE").upper() != "NONE"
+
+    def enable_generic_types(self) -> ExecutionConfig:
+        return self._set(_GENERIC_TYPES, "true")
+
+    def disable_generic_types(self) -> ExecutionConfig:
+        return self._set(_GENERIC_TYPES, "false")
+
+    def has_generic_types_disabled(self) -> bool:
+        return not self._configuration.get_boolean(_GENERIC_TYPES, True)
+
+    def enable_auto_generated_uids(self) -> ExecutionConfig:
+        return self._set(_AUTO_UIDS, "true")
+
+    def disable_auto_generated_uids(self) -> ExecutionConfig:
+        return self._set(_AUTO_UIDS, "false")
+
+    def has_auto_generated_uids_enabled(self) -> bool:
+        return self._configuration.get_boolean(_AUTO_UIDS, True)
+
+    def enable_force_kryo(self) -> ExecutionConfig:
+        return self._set(_FORCE_KRYO, "true")
+
+    def disable_force_kryo(self) -> ExecutionConfig:
+        return self._set(_FORCE_KRYO, "false")
+
+    def is_force_kryo_enabled(self) -> bool:
+        return self._configuration.get_boolean(_FORCE_KRYO, False)
+
+    def enable_force_avro(self) -> ExecutionConfig:
+        return self._set(_FORCE_AVRO, "true")
+
+    def disable_force_avro(self) -> ExecutionConfig:
+        return self._set(_FORCE_AVRO, "false")
+
+    def is_force_avro_enabled(self) -> bool:
+        return self._configuration.get_boolean(_FORCE_AVRO, False)
+
+    def enable_object_reuse(self) -> ExecutionConfig:
+        return self._set(_OBJECT_REUSE, "true")
+
+    def disable_object_reuse(self) -> ExecutionConfig:
+        return self._set(_OBJECT_REUSE, "false")
+
+    def is_object_reuse_enabled(self) -> bool:
+        return self._configuration.get_boolean(_OBJECT_REUSE, False)
+
+    def get_default_kryo_serializer_classes(self) -> dict[str, str]:
+        """None: there is no JVM to serialise in."""
+        return {}
+
+    def get_registered_kryo_types(self) -> list[str]:
+        return []
+
+    def get_registered_pojo_types(self) -> list[str]:
+        return []
+
+    def is_use_snapshot_compression(self) -> bool:
+        return self._configuration.get_boolean(_SNAPSHOT_COMPRESSION, False)
+
+    def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
+        return self._set(_SNAPSHOT_COMPRESSION, "true" if use_snapshot_compression else "false")
+
+    def get_latency_tracking_interval(self) -> int:
+        """Milliseconds; 0: off."""
+        return self._ms(_LATENCY_INTERVAL, "0 ms")
+
+    def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
+        return self._set(_LATENCY_INTERVAL, f"{interval} ms")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutionConfig) and self._configuration == other._configuration
+
+    def __hash__(self) -> int:
+        return hash(self._configuration)
+
+    def _ms(self, key: str, default: str) -> int:
+        return parse_duration_ms(self._configuration.get_string(key, default))
+
+    def _set(self, key: str, text: str) -> ExecutionConfig:
+        self._configuration.set_string(key, text)
         return self
 
 

@@ -32,6 +32,12 @@ class JobControl(Protocol):
         """Where the collecting sink that is this vertex listens; waits while it is being started. ``None``: the job has
         FINISHED. Raises the job's error when it did not finish."""
 
+    def savepoint(self, directory: str) -> str:
+        """The path of a finished one; ``directory`` may be empty. Raises why there is none."""
+
+    def stop_with_savepoint(self, directory: str, drain: bool) -> str:
+        """Likewise; the job has FINISHED with it."""
+
     def wait(self) -> JobExecutionResult:
         """Until the job is over. Raises the job's error when it did not finish."""
 
@@ -49,6 +55,18 @@ class JobClient:
 
     def cancel(self) -> CompletableFuture:
         return CompletableFuture(self._control.cancel)
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture:
+        """Of the savepoint's path, when the job has ended with it. With ``advance_to_end_of_event_time`` all timers fire
+        first. Without a directory: ``execution.checkpointing.savepoint-dir``."""
+        directory = savepoint_directory or ""
+        return CompletableFuture(lambda: self._control.stop_with_savepoint(directory, advance_to_end_of_event_time))
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
+        """Of the savepoint's path; the job goes on."""
+        return CompletableFuture(lambda: self._control.savepoint(savepoint_directory or ""))
 
     def get_job_execution_result(self) -> CompletableFuture:
         """Of a ``JobExecutionResult``; raises the job's error when it did not finish."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from tidegate.common.job_id import JobID
 from tidegate.model.ids import JobId
@@ -16,6 +18,7 @@ class JobExecutionResult:
 
     job_id: JobId
     net_runtime_ms: int
+    accumulators: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def get_job_id(self) -> JobID:
         return JobID(self.job_id)
@@ -23,6 +26,13 @@ class JobExecutionResult:
     def get_net_runtime(self) -> int:
         """Milliseconds from the submission to the end."""
         return self.net_runtime_ms
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """``None`` when no function has one of that name."""
+        return self.accumulators.get(accumulator_name)
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        return dict(self.accumulators)
 
     def __str__(self) -> str:
         return f"Job {self.job_id} has finished. Job runtime: {self.net_runtime_ms} ms"

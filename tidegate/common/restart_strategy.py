@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
+
+from tidegate.model.units import parse_duration_ms
 
 __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
@@ -16,25 +19,63 @@ class RestartStrategyConfiguration:
     """``options`` are Flink's keys and texts."""
 
     description: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def get_description(self) -> str:
         return self.description
 
+    def _length(self, key: str) -> timedelta:
+        return timedelta(milliseconds=parse_duration_ms(self.options[key]))
+
+
+class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
+    """The first failure is the job's end."""
+
+
+class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
+    """What the cluster is configured with."""
+
+
+class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
+    def get_restart_attempts(self) -> int:
+        return int(self.options["restart-strategy.fixed-delay.attempts"])
+
+    def get_delay_between_attempts_interval(self) -> timedelta:
+        return self._length("restart-strategy.fixed-delay.delay")
+
+
+class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
+    def get_max_failure_rate(self) -> int:
+        return int(self.options["restart-strategy.failure-rate.max-failures-per-interval"])
+
+    def get_failure_interval(self) -> timedelta:
+        return self._length("restart-strategy.failure-rate.failure-rate-interval")
+
+    def get_delay_between_attempts_interval(self) -> timedelta:
+        return self._length("restart-strategy.failure-rate.delay")
+
 
 class RestartStrategies:
+    NoRestartStrategyConfiguration = NoRestartStrategyConfiguration
+    FallbackRestartStrategyConfiguration = FallbackRestartStrategyConfiguration
+    FixedDelayRestartStrategyConfiguration = FixedDelayRestartStrategyConfiguration
+    FailureRateRestartStrategyConfiguration = FailureRateRestartStrategyConfiguration
+
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:
-        return RestartStrategyConfiguration("Restart deactivated.", {"restart-strategy.type": "none"})
+        return NoRestartStrategyConfiguration("Restart deactivated.", {"restart-strategy.type": "none"})
 
     @staticmethod
     def fall_back_restart() -> RestartStrategyConfiguration:
         """What the cluster is configured with."""
-        return RestartStrategyConfiguration("Cluster level default restart strategy")
+        return FallbackRestartStrategyConfiguration("Cluster level default restart strategy")
 
     @staticmethod
-    def fixed_delay_restart(restart_attempts: int, delay_between_attempts: int) -> RestartStrategyConfiguration:
-        return RestartStrategyConfiguration(
+    def fixed_delay_restart(
+        restart_attempts: int, delay_between_attempts: int | timedelta
+    ) -> RestartStrategyConfiguration:
+        delay_between_attempts = _ms(delay_between_attempts)
+        return FixedDelayRestartStrategyConfiguration(
             f"Restart with fixed delay ({delay_between_attempts} ms). #{restart_attempts} restart attempts.",
             {
                 "restart-strategy.type": "fixed-delay",
@@ -45,9 +86,10 @@ class RestartStrategies:
 
     @staticmethod
     def failure_rate_restart(
-        failure_rate: int, failure_interval: int, delay_interval: int
+        failure_rate: int, failure_interval: int | timedelta, delay_interval: int | timedelta
     ) -> RestartStrategyConfiguration:
-        return RestartStrategyConfiguration(
+        failure_interval, delay_interval = _ms(failure_interval), _ms(delay_interval)
+        return FailureRateRestartStrategyConfiguration(
             f"Failure rate restart with maximum of {failure_rate} failures within interval {failure_interval} ms "
             f"and fixed delay {delay_interval} ms.",
             {
@@ -57,3 +99,7 @@ class RestartStrategies:
                 "restart-strategy.failure-rate.delay": f"{delay_interval} ms",
             },
         )
+
+
+def _ms(length: int | timedelta) -> int:
+    return length // timedelta(milliseconds=1) if isinstance(length, timedelta) else length

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from tidegate.common.record_text import text_of
+from tidegate.common.row import Row
 from tidegate.model.errors import InvalidJob
 
-__all__ = ["Encoder", "SimpleStringSchema"]
+__all__ = [
+    "BulkWriterFactory",
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowDataBulkWriterFactory",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]
 
 
-class SimpleStringSchema:
+class SerializationSchema:
+    """How a record becomes bytes. Subclasses of a program's own need ``serialize(element) -> bytes``."""
+
+
+class DeserializationSchema:
+    """How bytes become a record. Subclasses of a program's own need ``deserialize(message) -> record``."""
+
+
+class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     """Strings to bytes and back."""
 
     def __init__(self, charset: str = "UTF-8") -> None:
@@ -18,6 +37,44 @@ class SimpleStringSchema:
 
     def deserialize(self, message: bytes) -> str:
         return message.decode(self.charset)
+
+
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    """Bytes as they are."""
+
+    def serialize(self, element: bytes) -> bytes:
+        return bytes(element)
+
+    def deserialize(self, message: bytes) -> bytes:
+        return message
+
+
+class RowFieldExtractorSchema(SerializationSchema):
+    """One field of a row as text: the key or the headers of a message. Nothing for a missing row or field."""
+
+    def __init__(self, field_index: int) -> None:
+        if not isinstance(field_index, int) or field_index < 0:
+            raise ValueError(f"Field index must be non-negative, got {field_index!r}")
+        self.field_index = field_index
+
+    def serialize(self, element: Row | None) -> bytes:
+        if element is None or self.field_index >= len(element) or element[self.field_index] is None:
+            return b""
+        return text_of(element[self.field_index]).encode()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowFieldExtractorSchema) and self.field_index == other.field_index
+
+    def __hash__(self) -> int:
+        return hash(self.field_index)
+
+
+class BulkWriterFactory:
+    """Base of what makes writers of bulk formats for a FileSink (CSV, Avro, Parquet, ORC)."""
+
+
+class RowDataBulkWriterFactory(BulkWriterFactory):
+    """One for rows of a known type."""
 
 
 class Encoder:

@@ -68,6 +68,9 @@ class Time:
 
     _milliseconds: int
 
+    def __init__(self, milliseconds: int) -> None:
+        object.__setattr__(self, "_milliseconds", milliseconds)
+
     def to_milliseconds(self) -> int:
         return self._milliseconds
 

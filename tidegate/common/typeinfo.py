@@ -10,7 +10,7 @@ in Arrow.
 | ``SCHEMA`` (ours, for columnar streams) | struct                              | those of the Arrow schema  |
 
 Types are values: equal when they mean the same, hashable, and picklable. Values and columns are turned into each other
-by ``tidegate.common.record_codec``.
+by ``tidegate.common.record_codec``, into PyFlink's internal form and back by ``tidegate.common.internal_form``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.common.internal_form import from_internal, to_internal
 from tidegate.common.schema_evolution import with_default
 from tidegate.model.errors import InvalidJob
 
@@ -53,6 +54,17 @@ class TypeInformation(ABC):
     def is_columnar(self) -> bool:
         """Whether the stream is one of named Arrow columns, whose records are ``Row`` to functions of one record."""
         return False
+
+    def need_conversion(self) -> bool:
+        """Whether PyFlink's internal form of a value differs from the value."""
+        return False
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """A value in PyFlink's internal form: dates as days, times as microseconds, rows as tuples behind their kind."""
+        return to_internal(self, obj)
+
+    def from_internal_type(self, obj: Any) -> Any:
+        return from_internal(self, obj)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and isinstance(other, TypeInformation) and self._parts() == other._parts()
@@ -107,8 +119,59 @@ class BasicTypeInfo(TypeInformation):
     def _parts(self) -> tuple[Any, ...]:
         return (self.basic_type,)
 
+    def need_conversion(self) -> bool:
+        return self.basic_type is BasicType.INSTANT
+
     def __repr__(self) -> str:
         return self.basic_type.value
+
+    @staticmethod
+    def STRING_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.STRING)
+
+    @staticmethod
+    def BYTE_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.BYTE)
+
+    @staticmethod
+    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.BOOLEAN)
+
+    @staticmethod
+    def SHORT_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.SHORT)
+
+    @staticmethod
+    def INT_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.INT)
+
+    @staticmethod
+    def LONG_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.LONG)
+
+    @staticmethod
+    def FLOAT_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.FLOAT)
+
+    @staticmethod
+    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.DOUBLE)
+
+    @staticmethod
+    def CHAR_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.CHAR)
+
+    @staticmethod
+    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.BIG_INT)
+
+    @staticmethod
+    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.BIG_DEC)
+
+    @staticmethod
+    def INSTANT_TYPE_INFO() -> BasicTypeInfo:
+        return BasicTypeInfo(BasicType.INSTANT)
 
 
 class SqlTimeTypeInfo(TypeInformation):
@@ -125,6 +188,24 @@ class SqlTimeTypeInfo(TypeInformation):
     def _parts(self) -> tuple[Any, ...]:
         return (self.kind,)
 
+    def need_conversion(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"{self.kind}TypeInfo"
+
+    @staticmethod
+    def DATE() -> SqlTimeTypeInfo:
+        return SqlTimeTypeInfo("Date")
+
+    @staticmethod
+    def TIME() -> SqlTimeTypeInfo:
+        return SqlTimeTypeInfo("Time")
+
+    @staticmethod
+    def TIMESTAMP() -> SqlTimeTypeInfo:
+        return SqlTimeTypeInfo("Timestamp")
+
 
 class _ElementsTypeInfo(TypeInformation):
     """Base of the types that hold any number of one element type."""
@@ -137,6 +218,9 @@ class _ElementsTypeInfo(TypeInformation):
 
     def _parts(self) -> tuple[Any, ...]:
         return (self.element_type,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}<{self.element_type!r}>"
 
 
 class ListTypeInfo(_ElementsTypeInfo):
@@ -155,7 +239,7 @@ class PrimitiveArrayTypeInfo(_ElementsTypeInfo):
     """A list of numbers; of BYTE: ``bytes``."""
 
     def arrow_type(self) -> pa.DataType:
-        return pa.binary() if self.element_type == Types.BYTE() else super().arrow_type()
+        return pa.binary() if self.element_type == BasicTypeInfo.BYTE_TYPE_INFO() else super().arrow_type()
 
 
 class MapTypeInfo(TypeInformation):
@@ -174,6 +258,9 @@ class MapTypeInfo(TypeInformation):
     def _parts(self) -> tuple[Any, ...]:
         return (self.key_type, self.value_type)
 
+    def __repr__(self) -> str:
+        return f"MapTypeInfo<{self.key_type!r}, {self.value_type!r}>"
+
 
 class PickledBytesTypeInfo(TypeInformation):
     """Any object that can be pickled: what a stream holds when its type was not given."""
@@ -189,6 +276,9 @@ class PickledBytesTypeInfo(TypeInformation):
 
     def _parts(self) -> tuple[Any, ...]:
         return ()
+
+    def __repr__(self) -> str:
+        return "PickledByteArrayTypeInfo"
 
 
 class _FieldsTypeInfo(TypeInformation):
@@ -218,6 +308,9 @@ class _FieldsTypeInfo(TypeInformation):
 
     def arrow_schema(self) -> pa.Schema:
         return pa.schema([t.arrow_field(n) for n, t in zip(self._names, self._types, strict=True)])
+
+    def need_conversion(self) -> bool:
+        return True
 
     def _parts(self) -> tuple[Any, ...]:
         return (self._names, self._types)
@@ -253,12 +346,19 @@ class RowTypeInfo(_FieldsTypeInfo):
     def _parts(self) -> tuple[Any, ...]:
         return (*super()._parts(), *([tuple(self._defaults.items())] if self._defaults else []))
 
+    def __repr__(self) -> str:
+        names = [f"{name}: " if self.is_named else "" for name in self._names]
+        return f"RowTypeInfo({', '.join(f'{name}{kind!r}' for name, kind in zip(names, self._types, strict=True))})"
+
 
 class TupleTypeInfo(_FieldsTypeInfo):
     """A Python tuple."""
 
     def __init__(self, field_types: Sequence[TypeInformation]) -> None:
         super().__init__(_positions(field_types), field_types)
+
+    def __repr__(self) -> str:
+        return f"TupleTypeInfo({', '.join(map(repr, self._types))})"
 
 
 class ArrowTypeInfo(TypeInformation):
@@ -286,115 +386,8 @@ class ArrowTypeInfo(TypeInformation):
         return f"ArrowTypeInfo({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"
 
 
-class Types:
-    """The types by name, as in PyFlink, and ``Types.SCHEMA`` for columnar streams."""
-
-    @staticmethod
-    def STRING() -> TypeInformation:
-        return BasicTypeInfo(BasicType.STRING)
-
-    @staticmethod
-    def BYTE() -> TypeInformation:
-        return BasicTypeInfo(BasicType.BYTE)
-
-    @staticmethod
-    def BOOLEAN() -> TypeInformation:
-        return BasicTypeInfo(BasicType.BOOLEAN)
-
-    @staticmethod
-    def SHORT() -> TypeInformation:
-        return BasicTypeInfo(BasicType.SHORT)
-
-    @staticmethod
-    def INT() -> TypeInformation:
-        return BasicTypeInfo(BasicType.INT)
-
-    @staticmethod
-    def LONG() -> TypeInformation:
-        return BasicTypeInfo(BasicType.LONG)
-
-    @staticmethod
-    def FLOAT() -> TypeInformation:
-        return BasicTypeInfo(BasicType.FLOAT)
-
-    @staticmethod
-    def DOUBLE() -> TypeInformation:
-        return BasicTypeInfo(BasicType.DOUBLE)
-
-    @staticmethod
-    def CHAR() -> TypeInformation:
-        return BasicTypeInfo(BasicType.CHAR)
-
-    @staticmethod
-    def BIG_INT() -> TypeInformation:
-        return BasicTypeInfo(BasicType.BIG_INT)
-
-    @staticmethod
-    def BIG_DEC() -> TypeInformation:
-        return BasicTypeInfo(BasicType.BIG_DEC)
-
-    @staticmethod
-    def INSTANT() -> TypeInformation:
-        return BasicTypeInfo(BasicType.INSTANT)
-
-    @staticmethod
-    def SQL_DATE() -> TypeInformation:
-        return SqlTimeTypeInfo("Date")
-
-    @staticmethod
-    def SQL_TIME() -> TypeInformation:
-        return SqlTimeTypeInfo("Time")
-
-    @staticmethod
-    def SQL_TIMESTAMP() -> TypeInformation:
-        return SqlTimeTypeInfo("Timestamp")
-
-    @staticmethod
-    def PICKLED_BYTE_ARRAY() -> TypeInformation:
-        return PickledBytesTypeInfo()
-
-    @staticmethod
-    def ROW(field_types: Sequence[TypeInformation]) -> TypeInformation:
-        return RowTypeInfo(field_types)
-
-    @staticmethod
-    def ROW_NAMED(
-        field_names: Sequence[str],
-        field_types: Sequence[TypeInformation],
-        defaults: Mapping[str, Any] | None = None,
-    ) -> TypeInformation:
-        """``defaults`` is ours: values of fields that were added after state was stored; null for others."""
-        return RowTypeInfo(field_types, field_names, defaults)
-
-    @staticmethod
-    def TUPLE(field_types: Sequence[TypeInformation]) -> TypeInformation:
-        return TupleTypeInfo(field_types)
-
-    @staticmethod
-    def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        return PrimitiveArrayTypeInfo(element_type)
-
-    @staticmethod
-    def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        return BasicArrayTypeInfo(element_type)
-
-    @staticmethod
-    def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        return ObjectArrayTypeInfo(element_type)
-
-    @staticmethod
-    def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
-        return MapTypeInfo(key_type_info, value_type_info)
-
-    @staticmethod
-    def LIST(element_type_info: TypeInformation) -> TypeInformation:
-        return ListTypeInfo(element_type_info)
-
-    @staticmethod
-    def SCHEMA(schema: pa.Schema) -> TypeInformation:
-        """Ours: a columnar stream with this Arrow schema."""
-        return ArrowTypeInfo(schema)
-
-
 def _positions(field_types: Sequence[TypeInformation]) -> list[str]:
     return [f"f{i}" for i in range(len(field_types))]
+
+
+from tidegate.common.type_factory import Types  # noqa: E402  (it makes the types above)

@@ -229,6 +229,8 @@ def deserializer_of(schema: Any, type_info: TypeInformation | None = None) -> De
         return schema
     if isinstance(schema, SimpleStringSchema):
         return StringSchema(schema.charset)
+    if callable(getattr(schema, "deserialize", None)):
+        return FunctionDeserializationSchema(schema.deserialize, type_info or Types.PICKLED_BYTE_ARRAY())
     if callable(schema):
         return FunctionDeserializationSchema(schema, type_info or Types.PICKLED_BYTE_ARRAY())
     raise InvalidJob(f"{schema!r} is no deserialization schema; give SimpleStringSchema, a row schema or a function")
@@ -240,6 +242,8 @@ def serializer_of(schema: Any) -> SerializationSchema:
         return schema
     if isinstance(schema, SimpleStringSchema):
         return StringSchema(schema.charset)
+    if callable(getattr(schema, "serialize", None)):
+        return FunctionSerializationSchema(schema.serialize)
     if callable(schema):
         return FunctionSerializationSchema(schema)
     raise InvalidJob(f"{schema!r} is no serialization schema; give SimpleStringSchema, a row schema or a function")

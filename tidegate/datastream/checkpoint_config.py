@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from tidegate.common.configuration import Configuration
 from tidegate.common.time import Duration
+from tidegate.datastream.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
 from tidegate.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from tidegate.model.errors import ConfigurationError
@@ -24,6 +29,8 @@ TOLERABLE_FAILED = _PREFIX + "tolerable-failed-checkpoints"
 RETENTION = _PREFIX + "externalized-checkpoint-retention"
 DIRECTORY = _PREFIX + "dir"
 UNALIGNED = _PREFIX + "unaligned.enabled"
+FORCED = _PREFIX + "unaligned.forced"
+STORAGE = _PREFIX + "storage"
 ALIGNED_TIMEOUT = _PREFIX + "aligned-checkpoint-timeout"
 
 
@@ -49,6 +56,9 @@ class CheckpointConfig:
         return self._set_duration(INTERVAL, checkpoint_interval, 1)
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
+        """At least once while checkpointing is off, as in Flink."""
+        if not self.is_checkpointing_enabled():
+            return CheckpointingMode.AT_LEAST_ONCE
         text = self._configuration.get_string(MODE, self.DEFAULT_MODE.value)
         return CheckpointingMode(text.upper().replace("-", "_"))
 
@@ -86,8 +96,10 @@ class CheckpointConfig:
         default = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS.name
         return ExternalizedCheckpointRetention[self._configuration.get_string(RETENTION, default).upper()]
 
-    def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention) -> CheckpointConfig:
-        self._configuration.set_string(RETENTION, retention.name)
+    def set_externalized_checkpoint_retention(
+        self, retention_mode: ExternalizedCheckpointRetention
+    ) -> CheckpointConfig:
+        self._configuration.set_string(RETENTION, retention_mode.name)
         return self
 
     def is_externalized_checkpoints_enabled(self) -> bool:
@@ -111,6 +123,40 @@ class CheckpointConfig:
 
     def get_alignment_timeout(self) -> Duration:
         return Duration.of_millis(self._duration_ms(ALIGNED_TIMEOUT, 0))
+
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+        """Newer name of ``set_alignment_timeout``."""
+        return self.set_alignment_timeout(alignment_timeout)
+
+    def get_aligned_checkpoint_timeout(self) -> Duration:
+        return self.get_alignment_timeout()
+
+    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
+        self._configuration.set_boolean(FORCED, force_unaligned_checkpoints)
+        return self
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        return self._configuration.get_boolean(FORCED, False)
+
+    def is_fail_on_checkpointing_errors(self) -> bool:
+        """Whether the first failed checkpoint fails the job."""
+        return self.get_tolerable_checkpoint_failure_number() == 0
+
+    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
+        """``False``: any number of checkpoints may fail."""
+        return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
+
+    def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
+        self._configuration.add_all(Configuration(storage.options))
+        return self
+
+    def get_checkpoint_storage(self) -> CheckpointStorage | None:
+        """``None``: what the cluster is configured with."""
+        name = self._configuration.get_string(STORAGE, "")
+        directory = self._configuration.get_string(DIRECTORY, "") or None
+        if name == "jobmanager":
+            return JobManagerCheckpointStorage(directory)
+        return FileSystemCheckpointStorage(directory) if name == "filesystem" or directory else None
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
         """Directory (path or URI) below which checkpoints are written."""

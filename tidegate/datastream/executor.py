@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol, cast
+from typing import Any, Protocol
 
 import tidegate
 from tidegate.common.job_client import JobControl
@@ -64,12 +65,13 @@ def installed(executor: Executor, configuration: Mapping[str, str] | None = None
         _context.reset(token)
 
 
-def configuration_below() -> dict[str, str]:
-    """What the program's own settings lie on. An embedded cluster starts with one subtask for each CPU, as Flink's does."""
+def configuration_below(local_parallelism: int | None = None) -> dict[str, str]:
+    """What the program's own settings lie on. An embedded cluster starts with one subtask for each CPU, as Flink's does, or
+    with ``local_parallelism``."""
     context = _context.get()
     if context.executor is not None:
         return dict(context.configuration)
-    return {"parallelism.default": str(os.cpu_count() or 1), **context.configuration}
+    return {"parallelism.default": str(local_parallelism or os.cpu_count() or 1), **context.configuration}
 
 
 def current_executor() -> Executor:
@@ -78,26 +80,34 @@ def current_executor() -> Executor:
     if context.executor is not None:
         return context.executor
     try:
-        kind = _local_executor()
+        kind: Callable[[], Executor] = own_object(LOCAL_EXECUTOR)
     except (ImportError, AttributeError) as error:
         raise InvalidJob(f"no embedded cluster to run the job in ({error}): submit it with `tidegate run`") from error
     return kind()
 
 
 @functools.cache
-def _local_executor() -> Callable[[], Executor]:
-    """The class of this installation, also beside a program that has a ``cli`` of its own: what the program imported, or
-    will import, under that name stays its own."""
-    module, _, name = LOCAL_EXECUTOR.partition(":")
+def own_object(place: str) -> Any:
+    """``module:name`` of this installation, also beside a program that has a ``cli`` of its own: what the program
+    imported, or will import, under that name stays its own."""
+    module, _, name = place.partition(":")
     top, home = module.partition(".")[0], str(Path(tidegate.__file__).resolve().parent.parent)
+    if _is_found_in(top, home):
+        return getattr(importlib.import_module(module), name)
     theirs = _pop_modules(top)
     sys.path.insert(0, home)
     try:
-        return cast(Callable[[], Executor], getattr(importlib.import_module(module), name))
+        return getattr(importlib.import_module(module), name)
     finally:
         sys.path.remove(home)
         _pop_modules(top)
         sys.modules.update(theirs)
+
+
+def _is_found_in(top: str, home: str) -> bool:
+    """Whether a plain import of the package would give ours."""
+    spec = importlib.util.find_spec(top)
+    return spec is not None and str(Path(spec.origin or "").resolve().parent.parent) == home
 
 
 def _pop_modules(top: str) -> dict[str, ModuleType]:

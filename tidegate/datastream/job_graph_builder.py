@@ -20,6 +20,7 @@ from tidegate.connectors.spark_source import SparkSource
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream.chaining import Chain, chain_name, make_chains, operator_ids
 from tidegate.datastream.checkpointed_function import CheckpointedFunction, CheckpointListener
+from tidegate.datastream.dependencies import shipped_dependencies
 from tidegate.datastream.local_modules import shipped_files
 from tidegate.datastream.program_pickling import pickle_program, pickle_query
 from tidegate.datastream.record_functions import user_function_of
@@ -63,7 +64,8 @@ def build_job_graph(
                 None if query is None else _stored(pickle_query(builder.head_id(chain), query), blobs),
             )
         )
-    files = {name: _stored(content, blobs) for name, content in shipped_files(python_files).items()}
+    contents = shipped_files(python_files) | shipped_dependencies(configuration)
+    files = {name: _stored(content, blobs) for name, content in contents.items()}
     job = JobGraph(
         job_id=job_id,
         name=name,

@@ -48,10 +48,10 @@ def shipped_files(python_files: Mapping[str, Path]) -> dict[str, bytes]:
     beside = _imported_beside_the_job()
     try:
         if beside:
-            found[JOB_MODULES] = _zipped(beside)
+            found[JOB_MODULES] = zipped(beside)
         for path in python_files.values():
             if path.is_dir():
-                found[f"{path.name}.zip"] = _zipped([path])
+                found[f"{path.name}.zip"] = zipped([path])
             else:
                 found[path.name] = path.read_bytes()
     except OSError as error:
@@ -110,7 +110,7 @@ def _installed_places() -> frozenset[str]:
     return frozenset(place for place in places if place)
 
 
-def _zipped(paths: Iterable[Path]) -> bytes:
+def zipped(paths: Iterable[Path]) -> bytes:
     """Modules and packages at the root of an archive; of packages everything but caches."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:

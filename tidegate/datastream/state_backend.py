@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from tidegate.model.options import CheckpointingOptions, RocksDBOptions, StateOptions
 
-__all__ = ["EmbeddedRocksDBStateBackend", "HashMapStateBackend", "StateBackend"]
+__all__ = [
+    "CustomStateBackend",
+    "EmbeddedRocksDBStateBackend",
+    "HashMapStateBackend",
+    "PredefinedOptions",
+    "StateBackend",
+]
+
+
+_TRANSFER_THREADS = 4
+"""Flink's default."""
 
 
 @dataclass
@@ -19,6 +30,25 @@ class StateBackend:
     def options(self) -> dict[str, str]:
         """The configuration that selects it."""
         return {StateOptions.BACKEND.key: self.backend_type}
+
+
+class PredefinedOptions(Enum):
+    """Flink's sets of RocksDB settings for kinds of disks."""
+
+    DEFAULT = 0
+    SPINNING_DISK_OPTIMIZED = 1
+    SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
+    FLASH_SSD_OPTIMIZED = 3
+
+
+class CustomStateBackend(StateBackend):
+    """Refused: it would wrap a Java class."""
+
+    def __init__(self, *_: object) -> None:
+        raise TypeError(
+            "a CustomStateBackend wraps a Java class, which tidegate cannot run; "
+            "use HashMapStateBackend or EmbeddedRocksDBStateBackend"
+        )
 
 
 class HashMapStateBackend(StateBackend):
@@ -37,6 +67,9 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         super().__init__("rocksdb")
         self._incremental = enable_incremental_checkpointing
         self._paths: tuple[str, ...] = ()
+        self._predefined = PredefinedOptions.DEFAULT
+        self._options_factory: str | None = None
+        self._transfer_threads = -1
 
     def is_incremental_checkpoints_enabled(self) -> bool:
         return bool(self._incremental)
@@ -48,9 +81,34 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def get_db_storage_paths(self) -> list[str] | None:
         return list(self._paths) or None
 
+    def set_predefined_options(self, options: PredefinedOptions) -> None:
+        self._predefined = options
+
+    def get_predefined_options(self) -> PredefinedOptions:
+        return self._predefined
+
+    def set_options(self, options_factory_class_name: str) -> None:
+        """A Java class in Flink, which nothing here can run: kept, so that it can be asked for, and told as a warning."""
+        self._options_factory = options_factory_class_name
+
+    def get_options(self) -> str | None:
+        return self._options_factory
+
+    def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
+        self._transfer_threads = number_of_transfering_threads
+
+    def get_number_of_transfer_threads(self) -> int:
+        return self._transfer_threads if self._transfer_threads > 0 else _TRANSFER_THREADS
+
     @property
     def options(self) -> dict[str, str]:
         found = dict(super().options)
+        if self._predefined is not PredefinedOptions.DEFAULT:
+            found["state.backend.rocksdb.predefined-options"] = self._predefined.name
+        if self._options_factory is not None:
+            found["state.backend.rocksdb.options-factory"] = self._options_factory
+        if self._transfer_threads > 0:
+            found["state.backend.rocksdb.checkpoint.transfer.thread.num"] = str(self._transfer_threads)
         if self._incremental is not None:
             found[CheckpointingOptions.INCREMENTAL.key] = "true" if self._incremental else "false"
         if self._paths:

@@ -5,13 +5,14 @@ It collects transformations; ``execute`` turns them into a job graph and hands t
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tidegate.common.configuration import Configuration
-from tidegate.common.execution_config import ExecutionConfig
+from tidegate.common.execution_config import ExecutionConfig, check_parallelism
 from tidegate.common.job_client import JobClient
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.common.restart_strategy import RestartStrategyConfiguration
@@ -24,18 +25,22 @@ from tidegate.connectors.spark_source import SparkSource
 from tidegate.datastream.checkpoint_config import CheckpointConfig
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
 from tidegate.datastream.data_stream import DataStream
+from tidegate.datastream.dependencies import configured_files, local_path
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
 from tidegate.datastream.executor import configuration_below, current_executor
 from tidegate.datastream.job_graph_builder import BuiltJob, build_job_graph
 from tidegate.datastream.local_modules import python_file
 from tidegate.datastream.plan import execution_plan
+from tidegate.datastream.slot_sharing_group import SlotSharingGroup
 from tidegate.datastream.state_backend import StateBackend
 from tidegate.datastream.stream_graph import StreamGraph, make_stream_graph
 from tidegate.datastream.stream_types import bind_strategy, type_of
 from tidegate.datastream.transformation import OperatorTransformation, Transformation
 from tidegate.model.configuration import Configuration as CheckedConfiguration
 from tidegate.model.errors import InvalidJob
+from tidegate.model.flink_old_keys import OLD_KEYS
 from tidegate.model.ids import JobId
+from tidegate.model.options import PythonOptions
 from tidegate.model.program import KeySpec, OperatorKind
 from tidegate.model.units import parse_duration_ms
 
@@ -48,18 +53,24 @@ BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
 CHAINING = "pipeline.operator-chaining.enabled"
 JOB_NAME = "pipeline.name"
 RUNTIME_MODE = "execution.runtime-mode"
+JARS = "pipeline.jars"
+CLASSPATHS = "pipeline.classpaths"
+CHANGELOG = "state.changelog.enabled"
 SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
 
 
 class StreamExecutionEnvironment:
     """Made by ``get_execution_environment``. Setters return the environment itself."""
 
+    _default_local_parallelism: int | None = None
+
     def __init__(self, configuration: Configuration | None = None) -> None:
-        self._configuration = Configuration(configuration_below())
+        self._configuration = Configuration(configuration_below(self._default_local_parallelism))
         if configuration is not None:
             self._configuration.add_all(configuration)
         self._transformations: list[OperatorTransformation] = []
         self._python_files: dict[str, Path] = {}
+        self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._last_id = 0
 
     @staticmethod
@@ -73,8 +84,20 @@ class StreamExecutionEnvironment:
         return ExecutionConfig(self._configuration)
 
     def configure(self, configuration: Configuration) -> StreamExecutionEnvironment:
-        self._configuration.add_all(configuration)
+        """Old names of Flink's keys count as the new ones."""
+        for key, text in configuration.to_dict().items():
+            self._configuration.set_string(OLD_KEYS.get(key, key), text)
         return self
+
+    @staticmethod
+    def get_default_local_parallelism() -> int:
+        """Of an embedded cluster, when nobody sets any: the number of CPUs."""
+        return StreamExecutionEnvironment._default_local_parallelism or os.cpu_count() or 1
+
+    @staticmethod
+    def set_default_local_parallelism(parallelism: int) -> None:
+        """Of environments that are made afterwards and run in an embedded cluster."""
+        StreamExecutionEnvironment._default_local_parallelism = check_parallelism(parallelism)
 
     def get_parallelism(self) -> int:
         return self.get_config().get_parallelism()
@@ -114,6 +137,26 @@ class StreamExecutionEnvironment:
     def get_checkpointing_mode(self) -> CheckpointingMode:
         return self.get_checkpoint_config().get_checkpointing_mode()
 
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        """Newer name of ``get_checkpointing_mode``."""
+        return self.get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        return self.get_checkpoint_config().is_force_unaligned_checkpoints()
+
+    def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
+        """Without effect here, where checkpoints of every backend are incremental: told as a warning."""
+        self._configuration.set_boolean(CHANGELOG, enabled)
+        return self
+
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        """``None`` when it was not set."""
+        is_set = self._configuration.contains_key(CHANGELOG)
+        return self._configuration.get_boolean(CHANGELOG, False) if is_set else None
+
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
         self._configuration.set_string(SAVEPOINT_DIRECTORY, directory)
         return self
@@ -148,6 +191,40 @@ class StreamExecutionEnvironment:
 
     def is_chaining_enabled(self) -> bool:
         return self._configuration.get_boolean(CHAINING, True)
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Never: their state would be dealt by different numbers of key groups in one task."""
+        return False
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
+        """The resources of a group that operators name. Here all slots are alike: only the name has an effect."""
+        self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
+        return self
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Not needed here, where connectors are Python's: told as a warning when the job is executed."""
+        self._append(JARS, jars_path, ";")
+
+    def add_classpaths(self, *classpaths: str) -> None:
+        """Likewise."""
+        self._append(CLASSPATHS, classpaths, ";")
+
+    # --- what the program brings with it ----------------------------------------------------------
+
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        """Installed for the job on every machine where it runs, with ``pip`` as it is configured there, or without any index
+        from the packages in ``requirements_cache_dir``."""
+        cache = f"#{local_path(requirements_cache_dir)}" if requirements_cache_dir else ""
+        self._configuration.set_string(PythonOptions.REQUIREMENTS.key, f"{local_path(requirements_file_path)}{cache}")
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Unpacked as ``target_dir`` (default: the name of the archive) in the working directory of the job's subtasks."""
+        target = f"#{target_dir}" if target_dir else ""
+        self._append(PythonOptions.ARCHIVES.key, (f"{local_path(archive_path)}{target}",), ",")
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """The interpreter that the job needs. Subtasks run that of their TaskManager: another one fails the job by name."""
+        self._configuration.set_string(PythonOptions.EXECUTABLE.key, python_exec)
 
     def add_python_file(self, file_path: str) -> StreamExecutionEnvironment:
         """A module (``.py``), package (directory) or archive (``.zip``, ``.whl``, ``.egg``) that functions import. What
@@ -204,6 +281,16 @@ class StreamExecutionEnvironment:
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Collection Source")
         return stream.force_non_parallel()
 
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Refused: functions of PyFlink cannot read Flink's distributed cache either."""
+        raise InvalidJob("register_cached_file() is for functions in Java; ship a file with add_python_archive()")
+
+    def create_input(self, *_: Any) -> DataStream:
+        """Refused: an ``InputFormat`` is Java's."""
+        raise InvalidJob(
+            "create_input() needs an InputFormat of Java; use from_source() with FileSource, or from_spark()"
+        )
+
     # --- execution -------------------------------------------------------------------------------
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
@@ -226,6 +313,8 @@ class StreamExecutionEnvironment:
         """The job graph of all that was added since the last execution, and the blobs that it names. Raises ``InvalidJob``,
         ``SchemaMismatch``, ``NotSerializable``, ``ConfigurationError``."""
         checked = CheckedConfiguration.from_strings(self._configuration.to_dict())
+        for path in configured_files(self._configuration.to_dict()):
+            self.add_python_file(str(path))
         graph = self.stream_graph()
         name = job_name or self._configuration.get_string(JOB_NAME, DEFAULT_JOB_NAME)
         job = build_job_graph(graph, JobId(secrets.token_hex(16)), name, checked.to_strings(), self._python_files)
@@ -241,6 +330,9 @@ class StreamExecutionEnvironment:
             is_chaining_enabled=self.is_chaining_enabled(),
             mode=mode,
         )
+
+    def close(self) -> None:
+        """Nothing to give back: clusters end with their jobs."""
 
     # --- for streams -----------------------------------------------------------------------------
 
@@ -263,6 +355,10 @@ class StreamExecutionEnvironment:
         )
         self._transformations.append(made)
         return made
+
+    def _append(self, key: str, values: Sequence[str], separator: str) -> None:
+        before = self._configuration.get_string(key, "")
+        self._configuration.set_string(key, separator.join([*([before] if before else []), *values]))
 
     def __getattr__(self, name: str) -> Any:
         """Only reached for names that are not there."""

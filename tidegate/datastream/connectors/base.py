@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tidegate.connectors.base import DeliveryGuarantee
+from tidegate.connectors.base import DeliveryGuarantee, Sink, Source
 
-__all__ = ["DeliveryGuarantee"]
+__all__ = ["DeliveryGuarantee", "Sink", "Source"]

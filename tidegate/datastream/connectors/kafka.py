@@ -6,8 +6,10 @@ from tidegate.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOff
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, KafkaRecordSerializationSchemaBuilder
 from tidegate.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from tidegate.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
+from tidegate.connectors.kafka.taken import DEAD_LETTER
 
 __all__ = [
+    "DEAD_LETTER",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaRecordSerializationSchema",

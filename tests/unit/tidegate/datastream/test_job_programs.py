@@ -184,8 +184,8 @@ class TestRefusals:
         env = make_env()
         with pytest.raises(AttributeError, match=r"DataStream\.rescale_all is not available in tidegate"):
             _ = numbers(env).rescale_all
-        with pytest.raises(AttributeError, match=r"StreamExecutionEnvironment\.add_jars is not available"):
-            _ = env.add_jars
+        with pytest.raises(AttributeError, match=r"StreamExecutionEnvironment\.from_table is not available"):
+            _ = env.from_table
         assert not hasattr(numbers(env), "cache")
 
 

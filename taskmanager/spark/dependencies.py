@@ -1,0 +1,102 @@
+"""What a job brought with it, in the process of a subtask: requirements installed, archives unpacked.
+
+Requirements are installed once for all subtasks of a TaskManager, into a directory named by their content; whoever comes
+second waits for the first. Archives belong to the one process: its working directory becomes the place where they lie.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from tidegate.datastream.dependencies import ARCHIVES, PACKAGES, REQUIREMENTS
+from tidegate.model.errors import ExternalError, InvalidJob
+
+_INSTALL_LIMIT_S = 600
+_TAIL = 2000
+
+
+def use_requirements(files: Mapping[str, bytes], place: Path) -> None:
+    """Installs below ``place`` what is not there, and puts it on ``sys.path``. Raises ``ExternalError``."""
+    if REQUIREMENTS not in files:
+        return
+    name = hashlib.sha256(b"\0".join(files.get(key, b"") for key in (REQUIREMENTS, PACKAGES))).hexdigest()[:16]
+    place.mkdir(parents=True, exist_ok=True)
+    target = place / name
+    with (place / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (target / "installed").exists():
+            _install(files, target)
+    sys.path.insert(0, str(target / "lib"))
+
+
+def use_archives(files: Mapping[str, bytes], directory: Path) -> None:
+    """Unpacks them below ``directory``, which becomes the working directory. Raises ``InvalidJob`` for one that is broken."""
+    found = {PurePosixPath(name): content for name, content in files.items() if name.startswith(f"{ARCHIVES}/")}
+    if not found:
+        return
+    for name, content in found.items():
+        target = directory.joinpath(*name.parts[1:-1])
+        target.mkdir(parents=True, exist_ok=True)
+        archive = directory / f".{name.name}"
+        archive.write_bytes(content)
+        try:
+            _unpack(archive, target)
+        except (tarfile.TarError, zipfile.BadZipFile, OSError) as error:
+            raise InvalidJob(f"the job's archive {name.name!r} cannot be unpacked: {error}") from error
+        archive.unlink()
+    os.chdir(directory)
+
+
+def check_interpreter(wanted: str | None) -> None:
+    """Raises ``InvalidJob`` unless the job's ``python.executable`` is the one that runs here."""
+    if not wanted:
+        return
+    found = shutil.which(wanted)
+    if found is None or Path(found).absolute().parent != Path(sys.executable).absolute().parent:
+        raise InvalidJob(
+            f"the job needs the interpreter {wanted!r}, but this TaskManager runs {sys.executable}: "
+            "start the TaskManagers with that interpreter"
+        )
+    os.environ["python"] = wanted  # noqa: SIM112  (where PyFlink leaves it)
+
+
+def _install(files: Mapping[str, bytes], target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    listed = target / "requirements.txt"
+    listed.write_bytes(files[REQUIREMENTS])
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--ignore-installed"]
+    command += ["--target", str(target / "lib"), "-r", str(listed)]
+    if PACKAGES in files:
+        archive = target / "packages.zip"
+        archive.write_bytes(files[PACKAGES])
+        _unpack(archive, target / "packages")
+        command += ["--no-index", "--no-build-isolation", "--find-links", str(target / "packages")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_LIMIT_S, check=False)
+    if done.returncode != 0:
+        raise ExternalError(
+            "the job's requirements could not be installed: pip said: " + (done.stderr or done.stdout)[-_TAIL:].strip()
+        )
+    (target / "installed").touch()
+
+
+def _unpack(archive: Path, target: Path) -> None:
+    if archive.name.endswith((".tar", ".tar.gz", ".tgz")):
+        with tarfile.open(archive) as tar:
+            tar.extractall(target, filter="data")
+        return
+    with zipfile.ZipFile(archive) as zipped:
+        for member in zipped.infolist():
+            path = zipped.extract(member, target)
+            mode = member.external_attr >> 16 & 0o777
+            if mode and not member.is_dir():
+                os.chmod(path, mode)

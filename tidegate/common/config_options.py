@@ -1,0 +1,71 @@
+"""`ConfigOptions`: options that a program declares for itself (PyFlink: ``pyflink.common.config_options``).
+
+BATCH = ConfigOptions.key("my.batch").int_type().default_value(10)
+configuration.get(BATCH)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ConfigOption", "ConfigOptions"]
+
+
+@dataclass(frozen=True)
+class ConfigOption:
+    """``parse`` reads the text of a value."""
+
+    key: str
+    default_value: Any
+    parse: Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class TypedConfigOptionBuilder:
+    key: str
+    parse: Callable[[str], Any]
+
+    def default_value(self, value: Any) -> ConfigOption:
+        return ConfigOption(self.key, value, self.parse)
+
+    def no_default_value(self) -> ConfigOption:
+        """What is not set is ``None``."""
+        return ConfigOption(self.key, None, self.parse)
+
+
+@dataclass(frozen=True)
+class OptionBuilder:
+    key: str
+
+    def boolean_type(self) -> TypedConfigOptionBuilder:
+        return TypedConfigOptionBuilder(self.key, lambda text: text.lower() == "true")
+
+    def int_type(self) -> TypedConfigOptionBuilder:
+        return TypedConfigOptionBuilder(self.key, int)
+
+    def long_type(self) -> TypedConfigOptionBuilder:
+        return TypedConfigOptionBuilder(self.key, int)
+
+    def float_type(self) -> TypedConfigOptionBuilder:
+        return TypedConfigOptionBuilder(self.key, float)
+
+    def double_type(self) -> TypedConfigOptionBuilder:
+        return TypedConfigOptionBuilder(self.key, float)
+
+    def string_type(self) -> TypedConfigOptionBuilder:
+        return TypedConfigOptionBuilder(self.key, str)
+
+
+_Builder = OptionBuilder
+
+
+class ConfigOptions:
+    OptionBuilder = OptionBuilder
+    TypedConfigOptionBuilder = TypedConfigOptionBuilder
+
+    @staticmethod
+    def key(key: str) -> _Builder:
+        """Begins the declaration of one option."""
+        return OptionBuilder(key)

@@ -1,0 +1,13 @@
+"""`InputDependencyConstraint`: when a vertex of a batch job may be scheduled (PyFlink: of the same module). Without effect
+here, where all vertices of a job run at the same time."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["InputDependencyConstraint"]
+
+
+class InputDependencyConstraint(Enum):
+    ANY = 0
+    ALL = 1

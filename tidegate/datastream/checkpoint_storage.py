@@ -1,0 +1,104 @@
+"""Where checkpoints go, by name (PyFlink: ``pyflink.datastream.checkpoint_storage``). A storage here is nothing but Flink's
+options as texts."""
+
+from __future__ import annotations
+
+from tidegate.model.options import CheckpointingOptions
+
+__all__ = ["CheckpointStorage", "FileSystemCheckpointStorage", "JobManagerCheckpointStorage"]
+
+
+class CheckpointStorage:
+    """Base of both."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The configuration that selects it."""
+        raise AttributeError(f"{type(self).__name__} is no checkpoint storage that tidegate knows")
+
+
+class JobManagerCheckpointStorage(CheckpointStorage):
+    """In the memory of the JobManager: for small state and tests. Gone with that process."""
+
+    DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
+
+    def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
+        self._given = checkpoint_path
+        self._max_state_size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
+
+    @property
+    def options(self) -> dict[str, str]:
+        found = {CheckpointingOptions.STORAGE.key: "jobmanager"}
+        if self._given:
+            found[CheckpointingOptions.DIRECTORY.key] = self._given
+        return found
+
+    def get_checkpoint_path(self) -> str | None:
+        return None if self._given is None else _plain(self._given)
+
+    def get_max_state_size(self) -> int:
+        """Bytes."""
+        return self._max_state_size
+
+    def get_savepoint_path(self) -> str | None:
+        return None
+
+    def __str__(self) -> str:
+        return f"JobManagerCheckpointStorage (checkpoints to JobManager) ( maxStateSize: {self._max_state_size})"
+
+
+class FileSystemCheckpointStorage(CheckpointStorage):
+    """Files below a directory (path or URI) that all processes reach. State below ``file_state_size_threshold`` bytes
+    travels in the acknowledgement and is stored with the metadata."""
+
+    MAX_FILE_STATE_THRESHOLD = 1024 * 1024
+
+    def __init__(
+        self,
+        checkpoint_path: str | None = None,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int = -1,
+    ) -> None:
+        self._given = checkpoint_path
+        self._threshold = -1 if file_state_size_threshold is None else file_state_size_threshold
+        self._write_buffer_size = write_buffer_size
+
+    @property
+    def options(self) -> dict[str, str]:
+        found = {CheckpointingOptions.STORAGE.key: "filesystem"}
+        if self._given:
+            found[CheckpointingOptions.DIRECTORY.key] = self._given
+        if self._threshold >= 0:
+            found[CheckpointingOptions.INLINE_THRESHOLD.key] = f"{self._threshold} b"
+        return found
+
+    def get_checkpoint_path(self) -> str | None:
+        return None if self._given is None else _plain(self._given)
+
+    def get_savepoint_path(self) -> str | None:
+        return None
+
+    def get_min_file_size_threshold(self) -> int:
+        """Bytes."""
+        return self._threshold if self._threshold >= 0 else 20 * 1024
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes; without effect here."""
+        return self._write_buffer_size if self._write_buffer_size > 0 else max(4096, self._threshold)
+
+
+class CustomCheckpointStorage(CheckpointStorage):
+    """Refused: it would wrap a Java class."""
+
+    def __init__(self, *_: object) -> None:
+        raise TypeError(
+            "a CustomCheckpointStorage wraps a Java class, which tidegate cannot run; "
+            "use FileSystemCheckpointStorage with a path or URI (file, s3, gs, hdfs)"
+        )
+
+
+def _plain(path: str) -> str:
+    """As Flink's ``Path`` shows it: without a slash at its end."""
+    plain = str(path)
+    plain = f"file:/{plain[8:]}" if plain.startswith("file:///") else plain
+    return plain.rstrip("/") or "/"

@@ -1,0 +1,16 @@
+"""PyFlink's Cassandra connector wraps Java classes: its names are refused at import, with what to use instead."""
+
+from __future__ import annotations
+
+from tidegate.common.java_only import refusing
+
+_NAMES = """
+CassandraCommitter CassandraFailureHandler CassandraSink ClusterBuilder ConsistencyLevel
+MapperOptions
+"""
+
+__getattr__ = refusing(
+    __name__,
+    _NAMES,
+    "write to PostgreSQL (PostgresSink), to files or to Kafka instead",
+)

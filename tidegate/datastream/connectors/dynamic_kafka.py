@@ -1,0 +1,17 @@
+"""PyFlink's dynamic Kafka connector wraps Java classes: its names are refused at import, with what to use instead."""
+
+from __future__ import annotations
+
+from tidegate.common.java_only import refusing
+
+_NAMES = """
+DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaRecordDeserializationSchema
+KafkaStreamSetSubscriber KafkaStreamSubscriber SingleClusterTopicMetadataService
+StreamPatternSubscriber
+"""
+
+__getattr__ = refusing(
+    __name__,
+    _NAMES,
+    "use KafkaSource with a topic pattern, which finds new partitions by itself",
+)

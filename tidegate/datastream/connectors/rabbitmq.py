@@ -1,0 +1,15 @@
+"""PyFlink's RabbitMQ connector wraps Java classes: its names are refused at import, with what to use instead."""
+
+from __future__ import annotations
+
+from tidegate.common.java_only import refusing
+
+_NAMES = """
+RMQConnectionConfig RMQSink RMQSource
+"""
+
+__getattr__ = refusing(
+    __name__,
+    _NAMES,
+    "use KafkaSource and KafkaSink",
+)

@@ -1,0 +1,3 @@
+"""Modules that programs import from ``pyflink.util``."""
+
+from __future__ import annotations

@@ -1,0 +1,48 @@
+"""Decorators that say how stable a name is (PyFlink: ``pyflink.util.api_stability_decorators``). They mark and change nothing
+else; ``Deprecated`` says so when the name is used."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+__all__ = ["Deprecated", "Experimental", "Internal", "Public", "PublicEvolving"]
+
+
+def Deprecated(  # noqa: N802  (PyFlink's name)
+    since: str, detail: str | None = None
+) -> Callable[[T], T]:
+    def decorate(func: T) -> T:
+        if inspect.isclass(func):
+            return func
+
+        @functools.wraps(func)
+        def warned(*args: Any, **kwargs: Any) -> Any:
+            text = f"{func.__qualname__} is deprecated since {since}" + (f": {detail}" if detail else "")
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return func(*args, **kwargs)
+
+        return warned  # type: ignore[return-value]  # a wrapper has the signature of what it wraps
+
+    return decorate
+
+
+def _mark(stability: str) -> Callable[..., Any]:
+    def decorate(func: Any = None) -> Any:
+        if func is None:
+            return decorate
+        func.__stability__ = stability
+        return func
+
+    return decorate
+
+
+Experimental = _mark("experimental")
+Internal = _mark("internal")
+Public = _mark("public")
+PublicEvolving = _mark("public-evolving")
