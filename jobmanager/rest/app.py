@@ -83,7 +83,7 @@ class RestEndpoint:
             Refusals(backend),
         )
         self.router = Router(route for part in parts for route in part.routes())
-        self._pages = Pages(backend, lambda status, answer: self._response(status, _encoded(answer)), self._answer)
+        self.pages = Pages(backend, lambda status, answer: self._response(status, _encoded(answer)), self._answer)
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which was found when 0 was given. Raises ``ExternalError`` when it cannot be had."""
@@ -107,7 +107,7 @@ class RestEndpoint:
 
     def application(self) -> web.Application:
         application = web.Application(client_max_size=MAX_BODY_BYTES)
-        self._pages.add_to(application)
+        self.pages.add_to(application)
         application.router.add_route("*", "/{path:.*}", self._answer)
         return application
 
@@ -160,7 +160,7 @@ class RestEndpoint:
     def _drop(self) -> None:
         self._keeper.drop()
         self._views.drop()
-        self._pages.parts.drop()
+        self.pages.parts.drop()
 
     def _response(self, status: int, body: bytes, content_type: str = _JSON) -> web.Response:
         headers = {"access-control-allow-origin": self._allow_origin, "content-type": content_type}

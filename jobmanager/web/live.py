@@ -64,7 +64,7 @@ class Live:
             self._open.add(changed)
             try:
                 await response.prepare(request)
-                await self._serve(stream, changed)
+                await self._serve(stream, changed, request)
             except (ConnectionError, TimeoutError):
                 pass  # the page is gone, or does not read
             finally:
@@ -72,17 +72,20 @@ class Live:
         return response
 
     def close(self) -> None:
+        """End all that are open; a page may come again."""
         self._closing.set()
+        self._closing = asyncio.Event()
         for changed in self._open:
             changed.set()
 
-    async def _serve(self, stream: _Stream, changed: asyncio.Event) -> None:
+    async def _serve(self, stream: _Stream, changed: asyncio.Event, request: web.Request) -> None:
+        closing = self._closing
         hello_data = json.dumps(hello(self._backend), separators=(",", ":"))
         await stream.send(f"retry: {RETRY_MS}\nevent: hello\ndata: {hello_data}\n\n".encode())
-        while not self._closing.is_set():
+        while not closing.is_set() and request.transport is not None:
             changed.clear()
             await stream.send_parts(self._parts.of(stream.shown))
-            await _wait(self._closing, self._parts.pause_ms(stream.shown))
+            await _wait(closing, self._parts.pause_ms(stream.shown))
             await _wait(changed, TICK_MS)
 
 

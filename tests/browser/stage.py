@@ -55,6 +55,10 @@ class Stage:
         self._thread.join(_LIMIT_S)
         self._loop.close()
 
+    def close_streams(self) -> None:
+        """As a JobManager that goes away does; pages may come again."""
+        self.do(self._endpoint.pages.live.close)
+
     def do(self, act: Callable[[], T]) -> T:
         """Run it on the loop, wake every page, and give what it gave."""
 

@@ -70,6 +70,10 @@ function moved() {
   }
 }
 
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address names the view
+  main.focus();
+});
 addEventListener("hashchange", moved);
 setInterval(render, 1000); // durations go on
 keys({ route, render, kept });

@@ -1,0 +1,232 @@
+"""The page in a real browser: what it shows is what the API says, it stays live, and it works without a mouse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.accessible import faint_texts, faults
+from tests.browser.conftest import OpenPage
+from tests.browser.stage import Stage, job_of, pipeline, pipeline_scene, take
+from tests.contract.rest.scene import Scene
+from tests.unit.jobmanager.machines.cluster_kit import running_job, until_triggered
+from tidegate.model.states import ExecutionState, JobState
+
+VIEWS = {
+    "cluster": "#/",
+    "graph": "#/jobs/{job}",
+    "vertices": "#/jobs/{job}/vertices/{vertex}",
+    "checkpoints": "#/jobs/{job}/checkpoints",
+    "travel": "#/jobs/{job}/checkpoints/7",
+    "exceptions": "#/jobs/{job}/exceptions",
+    "settings": "#/jobs/{job}/configuration",
+    "configuration": "#/configuration",
+    "logs": "#/logs",
+    "submit": "#/submit",
+}
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage(pipeline_scene()) as stage:
+        yield stage
+
+
+def url_of(stage: Stage, view: str) -> str:
+    job = stage.scene.machine.jobs()[0]
+    return stage.url + VIEWS[view].format(job=job.job_id, vertex=job.vertices[2].vertex_id)
+
+
+def api(stage: Stage, path: str) -> Any:
+    with urlopen(stage.url + path, timeout=20) as answer:
+        return json.load(answer)
+
+
+def settled(page: Page) -> Page:
+    """Until the view shows what it asked for."""
+    expect(page.locator(".pulse")).to_have_text("live")
+    expect(page.locator("main")).not_to_contain_text("Asking the JobManager")
+    expect(page.locator("h1")).to_be_visible()
+    return page
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_every_view_is_accessible_and_fits(stage: Stage, open_page: OpenPage, width: int, theme: str) -> None:
+    for view in VIEWS:
+        page = settled(open_page(url_of(stage, view), width, theme))
+        assert faults(page) == [], view
+        assert faint_texts(page) == [], view
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{view} is wider than the window"
+        assert "tidegate" in page.title()
+        page.close()
+
+
+def test_the_cluster_is_as_the_api_says(stage: Stage, open_page: OpenPage) -> None:
+    page = settled(open_page(stage.url))
+    overview = api(stage, "overview")
+    facts = page.locator(".facts > div")
+    expect(facts.nth(0)).to_contain_text(str(overview["taskmanagers"]))
+    used = overview["slots-total"] - overview["slots-available"]
+    expect(facts.nth(1)).to_contain_text(f"{used} of {overview['slots-total']}")
+    expect(page.locator(".slot")).to_have_count(overview["slots-total"])
+    expect(page.locator(".slot.used")).to_have_count(used)
+    page.locator(".slot.used").first.focus()
+    expect(page.locator(".who").first).to_contain_text("window by user, 1 min (1/2)")
+
+
+def test_a_checkpoint_travels_as_the_api_says(stage: Stage, open_page: OpenPage) -> None:
+    page = settled(open_page(url_of(stage, "travel")))
+    details = api(stage, f"jobs/{job_of(stage.scene)}/checkpoints/details/7")
+    facts = page.locator(".facts > div")
+    expect(facts.nth(0)).to_contain_text(f"{details['end_to_end_duration']} ms")
+    expect(facts.nth(2)).to_contain_text(f"{details['num_acknowledged_subtasks']} of {details['num_subtasks']}")
+    expect(page.locator("[data-words]")).to_contain_text("the barrier took so long to reach Sink: alerts (1)")
+    expect(page.locator(".lane")).to_have_count(details["num_subtasks"] + 1)
+    steps = page.locator(".way li strong")
+    assert steps.all_inner_texts() == [
+        "Source: clicks -> parse (1)",
+        "enrich -> filter (2)",
+        "Sink: alerts (1)",
+        "JobManager",
+    ]
+    slider = page.get_by_role("slider", name="Time after the trigger")
+    slider.fill("0")
+    expect(page.locator(".stage").first).to_have_text("2 barrier on its way")
+    slider.press("End")
+    expect(page.locator(".stage").first).to_have_text("2 done")
+    page.get_by_role("link", name="The checkpoint before").click()
+    expect(page.locator("h2").first).to_have_text("Checkpoint 6")
+
+
+def test_it_stays_live(stage: Stage, open_page: OpenPage) -> None:
+    page = settled(open_page(url_of(stage, "checkpoints")))
+    cluster = stage.scene.cluster
+    expect(page.locator(".facts > div").first).to_contain_text("8")
+    stage.do(lambda: until_triggered(cluster, 9))
+    stage.do(lambda: take(cluster, 9))
+    expect(page.locator(".facts > div").first).to_contain_text("9")
+    expect(page.get_by_role("row").nth(1)).to_contain_text("completed")
+    stage.do(lambda: cluster.fail(cluster.attempt("enrich -> filter")))
+    stage.do(cluster.cancel_tasks)
+    expect(page.locator(".badge").first).to_have_text("restarting")
+    page.get_by_role("link", name="Exceptions").click()
+    expect(page.locator(".trace").first).to_contain_text("enrich -> filter (1/2)")
+
+
+def test_cancel_asks_first(stage: Stage, open_page: OpenPage) -> None:
+    page = settled(open_page(url_of(stage, "graph")))
+    job = job_of(stage.scene)
+    button = page.get_by_role("button", name="Cancel …")
+    button.focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Cancel the job")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(button).to_be_focused()
+    assert api(stage, f"jobs/{job}/status") == {"status": "RUNNING"}
+    button.click()
+    dialog.get_by_role("button", name="Cancel the job").click()
+    expect(page.locator(".badge").first).to_have_text("cancelling")
+    assert api(stage, f"jobs/{job}/status") == {"status": "CANCELLING"}
+    stage.do(stage.scene.cluster.cancel_tasks)
+    expect(page.locator(".badge").first).to_have_text("canceled")
+    expect(page.get_by_role("button", name="Cancel …")).to_have_count(0)
+
+
+def test_a_savepoint_needs_a_directory_and_says_how_it_ended(
+    stage: Stage, open_page: OpenPage, troubles: list[str]
+) -> None:
+    stage.scene.savepoint_directory = False
+    page = settled(open_page(url_of(stage, "graph")))
+    page.get_by_role("button", name="Savepoint").click()
+    dialog = page.get_by_role("dialog", name="Take a savepoint")
+    dialog.get_by_role("button", name="Take the savepoint").click()
+    expect(dialog).to_be_visible()  # the directory is required
+    dialog.get_by_label("Directory").fill("/sp")
+    dialog.get_by_role("button", name="Take the savepoint").click()
+    expect(page.get_by_role("status").locator(".toast").first).to_contain_text("Taking a savepoint")
+    savepoint = wait_for_savepoint(stage)
+    stage.do(lambda: take(stage.scene.cluster, savepoint))
+    expect(page.get_by_role("status").locator(".toast").last).to_contain_text("The savepoint is ")
+
+
+def wait_for_savepoint(stage: Stage) -> int:
+    """The id of the savepoint that was asked for, after the checkpoint that was under way."""
+    cluster = stage.scene.cluster
+    history = stage.do(cluster.checkpoints).history
+    under_way = [view for view in history if view.status == "IN_PROGRESS"]
+    if under_way and not under_way[0].snapshot_type.is_savepoint:
+        stage.do(lambda: take(cluster, under_way[0].checkpoint_id))
+    (savepoint,) = (view for view in stage.do(cluster.checkpoints).history if view.snapshot_type.is_savepoint)
+    return savepoint.checkpoint_id
+
+
+def test_keys_lead_everywhere(stage: Stage, open_page: OpenPage) -> None:
+    page = settled(open_page(url_of(stage, "graph")))
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    page.keyboard.press("3")
+    expect(page.get_by_role("heading", name="Durations")).to_be_visible()
+    page.keyboard.press("o")
+    expect(page.locator("h1")).to_have_text("Configuration")
+    page.get_by_role("searchbox").fill("c")
+    expect(page.locator("h1")).to_have_text("Configuration")  # a letter that was typed is no key
+    page.keyboard.press("Tab")
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+
+
+def test_what_users_named_is_text(open_page: OpenPage) -> None:
+    name = "<img src=x onerror=document.title='owned'> & <b>bold</b>"
+    cluster = running_job(replace(pipeline(), name=name), slots=4)
+    with Stage(Scene(cluster)) as stage:
+        page = settled(open_page(f"{stage.url}#/jobs/{job_of(stage.scene)}"))
+        expect(page.locator("h1")).to_have_text(name)
+        assert page.locator("main img, main b b").count() == 0
+        assert page.title() == f"{name} · tidegate"
+
+
+def test_of_a_thousand_subtasks_those_in_sight_are_drawn(open_page: OpenPage) -> None:
+    scene = pipeline_scene(parallelism=250, checkpoints=1, slots=250, task_managers=1)
+    with Stage(scene) as stage:
+        view = scene.machine.jobs()[0].vertices[2]
+        page = settled(open_page(f"{stage.url}#/jobs/{job_of(scene)}/vertices/{view.vertex_id}"))
+        table = page.locator(".window")
+        expect(table.get_by_role("rowheader").first).to_have_text("1")
+        assert table.locator("tbody tr").count() < 40
+        table.evaluate("(node) => node.scrollTo(0, node.scrollHeight)")
+        expect(table.get_by_role("rowheader").last).to_have_text("250")
+        table.get_by_role("button", name="Records in").click()
+        table.evaluate("(node) => node.scrollTo(0, 0)")
+        expect(table.get_by_role("rowheader").first).to_have_text("1")
+        page.goto(f"{stage.url}#/jobs/{job_of(scene)}/checkpoints/1")
+        expect(page.locator(".lane-group").first).to_contain_text("the slowest 6 of 250")
+        page.get_by_role("button", name="Show 100 more").first.click()
+        assert page.locator(".lane").count() < 140
+
+
+def test_a_lost_connection_is_said_and_found_again(stage: Stage, open_page: OpenPage, troubles: list[str]) -> None:
+    page = settled(open_page(stage.url))
+    page.context.set_offline(True)
+    stage.close_streams()
+    expect(page.locator(".pulse")).to_have_text("connection lost")
+    page.context.set_offline(False)
+    expect(page.locator(".pulse")).to_have_text("live")
+    troubles.clear()
+
+
+def test_the_scene_is_what_it_seems(stage: Stage) -> None:
+    (job,) = stage.scene.machine.jobs()
+    assert job.state is JobState.RUNNING
+    assert stage.scene.cluster.states() == {ExecutionState.RUNNING}
