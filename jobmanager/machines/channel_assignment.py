@@ -84,7 +84,7 @@ def old_consumers(old: InFlightEdge, partitioner: Partitioner, vertex: JobVertex
         case Partitioner.BROADCAST:
             copy = index % old.consumers
             return range(copy, copy + 1)
-        case Partitioner.FORWARD | Partitioner.RESCALE | Partitioner.REBALANCE:
+        case Partitioner.FORWARD | Partitioner.RESCALE | Partitioner.REBALANCE | Partitioner.CUSTOM:
             return range(index, old.consumers, vertex.parallelism)
 
 

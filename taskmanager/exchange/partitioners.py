@@ -4,6 +4,7 @@
     BROADCAST         everything to every subpartition (the partition gathers and frames it once)
     RESCALE REBALANCE contiguous slices of equal size; who gets the odd rows goes round, so counts differ by one at most
     HASH              key -> hash -> key group -> subtask
+    CUSTOM            key -> the user's function -> subtask; the producer's chain gives its result as the key
 
 Laws: each row goes to exactly one subpartition (BROADCAST: to each); rows for one subpartition keep their order.
 """
@@ -47,6 +48,8 @@ def make_dealer(output: OutputDeployment, spec: OutputSpec, producer_index: int)
         case Partitioner.HASH:
             assert spec.key is not None, f"HASH edge {spec.edge_id} has a key"
             return _ByKey(output, spec.key.columns)
+        case Partitioner.CUSTOM:
+            return _Told(len(output.consumers))
 
 
 class _ToFirst:
@@ -101,6 +104,17 @@ class _ByKey:
                 f"but the batch has the columns {names} and came without keys"
             )
         return [data.column(name) for name in self._columns]
+
+
+class _Told:
+    """The keys are the targets."""
+
+    def __init__(self, targets: int) -> None:
+        self._targets = targets
+
+    def deal(self, batch: ArrowBatch, keys: Sequence[Any] | None = None) -> Dealt:
+        assert keys is not None, "a CUSTOM edge has a function for its targets"
+        return _split(to_wire(batch), np.asarray(keys, np.int32), self._targets)
 
 
 def _split(data: pa.RecordBatch, owners: npt.NDArray[np.int32], targets: int) -> Dealt:

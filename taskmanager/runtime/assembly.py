@@ -16,7 +16,8 @@ from taskmanager.runtime.outputs import ChainedTarget, ChainOutput, KeyedPartiti
 from taskmanager.state.base import SegmentSource
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import InvalidJob
-from tidegate.model.program import InputSpec, VertexProgram
+from tidegate.model.graph import Partitioner
+from tidegate.model.program import InputSpec, KeySpec, OutputSpec, VertexProgram
 
 RunAsync = Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
 
@@ -66,12 +67,21 @@ def assemble_chain(
         selected = None
         if output.key is not None and output.key.selector is not None:
             context = contexts[output.operator]
-            selected = KeyFunction(output.key, f"key selector behind {context.operator_name}")
+            key = _bound(output.key, output, deployment)
+            selected = KeyFunction(key, f"key selector behind {context.operator_name}")
             keys.append((selected, context))
         target = NetworkTarget(_partition(partitions, output.edge_id), parts.counters, selected)
         outputs[output.operator].add(target, output.tag, output.type_info)
     chain = OperatorChain(operators, program.operators, _inputs(program, deployment), keys=keys)
     return AssembledChain(chain, contexts, outputs[0])
+
+
+def _bound(key: KeySpec, output: OutputSpec, deployment: TaskDeployment) -> KeySpec:
+    """A function for targets needs to know how many there are."""
+    if output.partitioner is not Partitioner.CUSTOM:
+        return key
+    consumers = next(len(edge.consumers) for edge in deployment.outputs if edge.edge_id == output.edge_id)
+    return KeySpec(selector=key.selector.bound(consumers))
 
 
 def _finished_chain(

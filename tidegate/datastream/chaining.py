@@ -65,6 +65,9 @@ def operator_ids(nodes: Sequence[StreamNode]) -> list[OperatorId]:
     """``ids[i]`` is of node i. The same program gives the same ids on every machine."""
     ids: list[OperatorId] = []
     for node in nodes:
+        if node.uid_hash:
+            ids.append(OperatorId(node.uid_hash))
+            continue
         if node.uid:
             ids.append(OperatorId(hex_id("uid", node.uid)))
             continue

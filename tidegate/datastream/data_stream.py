@@ -23,8 +23,10 @@ from tidegate.datastream import record_functions as adapters
 from tidegate.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from tidegate.datastream.closeable_iterator import CloseableIterator, execute_and_collect
 from tidegate.datastream.connectors.row_format import RecordsAsText
+from tidegate.datastream.custom_partitioning import CustomTarget
 from tidegate.datastream.expressions import Expression, col, lit
 from tidegate.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
+from tidegate.datastream.functions import Partitioner as UserPartitioner
 from tidegate.datastream.operator_handle import DataStreamSink, OperatorHandle
 from tidegate.datastream.output_tag import OutputTag
 from tidegate.datastream.state import MapStateDescriptor
@@ -193,6 +195,20 @@ class DataStream(OperatorHandle):
         """Every record goes to subtask 0."""
         return self._partitioned(Partitioner.GLOBAL)
 
+    def partition_custom(
+        self, partitioner: Callable[[Any, int], int] | UserPartitioner, key_selector: Callable[[Any], Any] | KeySelector
+    ) -> DataStream:
+        """``partitioner(key, number of subtasks)`` says which subtask gets a record. Checkpoints of what is behind it are
+        aligned."""
+        made = PartitionTransformation(
+            self._env.next_transformation_id(),
+            self.get_type(),
+            input=self._values_transformation(),
+            partitioner=Partitioner.CUSTOM,
+            key=KeySpec(selector=CustomTarget.of(partitioner, key_selector)),
+        )
+        return DataStream(self._env, made)
+
     # --- several streams -------------------------------------------------------------------------
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
@@ -270,6 +286,20 @@ class DataStream(OperatorHandle):
         """Executes the program and streams the records of this stream back. With ``limit``: a list of at most so many, after
         which the job is canceled. With checkpoints every record comes exactly once, when a checkpoint covers it."""
         return self._collected(self._values_transformation(), self.get_type(), job_execution_name, limit)
+
+    def cache(self) -> DataStream:
+        """Refused: results are not kept from one job to the next."""
+        raise InvalidJob(
+            "cache() is not available in tidegate: results are not kept from one job to the next. Write the stream with a "
+            "FileSink and read it again with a FileSource"
+        )
+
+    def iterate(self, max_wait_time_ms: int = 0) -> DataStream:
+        """Refused, as Flink itself has given it up."""
+        raise InvalidJob(
+            "iterate() is not available in tidegate, and deprecated in Flink: a job has no cycles. Send what is to come back "
+            "through a topic or a table outside, and read it as a source"
+        )
 
     # --- settings of this operator that a sink does not have --------------------------------------
 

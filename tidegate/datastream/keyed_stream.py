@@ -130,6 +130,9 @@ class KeyedStream(DataStream):
             return self.window(CountSlidingWindowAssigner(size, slide))
         return self.window(CountTumblingWindowAssigner(size))
 
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
+        raise InvalidJob("Cannot override partitioning for KeyedStream.")
+
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
         """Pairs of records with equal keys and times near each other: ``.between(lower, upper).process(...)``."""
         from tidegate.datastream.interval_join import IntervalJoin

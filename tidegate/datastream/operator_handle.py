@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.common.execution_config import check_max_parallelism, check_parallelism
@@ -50,6 +51,16 @@ class OperatorHandle:
         if not uid:
             raise InvalidJob(f"operator {self.get_name()!r}: a uid must not be empty")
         self._operator("uid()").uid = uid
+        return self
+
+    def set_uid_hash(self: Self, uid_hash: str) -> Self:
+        """The operator's id itself, 32 hexadecimal digits, as logs and savepoints show it: for a job whose ids were generated
+        and whose program has changed since. Goes before ``uid``."""
+        if not re.fullmatch("[0-9a-f]{32}", uid_hash):
+            raise InvalidJob(
+                f"operator {self.get_name()!r}: a uid hash is 32 hexadecimal digits in lower case, not {uid_hash!r}"
+            )
+        self._operator("set_uid_hash()").uid_hash = uid_hash
         return self
 
     def set_parallelism(self: Self, parallelism: int) -> Self:

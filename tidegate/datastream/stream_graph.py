@@ -60,6 +60,7 @@ class StreamNode:
     key: KeySpec | None
     second_key: KeySpec | None
     uid: str
+    uid_hash: str = ""
     inputs: list[StreamEdge] = field(default_factory=list)
     outputs: list[StreamEdge] = field(default_factory=list)
 
@@ -123,6 +124,7 @@ class _GraphMaker:
             key=transformation.key,
             second_key=transformation.second_key,
             uid=transformation.uid,
+            uid_hash=transformation.uid_hash,
         )
         if node.max_parallelism is not None and node.parallelism > node.max_parallelism:
             raise InvalidJob(

@@ -54,6 +54,8 @@ class OperatorTransformation(Transformation):
     is_non_parallel: bool = False
     """Parallelism is 1 and must stay so."""
     uid: str = ""
+    uid_hash: str = ""
+    """The operator's id itself."""
     slot_sharing_group: str | None = None
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     description: str = ""

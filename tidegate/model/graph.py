@@ -24,6 +24,8 @@ class Partitioner(Enum):
     HASH = "HASH"
     BROADCAST = "BROADCAST"
     GLOBAL = "GLOBAL"
+    CUSTOM = "CUSTOM"
+    """By a function of the user."""
 
     @property
     def is_pointwise(self) -> bool:
@@ -31,7 +33,7 @@ class Partitioner(Enum):
 
     @property
     def forces_alignment(self) -> bool:
-        return self.is_pointwise or self is Partitioner.BROADCAST
+        return self.is_pointwise or self in (Partitioner.BROADCAST, Partitioner.CUSTOM)
 
 
 @dataclass(frozen=True, slots=True)
