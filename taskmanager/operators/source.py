@@ -98,7 +98,12 @@ class SourceOperator(Operator):
                     self._times.note_quiet()
                 return False
             self._polled, self._at = polled, 0
-        split_id, part = self._polled.split_id, self._next_part(self._polled, max_records)
+        split_id, side = self._polled.split_id, self._polled.side
+        part = self._next_part(self._polled, max_records)
+        if side:
+            self.context.output.emit_side(side, part)
+            reader.advance(len(part))
+            return True
         if self._times is None:
             self.context.output.emit(part)
             reader.advance(len(part))

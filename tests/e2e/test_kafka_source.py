@@ -15,7 +15,9 @@ from tidegate.common.batch import ArrowBatch
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitState
+from tidegate.datastream import OutputTag
 from tidegate.datastream.connectors.kafka import (
+    DEAD_LETTER,
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaSource,
@@ -214,6 +216,40 @@ def test_poison_fails_by_name_or_is_skipped(broker: KafkaBroker) -> None:
     with pytest.raises(CorruptData, match=f"offset 1 of partition 0 of topic '{name}' cannot be read"):
         read_all(made.build())
     assert read_all(made.set_poison_records("skip").build()) == [1, 2]
+
+
+def test_poison_goes_to_the_dead_letters_as_it_is(broker: KafkaBroker) -> None:
+    name = f"read-{next(_names)}"
+    broker.create_topic(name, 1)
+    send(broker, name, {0: ['{"id":1}', "poison", '{"id":2}', "more", "and more"]})
+    schema = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["id"], [Types.LONG()])).build()
+    made = builder(broker, name).set_value_only_deserializer(schema)
+    source = made.set_poison_records(OutputTag("dead", DEAD_LETTER)).build()
+    reader = reader_of(source, [SplitState(split) for split in source.list_splits(1)])
+    main: list[Any] = []
+    letters: list[Any] = []
+
+    def finished() -> bool:
+        polled = reader.poll()
+        if polled is None:
+            return reader.is_finished()
+        assert isinstance(polled.batch, ArrowBatch)
+        (letters if polled.side == "dead" else main).extend(polled.batch.data.to_pylist())
+        reader.advance(len(polled.batch))
+        return False
+
+    wait_until(finished, 30, "the bounded source ends")
+    assert [row["id"] for row in main] == [1, 2]
+    assert [(row["topic"], row["offset"], row["value"]) for row in letters] == [
+        (name, 1, b"poison"),
+        (name, 3, b"more"),
+        (name, 4, b"and more"),
+    ]
+    assert all("not one JSON object" in row["error"] for row in letters)
+    assert [state.position for state in reader.snapshot_state()] == [5]
+    reader.close()
+    with pytest.raises(InvalidJob, match=r"OutputTag\('dead', DEAD_LETTER\)"):
+        made.set_poison_records(OutputTag("dead", Types.STRING()))
 
 
 def test_what_is_wrong_is_told_when_the_job_is_submitted(broker: KafkaBroker) -> None:

@@ -53,6 +53,8 @@ class Polled:
 
     batch: Batch
     split_id: str
+    side: str = ""
+    """The tag of the side output that the batch is for; empty: for the main output."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ batch of the stream ─▶ KafkaRecordSerializationSchema ─▶ Outgoing ─▶
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.common.batch import ArrowBatch
 from tidegate.common.record_codec import decode as decode_records
@@ -128,17 +129,23 @@ def from_bytes(content: bytes) -> pa.Table:
     return pa.ipc.open_stream(content).read_all()
 
 
-def messages(records: pa.RecordBatch | pa.Table) -> dict[str, list[dict[str, Any]]]:
-    """By topic, in order, as ``Producer.produce_batch`` takes them."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    columns = [records.column(name).to_pylist() for name in ("topic", "key", "value", "timestamp")]
-    if records.column("timestamp").null_count == records.num_rows:
-        for topic, key, value in zip(*columns[:3], strict=True):
-            found.setdefault(topic, []).append({"key": key, "value": value})
-        return found
-    for topic, key, value, stamp in zip(*columns, strict=True):
-        message = {"key": key, "value": value}
-        if stamp is not None and stamp >= 0:
-            message["timestamp"] = stamp
-        found.setdefault(topic, []).append(message)
-    return found
+def by_topic(records: pa.RecordBatch | pa.Table) -> Iterator[tuple[str, pa.RecordBatch | pa.Table]]:
+    """The records of each topic, in order."""
+    topics = records.column("topic").cast(pa.string())
+    names = pc.unique(topics).to_pylist()
+    for name in names:
+        yield name, records if len(names) == 1 else records.filter(pc.equal(topics, name))
+
+
+def messages(records: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
+    """In order, as ``Producer.produce_batch`` takes them. All have a timestamp, or none; 0 is the time of sending."""
+    columns = {name: records.column(name) for name in ("key", "value", "timestamp")}
+    values = columns["value"].to_pylist()
+    if columns["timestamp"].null_count == len(values):
+        if columns["key"].null_count == len(values):
+            return [{"value": value} for value in values]
+        keys = columns["key"].to_pylist()
+        return [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+    stamps = pc.max_element_wise(columns["timestamp"], 0).to_pylist()
+    rows = zip(columns["key"].to_pylist(), values, stamps, strict=True)
+    return [{"key": key, "value": value, "timestamp": stamp} for key, value, stamp in rows]

@@ -1,4 +1,5 @@
-"""Messages handed to librdkafka in large pieces, never more than its queue holds: a piece that half fails would reorder.
+"""Messages handed to librdkafka in pieces, never more than its queue holds: a piece that half fails would reorder. Pieces
+are small, because objects by the thousand keep Python's garbage collector busy.
 
 Keys go to partitions as Java's clients send them (murmur2).
 """
@@ -11,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.connectors.kafka.client import library, producer, typed_error
-from tidegate.connectors.kafka.records import messages
+from tidegate.connectors.kafka.records import by_topic, messages
 from tidegate.model.errors import ExternalError
 
 QUEUE_MESSAGES = 500_000
-PIECE = 20_000
+PIECE = 500
 DEFAULT_MESSAGE_BYTES = 1_000_000
 
 OnDelivery = Callable[[Any, Any], None]
@@ -38,9 +39,9 @@ def message_limit(properties: Mapping[str, str]) -> int:
 
 def send(client: Any, records: pa.RecordBatch | pa.Table, servers: str, on_delivery: OnDelivery | None = None) -> None:
     """In order; waits while the queue is full. Raises ``ExternalError`` for a message that cannot even be queued."""
-    for topic, found in messages(records).items():
-        for start in range(0, len(found), PIECE):
-            piece = found[start : start + PIECE]
+    for topic, found in by_topic(records):
+        for start in range(0, found.num_rows, PIECE):
+            piece = messages(found.slice(start, PIECE))
             while len(client) + len(piece) > QUEUE_MESSAGES:
                 client.poll(0.01)
             _send_piece(client, topic, piece, servers, on_delivery)
@@ -52,9 +53,10 @@ def _send_piece(
 ) -> None:
     kafka = library()
     try:
-        if any("timestamp" in message for message in piece):  # the client's batch call takes none
+        if "timestamp" in piece[0]:  # the client's batch call takes none
+            produce = client.produce
             for message in piece:
-                client.produce(topic, on_delivery=on_delivery, **message)
+                produce(topic, on_delivery=on_delivery, **message)
             return
         queued = client.produce_batch(topic, piece, **({"on_delivery": on_delivery} if on_delivery else {}))
     except kafka.KafkaException as error:

@@ -17,9 +17,11 @@ from typing import Any
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
 from tidegate.connectors.kafka.client import checked_properties, consumer, library
+from tidegate.connectors.kafka.fetching import ReaderSettings
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
-from tidegate.connectors.kafka.reader import KafkaReader, ReaderSettings
+from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.splits import KafkaSubscription, owner_of, split_of
+from tidegate.connectors.kafka.taken import DEAD_LETTER, PoisonAction
 from tidegate.connectors.message_formats import ByteArraySchema, DeserializationSchema, deserializer_of
 from tidegate.model.errors import InvalidJob
 
@@ -42,7 +44,8 @@ class KafkaSource(Source):
     group_id: str
     properties: dict[str, str]
     decoder: DeserializationSchema
-    skip_poison: bool = False
+    poison: PoisonAction = PoisonAction.FAIL
+    dead_letters: str = ""
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
@@ -78,7 +81,8 @@ class KafkaSource(Source):
             properties=self._client_properties(),
             subscription=self.subscription,
             decoder=self.decoder,
-            skip_poison=self.skip_poison,
+            poison=self.poison,
+            dead_letters=self.dead_letters,
             commits_offsets=bool(self.group_id) and self.properties.get(COMMIT_KEY, "true").lower() == "true",
             discovery_s=every_ms / 1000 if looks else None,
         )
@@ -103,7 +107,8 @@ class KafkaSourceBuilder:
     _group_id: str = ""
     _properties: dict[str, str] = field(default_factory=dict)
     _decoder: DeserializationSchema | None = None
-    _skip_poison: bool = False
+    _poison: PoisonAction = PoisonAction.FAIL
+    _dead_letters: str = ""
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
         self._servers = bootstrap_servers
@@ -152,11 +157,21 @@ class KafkaSourceBuilder:
         self._decoder = deserializer_of(function, type_info)
         return self
 
-    def set_poison_records(self, action: str) -> KafkaSourceBuilder:
-        """Ours: what becomes of a record that cannot be decoded: ``fail`` (the default) or ``skip`` (with a warning)."""
+    def set_poison_records(self, action: Any) -> KafkaSourceBuilder:
+        """Ours: what becomes of a record that cannot be decoded: ``"fail"`` (the default), ``"skip"`` (with a warning), or an
+        ``OutputTag`` with ``DEAD_LETTER`` as its type: it goes to that side output of the source as it is, with its topic,
+        partition, offset, and what was wrong."""
+        tag = getattr(action, "tag_id", "")
+        if tag:
+            if action.type_info != DEAD_LETTER:
+                raise InvalidJob(f"the side output {tag!r} takes dead letters: OutputTag({tag!r}, DEAD_LETTER)")
+            self._poison, self._dead_letters = PoisonAction.SIDE_OUTPUT, tag
+            return self
         if action not in ("fail", "skip"):
-            raise InvalidJob(f"poison records can 'fail' the job or be left out ('skip'), not {action!r}")
-        self._skip_poison = action == "skip"
+            raise InvalidJob(
+                f"poison records can 'fail' the job, be left out ('skip') or go to an OutputTag, not {action!r}"
+            )
+        self._poison, self._dead_letters = PoisonAction(action), ""
         return self
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
@@ -190,7 +205,8 @@ class KafkaSourceBuilder:
             group_id=self._group_id or properties.get("group.id", ""),
             properties=properties,
             decoder=self._decoder or ByteArraySchema(),
-            skip_poison=self._skip_poison,
+            poison=self._poison,
+            dead_letters=self._dead_letters,
         )
 
     def _subscribe(self, subscription: KafkaSubscription) -> KafkaSourceBuilder:

@@ -1,0 +1,87 @@
+"""Messages of one partition, taken apart into columns; and those that cannot be decoded, as dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.common.typeinfo import Types
+from tidegate.connectors.kafka.client import library
+from tidegate.connectors.message_formats import PoisonRecord
+
+DEAD_LETTER = Types.ROW_NAMED(
+    ["topic", "partition", "offset", "timestamp", "key", "value", "error"],
+    [
+        Types.STRING(),
+        Types.INT(),
+        Types.LONG(),
+        Types.LONG(),
+        Types.PRIMITIVE_ARRAY(Types.BYTE()),
+        Types.PRIMITIVE_ARRAY(Types.BYTE()),
+        Types.STRING(),
+    ],
+)
+"""A record that could not be decoded, as it was; ``timestamp`` is in ms since 1970, null when it has none."""
+
+
+class PoisonAction(Enum):
+    """What becomes of a record that cannot be decoded."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    SIDE_OUTPUT = "side output"
+
+
+@dataclass(slots=True)
+class Taken:
+    """``keys`` stays empty unless they are wanted."""
+
+    topic: str
+    partition: int
+    values: list[bytes | None] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    stamps: list[int] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+
+    def add(self, messages: Sequence[Any], with_keys: bool) -> None:
+        kind = library().Message
+        self.values.extend(map(kind.value, messages))
+        self.offsets.extend(map(kind.offset, messages))
+        self.stamps.extend([stamp for _, stamp in map(kind.timestamp, messages)])
+        if with_keys:
+            self.keys.extend(map(kind.key, messages))
+
+    def part(self, start: int, stop: int) -> Taken:
+        cut = slice(start, stop)
+        return Taken(self.topic, self.partition, self.values[cut], self.offsets[cut], self.stamps[cut], self.keys[cut])
+
+
+def runs(messages: Sequence[Any]) -> Iterator[tuple[tuple[str, int], Sequence[Any]]]:
+    """Messages by topic and partition, as they follow each other."""
+    kind = library().Message
+    places = list(zip(map(kind.topic, messages), map(kind.partition, messages), strict=True))
+    if not places:
+        return
+    if places.count(places[0]) == len(places):
+        yield places[0], messages
+        return
+    start = 0
+    for place, group in groupby(places):
+        stop = start + len(list(group))
+        yield place, messages[start:stop]
+        start = stop
+
+
+def dead_letter(taken: Taken, poison: PoisonRecord) -> pa.RecordBatch:
+    """One row of ``DEAD_LETTER``."""
+    at = poison.index
+    stamp = taken.stamps[at] if taken.stamps[at] >= 0 else None
+    row = [taken.topic, taken.partition, taken.offsets[at], stamp, taken.keys[at], taken.values[at], poison.reason]
+    schema = DEAD_LETTER.arrow_schema()
+    columns = [pa.array([value], field.type) for value, field in zip(row, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
