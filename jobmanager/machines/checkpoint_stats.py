@@ -6,11 +6,12 @@ Follows Flink's ``DefaultCheckpointStatsTracker.java``: acknowledgements that co
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
-from jobmanager.machines.views import CheckpointsView, CheckpointView, SubtaskCheckpointView
+from jobmanager.machines.views import CheckpointSummary, CheckpointsView, CheckpointView, SubtaskCheckpointView
 from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
+from tidegate.model.distribution import Samples
 from tidegate.model.ids import AttemptId, CheckpointId, SubtaskId
 
 IN_PROGRESS, COMPLETED, FAILED = "IN_PROGRESS", "COMPLETED", "FAILED"
@@ -60,6 +61,33 @@ class _Record:
         )
 
 
+class _Summary:
+    """Figures of completed ones, gathered; told again only when there is a new one."""
+
+    def __init__(self) -> None:
+        self._samples = tuple(Samples() for _ in fields(CheckpointSummary))
+        self._shown: CheckpointSummary | None = CheckpointSummary()
+
+    def add(self, record: _Record) -> None:
+        metrics = [subtask.metrics for subtask in record.subtasks.values()]
+        last_ack_ms = max((subtask.ack_ms for subtask in record.subtasks.values()), default=record.trigger_ms)
+        values = (
+            sum(part.bytes_persisted for part in metrics),
+            record.size_bytes,
+            max(0, last_ack_ms - record.trigger_ms),
+            sum(part.bytes_processed_during_alignment for part in metrics),
+            sum(part.in_flight_bytes for part in metrics),
+        )
+        for samples, value in zip(self._samples, values, strict=True):
+            samples.add(value)
+        self._shown = None
+
+    def view(self) -> CheckpointSummary:
+        if self._shown is None:
+            self._shown = CheckpointSummary(*(samples.distribution() for samples in self._samples))
+        return self._shown
+
+
 class CheckpointStats:
     def __init__(self, history: int) -> None:
         self._history: deque[_Record] = deque(maxlen=max(1, history))
@@ -70,6 +98,7 @@ class CheckpointStats:
         self._last_savepoint: _Record | None = None
         self._last_restored: _Record | None = None
         self._last_restored_ms: int | None = None
+        self._summary = _Summary()
 
     def on_started(
         self, checkpoint_id: CheckpointId, snapshot_type: SnapshotType, now_ms: int, expected: int, *, is_periodic: bool
@@ -116,6 +145,7 @@ class CheckpointStats:
         if record := self._by_id.get(checkpoint_id):
             record.status, record.end_ms = COMPLETED, now_ms
             record.size_bytes = max(record.size_bytes, manifest_bytes)
+            self._summary.add(record)
             if record.snapshot_type.is_savepoint:
                 self._last_savepoint = record
             else:
@@ -161,4 +191,5 @@ class CheckpointStats:
             last_savepoint=shown(self._last_savepoint),
             last_restored=shown(self._last_restored),
             last_restored_ms=self._last_restored_ms,
+            summary=self._summary.view(),
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
+from tidegate.model.distribution import NO_SAMPLES, Distribution
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId, VertexId
@@ -102,6 +103,17 @@ class CheckpointView:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointSummary:
+    """Over all completed ones, also those that the history does not hold any more. Bytes and milliseconds."""
+
+    checkpointed_size: Distribution = NO_SAMPLES
+    state_size: Distribution = NO_SAMPLES
+    end_to_end_duration: Distribution = NO_SAMPLES
+    processed_data: Distribution = NO_SAMPLES
+    persisted_data: Distribution = NO_SAMPLES
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointsView:
     """``history``: newest first, ``web.checkpoints.history`` of them."""
 
@@ -117,6 +129,7 @@ class CheckpointsView:
     last_restored: CheckpointView | None
     last_restored_ms: int | None = None
     """When the state of ``last_restored`` was given to the tasks."""
+    summary: CheckpointSummary = field(default_factory=CheckpointSummary)
 
 
 @dataclass(frozen=True, slots=True)

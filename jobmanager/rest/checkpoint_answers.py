@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from jobmanager.machines.settings import job_settings
 from jobmanager.machines.views import CheckpointsView, CheckpointView, JobView, SubtaskCheckpointView, VertexView
-from jobmanager.rest.figures import Json, summary
+from jobmanager.rest.figures import Json, distribution, summary
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
+from tidegate.model.distribution import Distribution
 from tidegate.model.options import CheckpointingOptions, CheckpointRetention, StateBackendKind, StateOptions
 
 INTERVAL_OFF_MS = 2**63 - 1
@@ -19,19 +20,10 @@ _BACKEND_NAMES = {
     StateBackendKind.FORST: "ForStStateBackend",
 }
 _CHANGELOG_MATERIALIZATION_MS = 600_000
-_FIGURES = (
-    "checkpointed_size",
-    "state_size",
-    "end_to_end_duration",
-    "alignment_buffered",
-    "processed_data",
-    "persisted_data",
-)
 
 
 def checkpoints_answer(view: CheckpointsView) -> Json:
-    """``/jobs/:jobid/checkpoints``. The summary is over the completed checkpoints of the history."""
-    completed = [checkpoint_item(checkpoint) for checkpoint in view.history if checkpoint.status == "COMPLETED"]
+    """``/jobs/:jobid/checkpoints``. The summary is over all completed ones, as in Flink."""
     return {
         "counts": {
             "restored": view.restored,
@@ -40,7 +32,7 @@ def checkpoints_answer(view: CheckpointsView) -> Json:
             "completed": view.completed,
             "failed": view.failed,
         },
-        "summary": {name: summary([item[name] for item in completed]) for name in _FIGURES},
+        "summary": _summary(view),
         "latest": {
             "completed": _optional_item(view.last_completed),
             "savepoint": _optional_item(view.last_savepoint),
@@ -183,6 +175,20 @@ def _subtask(view: CheckpointView, index: int, subtask: SubtaskCheckpointView | 
         "unaligned_checkpoint": metrics.unaligned,
         "aborted": view.status == "FAILED" and view.end_ms is not None and subtask.ack_ms > view.end_ms,
         "status": "completed",
+    }
+
+
+def _summary(view: CheckpointsView) -> Json:
+    """Nothing is buffered while barriers are aligned, as in Flink: zeros, as often as there are samples."""
+    found = view.summary
+    buffered = Distribution(found.state_size.count, ranks=(0.0,) * len(found.state_size.ranks))
+    return {
+        "checkpointed_size": distribution(found.checkpointed_size),
+        "state_size": distribution(found.state_size),
+        "end_to_end_duration": distribution(found.end_to_end_duration),
+        "alignment_buffered": distribution(buffered),
+        "processed_data": distribution(found.processed_data),
+        "persisted_data": distribution(found.persisted_data),
     }
 
 

@@ -9,10 +9,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tidegate.model.distribution import PERCENTS, Distribution, percentile
+
 Json = dict[str, Any]
 
 NOT_A_NUMBER = "NaN"
-_SUMMARY = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+_SUMMARY = dict(zip(("p50", "p90", "p95", "p99", "p999"), PERCENTS, strict=True))
 _AGGREGATE = {"median": 50.0, "p25": 25.0, "p75": 75.0, "p95": 95.0}
 
 
@@ -25,17 +27,6 @@ def number(value: float) -> float | str:
     return float(value)
 
 
-def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Of a sorted sequence, which is not empty (commons-math ``Percentile``, its default estimate)."""
-    position = percent * (len(ordered) + 1) / 100
-    if position < 1:
-        return float(ordered[0])
-    if position >= len(ordered):
-        return float(ordered[-1])
-    below = math.floor(position)
-    return ordered[below - 1] + (position - below) * (ordered[below] - ordered[below - 1])
-
-
 def summary(values: Sequence[int], *, percentiles: bool = True) -> Json:
     """Flink's ``StatsSummaryDto``. Without samples, and for parts of one checkpoint, percentiles are not known."""
     if not values:
@@ -46,6 +37,14 @@ def summary(values: Sequence[int], *, percentiles: bool = True) -> Json:
         for name, percent in _SUMMARY.items()
     }
     return {"min": ordered[0], "max": ordered[-1], "avg": sum(ordered) // len(ordered), **ranks}
+
+
+def distribution(found: Distribution) -> Json:
+    """The same of figures that were gathered elsewhere."""
+    if not found.count:
+        return summary(())
+    ranks = {name: number(rank) for name, rank in zip(_SUMMARY, found.ranks, strict=True)}
+    return {"min": found.least, "max": found.greatest, "avg": found.total // found.count, **ranks}
 
 
 def aggregate(values: Sequence[int]) -> Json:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from enum import Enum
 
 from jobmanager.machines.commands import ReportSnapshot
+from jobmanager.machines.events import JobCancelRequested
 from jobmanager.rest.asked import Asked, choice_of, text_of, trigger_id_of
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.checkpoint_answers import external_path
-from jobmanager.rest.errors import bad_request, not_available, not_found
+from jobmanager.rest.errors import bad_request, not_found
 from jobmanager.rest.figures import Json
 from jobmanager.rest.operations import Operations
 from jobmanager.rest.routes import Route, reads, writes
@@ -21,7 +22,6 @@ _WAIT_MS = 60_000
 _NO_DIRECTORY = (
     "Config key [execution.checkpointing.savepoint-dir] is not set. Property [target-directory] must be provided."
 )
-_CANCEL_WITH_SAVEPOINT = "cancel with savepoint, which Flink has deprecated; take a savepoint, then cancel the job"
 
 
 class CheckpointType(Enum):
@@ -71,9 +71,8 @@ class SnapshotHandlers:
 
     def _trigger_savepoint(self, asked: Asked) -> Json:
         body = asked.json_object()
-        if body.get("cancel-job"):
-            raise not_available(_CANCEL_WITH_SAVEPOINT)
-        return self._savepoint(asked, body, text_of(body, "target-directory"), SnapshotType.SAVEPOINT)
+        target, cancels = text_of(body, "target-directory"), bool(body.get("cancel-job"))
+        return self._savepoint(asked, body, target, SnapshotType.SAVEPOINT, cancels=cancels)
 
     def _trigger_stop(self, asked: Asked) -> Json:
         """Its status is that of a savepoint, and completed once the job is FINISHED. (Flink's names are other ones here.)"""
@@ -81,7 +80,11 @@ class SnapshotHandlers:
         kind = SnapshotType.TERMINATE if body.get("drain") else SnapshotType.SUSPEND
         return self._savepoint(asked, body, text_of(body, "targetDirectory"), kind)
 
-    def _savepoint(self, asked: Asked, body: Json, target: str | None, kind: SnapshotType) -> Json:
+    def _savepoint(
+        self, asked: Asked, body: Json, target: str | None, kind: SnapshotType, *, cancels: bool = False
+    ) -> Json:
+        """``cancels``: the job is canceled once it is taken, which Flink has deprecated: what another checkpoint commits
+        meanwhile comes again after a restore. A stop does not have that gap."""
         job_id, directory = asked.job_id(), target or None
         choice_of(body, "formatType", SavepointFormat, SavepointFormat.CANONICAL)
         if directory is None and self._has_no_directory(job_id):
@@ -89,6 +92,8 @@ class SnapshotHandlers:
 
         async def work() -> Json:
             end = await self._take(job_id, kind, directory, is_full=False)
+            if cancels:
+                self._backend.post(JobCancelRequested(job_id))
             return {"location": external_path(end.path)}
 
         return self._operations.begin(f"savepoint-{job_id}", trigger_id_of(body), work)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.rest.asking import Client, ask, serving
 from tests.contract.rest.scene import Scene, failed_job, recorded_scene
-from tests.unit.jobmanager.machines.cluster_kit import FAULT, JOB, running_job, vertex_id
+from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, FAULT, JOB, running_job, vertex_id
 from tidegate.model.states import ExecutionState
 
 SINK = vertex_id("sink")
@@ -164,3 +164,19 @@ async def test_answers_are_repeated_for_a_while() -> None:
         assert later["now"] == first["now"] + 3_000
         await ask(client, "PATCH", f"/jobs/{JOB}", 202)
         assert (await ask(client, "GET", f"/jobs/{JOB}", 200))["state"] == "CANCELLING", "who changes it sees it"
+
+
+async def test_the_summary_is_over_all_completed_checkpoints_not_only_over_those_that_are_kept() -> None:
+    cluster = running_job(configuration={**CHECKPOINTED, "web.checkpoints.history": "2"})
+    for checkpoint_id in range(1, 6):
+        cluster.pass_time(1_000)
+        cluster.now_ms += 10 * checkpoint_id
+        cluster.complete_checkpoint(checkpoint_id)
+    async with serving(Scene(cluster)) as client:
+        answer = await ask(client, "GET", f"/jobs/{JOB}/checkpoints", 200)
+    assert len(answer["history"]) == 2
+    durations = [view["end_to_end_duration"] for view in answer["history"]]
+    summary = answer["summary"]["end_to_end_duration"]
+    assert summary["min"] < min(durations)
+    assert summary["max"] == max(durations)
+    assert summary["p50"] < min(durations)
