@@ -29,7 +29,7 @@ START_TIMEOUT_S = 90.0
 TASK_MANAGER_LIVES = 5
 """So many TaskManagers one after the other: a lost one is replaced, as somebody would do by hand."""
 
-_FORCED = (
+FORCED_TO_LOOPBACK = (
     "jobmanager.rpc.address=127.0.0.1",
     "jobmanager.bind-host=127.0.0.1",
     "jobmanager.rpc.bind-port=0",
@@ -82,7 +82,7 @@ class LocalCluster:
     def _start(self, command: str, name: str, *options: str) -> Child:
         definitions = [f"{key}={text}" for key, text in self._configuration.items()]
         arguments = [command, *options, "--exit-with-parent", "--log-file", str(self._directory / f"{command}.log")]
-        for definition in (*definitions, *_FORCED):
+        for definition in (*definitions, *FORCED_TO_LOOPBACK):
             arguments += ["-D", definition]
         child = Child(name, arguments, self._directory / f"{command}-{len(self._children)}.json")
         self._children.append(child)

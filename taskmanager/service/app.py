@@ -14,6 +14,7 @@ from functools import partial
 from taskmanager.service import identity as own
 from taskmanager.service.blob_cache import BlobCache
 from taskmanager.service.endpoint import start_endpoint
+from taskmanager.service.faults import Delays, Faults
 from taskmanager.service.job_manager import JobManagerClient
 from taskmanager.service.metrics import task_manager_samples
 from taskmanager.service.process_metrics import ProcessMetrics
@@ -27,7 +28,7 @@ from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.prometheus import serve_metrics
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import TaskManagerOptions
+from tidegate.model.options import RuntimeOptions, TaskManagerOptions
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger("taskmanager")
@@ -78,10 +79,14 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     services.started("blob cache: up", blobs.close)
     memory = SlotMemory.of(configuration)
     subtasks = SparkSubtasks(memory, directory / "tasks", local, blobs.get)
-    executor = TaskExecutor(make_machine(configuration), subtasks, job_manager.tell, fatal)
+    asked = configuration.get(RuntimeOptions.FAULTS) or ()
+    faults = Faults.of(asked)
+    executor = TaskExecutor(make_machine(configuration), subtasks, faults.around(job_manager.tell), fatal)
     services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
     control = own.control_socket(directory)
-    server, port = await start_endpoint(configuration, executor, blobs, control)
+    delays = Delays(faults.delay_ms)
+    services.started(f"faults on purpose: {', '.join(asked) or 'none'}", delays.close)
+    server, port = await start_endpoint(configuration, executor, blobs, control, delays)
     services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
     identity = own.make_identity(configuration, host, port)
     session = await spark.ready()

@@ -7,9 +7,9 @@ import secrets
 import grpc.aio
 
 from taskmanager.service.blob_cache import BlobCache
+from taskmanager.service.faults import DelayedService, Delays
 from taskmanager.service.inspection import InspectionService
 from taskmanager.service.printing import print_lines
-from taskmanager.service.servicer import TaskManagerService
 from taskmanager.service.subtask_stream import SubtaskControlService
 from taskmanager.service.task_executor import TaskExecutor
 from tidegate.aio.pool import Pool
@@ -26,10 +26,10 @@ _TOKEN_BYTES = 16
 
 
 async def start_endpoint(
-    configuration: Configuration, executor: TaskExecutor, blobs: BlobCache, control_socket: str | None
+    configuration: Configuration, executor: TaskExecutor, blobs: BlobCache, control_socket: str | None, delays: Delays
 ) -> tuple[grpc.aio.Server, int]:
     """The running server and its TCP port. Raises ``ExternalError`` when the port cannot be had."""
-    service = TaskManagerService(executor, lambda: secrets.token_hex(_TOKEN_BYTES))
+    service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), delays)
     control = SubtaskControlService(executor, blobs, Pool(1, "printing"), print_lines)
     inspected = InspectionService(executor, Pool(1, "inspection"))
 

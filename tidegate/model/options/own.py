@@ -5,7 +5,7 @@ Every other `spark.*` key goes to Spark as it is.
 
 from __future__ import annotations
 
-from tidegate.model.options.option import BOOL, DURATION, INT, MEMORY_SIZE, STRING, option
+from tidegate.model.options.option import BOOL, DURATION, INT, LIST, MEMORY_SIZE, STRING, option, optional
 
 
 class SparkOptions:
@@ -85,4 +85,9 @@ class RuntimeOptions:
         "1 s",
         "Time between two confirms of a checkpoint to a TaskManager that has not answered.",
         minimum=1,
+    )
+    FAULTS = optional(
+        "tidegate.testing.faults",
+        LIST,
+        "Faults on purpose in one TaskManager, for tests: `kill@3`, `drop-acknowledgement@2`, `delay-edge:50ms`.",
     )

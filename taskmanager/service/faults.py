@@ -1,0 +1,176 @@
+"""Faults on purpose, for users' tests of their jobs: ``tidegate.testing.faults`` of one TaskManager.
+
+    kill@3                    SIGKILL to this TaskManager when a subtask here has passed barrier 3, before anybody hears of it
+    drop-acknowledgement@2    what subtasks here acknowledge of checkpoint 2 is lost
+    delay-edge:50ms           what subtasks here receive from others comes so much later
+
+They stand around the service: what they wrap does not know of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from taskmanager.service.servicer import NewToken, TaskManagerService
+from taskmanager.service.task_executor import TaskExecutor
+from tidegate.model.errors import ConfigurationError
+from tidegate.model.units import parse_duration_ms
+from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
+
+_log = logging.getLogger(__name__)
+_KILL = re.compile(r"kill@(\d+)")
+_DROP = re.compile(r"drop-acknowledgement@(\d+)")
+_DELAY = re.compile(r"delay-edge:(.+)")
+_CHUNK_BYTES = 1 << 16
+
+Tell = Callable[[str, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    kill_at: frozenset[int] = frozenset()
+    drop_at: frozenset[int] = frozenset()
+    delay_ms: int = 0
+
+    @staticmethod
+    def of(texts: Sequence[str]) -> Faults:
+        """Raises ``ConfigurationError`` for a text that is none of the three."""
+        kill, drop, delay_ms = set(), set(), 0
+        for text in texts:
+            if found := _KILL.fullmatch(text):
+                kill.add(int(found[1]))
+            elif found := _DROP.fullmatch(text):
+                drop.add(int(found[1]))
+            elif found := _DELAY.fullmatch(text):
+                delay_ms = _duration_ms(found[1])
+            else:
+                raise _unknown(text)
+        return Faults(frozenset(kill), frozenset(drop), delay_ms)
+
+    def around(self, tell: Tell, kill: Callable[[], None] | None = None) -> Tell:
+        """The same way to the JobManager, with acknowledgements that are lost or never sent. ``kill`` ends this process."""
+        if not (self.kill_at or self.drop_at):
+            return tell
+
+        def faulty(method: str, request: Any) -> None:
+            if isinstance(request, jobmanager_pb2.AcknowledgeCheckpointRequest):
+                ids = {one.checkpoint_id for one in request.acknowledgements}
+                if ids & self.kill_at:
+                    _log.warning("fault: killed at barrier %s", min(ids & self.kill_at))
+                    (kill or _kill_this_process)()
+                kept = [one for one in request.acknowledgements if one.checkpoint_id not in self.drop_at]
+                if len(kept) < len(request.acknowledgements):
+                    _log.warning("fault: acknowledgements of checkpoint %s are lost", min(ids & self.drop_at))
+                    request = jobmanager_pb2.AcknowledgeCheckpointRequest(
+                        generation=request.generation, acknowledgements=kept
+                    )
+                if not kept:
+                    return
+            tell(method, request)
+
+        return faulty
+
+
+class Delays:
+    """Proxies in front of producers: what they send arrives ``delay_ms`` later, in order."""
+
+    def __init__(self, delay_ms: int) -> None:
+        self._delay_s = delay_ms / 1000
+        self._servers: list[asyncio.Server] = []
+
+    async def through(self, request: taskmanager_pb2.ConnectTaskRequest) -> None:
+        """Let the request name proxies instead of producers."""
+        if self._delay_s:
+            for producer in request.producers:
+                producer.address = await self._proxy(producer.address)
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+
+    async def _proxy(self, address: str) -> str:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                producer_reader, producer_writer = await _dial(address)
+                await asyncio.gather(
+                    _copy(reader, producer_writer, 0),
+                    _copy(producer_reader, writer, self._delay_s),
+                    return_exceptions=True,
+                )
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        self._servers.append(server)
+        return f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+class DelayedService(TaskManagerService):
+    """A TaskManager whose subtasks are told of proxies."""
+
+    def __init__(self, executor: TaskExecutor, new_token: NewToken, delays: Delays) -> None:
+        super().__init__(executor, new_token)
+        self._delays = delays
+
+    async def ConnectTask(self, request: taskmanager_pb2.ConnectTaskRequest, context: Any) -> common_pb2.Ack:
+        await self._delays.through(request)
+        return await super().ConnectTask(request, context)
+
+
+async def _dial(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if address.startswith("unix:"):
+        return await asyncio.open_unix_connection(address.removeprefix("unix:"))
+    host, _, port = address.rpartition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
+    """Until the end of the stream. A chunk leaves ``delay_s`` after it came, however many are on their way."""
+    on_the_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    async def deliver() -> None:
+        while True:
+            due, data = await on_the_way.get()
+            await asyncio.sleep(max(0.0, due - loop.time()))
+            if not data:
+                writer.close()
+                return
+            writer.write(data)
+            await writer.drain()
+
+    delivering = asyncio.create_task(deliver())
+    try:
+        while True:
+            data = await reader.read(_CHUNK_BYTES)
+            on_the_way.put_nowait((loop.time() + delay_s, data))
+            if not data:
+                break
+    except OSError:
+        on_the_way.put_nowait((0.0, b""))
+    await delivering
+
+
+def _duration_ms(text: str) -> int:
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise ConfigurationError(f"bad configuration: tidegate.testing.faults: {error}") from None
+
+
+def _unknown(text: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"bad configuration: tidegate.testing.faults: {text!r} is none of kill@<checkpoint>, "
+        "drop-acknowledgement@<checkpoint>, delay-edge:<duration>"
+    )
+
+
+def _kill_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

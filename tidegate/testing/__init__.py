@@ -1,0 +1,35 @@
+"""Aids for testing a job: single operators, whole jobs on a cluster that loses processes, and exactly-once results.
+
+    OperatorHarness       a piece of a job in the test's thread: push records and watermarks, fire timers, snapshot, restore
+    MiniCluster           a cluster of processes for a test; kills on demand, or at a barrier (``faults``)
+    assert_exactly_once   what came out against what had to
+    plugin                pytest fixtures: ``pytest_plugins = ["tidegate.testing.plugin"]``
+
+The first two run the real runtime, which this package must not import by itself: they are found by name when asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidegate.testing.exactly_once import assert_exactly_once
+
+if TYPE_CHECKING:
+    from cli.mini_cluster import MiniCluster
+    from taskmanager.harness.operators import HarnessSnapshot, OperatorHarness
+
+__all__ = ["HarnessSnapshot", "MiniCluster", "OperatorHarness", "assert_exactly_once"]
+
+_ELSEWHERE = {
+    "HarnessSnapshot": "taskmanager.harness.operators:HarnessSnapshot",
+    "MiniCluster": "cli.mini_cluster:MiniCluster",
+    "OperatorHarness": "taskmanager.harness.operators:OperatorHarness",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from tidegate.datastream.executor import own_object
+
+    if name in _ELSEWHERE:
+        return own_object(_ELSEWHERE[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,51 @@
+"""``assert_exactly_once``: what a job wrote, compared with what it had to write."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+_SHOWN = 5
+
+
+def assert_exactly_once(
+    expected: Iterable[Hashable], actual: Iterable[Hashable], *, in_order_by: Callable[[Any], Hashable] | None = None
+) -> None:
+    """Each record of ``expected`` is in ``actual`` as often as there, and nothing else is.
+
+    ``in_order_by``: a key of a record; the records of one key must come in their expected order. Raises ``AssertionError``
+    that counts and shows what is lost, what came more than once, and what nobody expected.
+    """
+    wanted, found = list(expected), list(actual)
+    problems = _differences(Counter(wanted), Counter(found))
+    if not problems and in_order_by is not None:
+        problems = _out_of_order(wanted, found, in_order_by)
+    if problems:
+        raise AssertionError("\n".join([f"not exactly once ({len(wanted)} expected, {len(found)} found):", *problems]))
+
+
+def _differences(wanted: Counter[Hashable], found: Counter[Hashable]) -> list[str]:
+    lost = wanted - found
+    more = found - wanted
+    repeated = Counter({record: count for record, count in more.items() if record in wanted})
+    strange = Counter({record: count for record, count in more.items() if record not in wanted})
+    kinds = (("lost", lost), ("more than once", repeated), ("not expected", strange))
+    return [f"  {what}: {counted.total()}, such as {_shown(counted)}" for what, counted in kinds if counted]
+
+
+def _out_of_order(wanted: list[Any], found: list[Any], key: Callable[[Any], Hashable]) -> list[str]:
+    expected, actual = _by_key(wanted, key), _by_key(found, key)
+    wrong = [one for one in expected if expected[one] != actual[one]]
+    return [f"  out of order: {len(wrong)} keys, such as {wrong[0]!r}: {actual[wrong[0]][:_SHOWN]!r}"] if wrong else []
+
+
+def _by_key(records: list[Any], key: Callable[[Any], Hashable]) -> dict[Hashable, list[Any]]:
+    found: defaultdict[Hashable, list[Any]] = defaultdict(list)
+    for record in records:
+        found[key(record)].append(record)
+    return found
+
+
+def _shown(counted: Counter[Hashable]) -> str:
+    return ", ".join(repr(record) for record, _ in counted.most_common(_SHOWN))
