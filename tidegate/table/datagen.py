@@ -1,0 +1,102 @@
+"""Rows for the ``datagen`` connector (Flink: ``DataGenTableSourceFactory``): by column a sequence or random values.
+
+Every value is a function of the row's number and the column's name, so a restart generates the same rows again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.model.errors import InvalidJob
+from tidegate.table.descriptors import TableDescriptor
+
+UNBOUNDED_ROWS = 2**62
+_DEFAULT_RATE = 10_000
+_DEFAULT_LENGTH = 100
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_SPAN = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
+
+
+@dataclass(frozen=True)
+class GeneratedRows:
+    """Called with the number of the first row and how many; gives a record batch."""
+
+    schema: pa.Schema
+    options: dict[str, dict[str, str]]
+    count: int | None
+
+    @staticmethod
+    def of(descriptor: TableDescriptor) -> GeneratedRows:
+        """Raises ``InvalidJob`` for an option or a type that is not there."""
+        assert descriptor.columns is not None
+        columns = descriptor.columns.columns
+        options: dict[str, dict[str, str]] = {name: {} for name in columns}
+        for key, text in descriptor.options.items():
+            parts = key.split(".")
+            if len(parts) == 3 and parts[0] == "fields" and parts[1] in columns:
+                options[parts[1]][parts[2]] = text
+            elif key not in ("rows-per-second", "number-of-rows"):
+                raise InvalidJob(f"datagen has no option {key!r} for the columns {', '.join(columns)}")
+        count = descriptor.options.get("number-of-rows")
+        ends = [
+            int(found["end"]) - int(found.get("start", 0)) + 1
+            for found in options.values()
+            if found.get("kind") == "sequence"
+        ]
+        counts = [*([int(count)] if count else []), *ends]
+        schema = pa.schema([kind.arrow_field(name) for name, kind in columns.items()])
+        return GeneratedRows(schema, options, min(counts) if counts else None)
+
+    def __call__(self, first: int, count: int) -> pa.RecordBatch:
+        rows = np.arange(first, first + count, dtype=np.uint64)
+        columns = [_column(field, self.options[field.name], rows) for field in self.schema]
+        return pa.record_batch(columns, schema=self.schema)
+
+
+def rows_per_second(descriptor: TableDescriptor) -> int:
+    return int(descriptor.options.get("rows-per-second", _DEFAULT_RATE))
+
+
+def _column(field: pa.Field, options: dict[str, str], rows: Any) -> pa.Array:
+    if options.get("kind", "random") == "sequence":
+        return pa.array(rows.astype(np.int64) + int(options.get("start", 0))).cast(field.type)
+    drawn = _drawn(rows, field.name)
+    if pa.types.is_string(field.type):
+        return _texts(drawn, int(options.get("length", _DEFAULT_LENGTH)))
+    if pa.types.is_boolean(field.type):
+        return pa.array(drawn & np.uint64(1) == 1)
+    if pa.types.is_floating(field.type):
+        low, high = float(options.get("min", 0)), float(options.get("max", 1))
+        return pa.array(low + (drawn >> np.uint64(11)) / 2.0**53 * (high - low)).cast(field.type)
+    if not pa.types.is_integer(field.type):
+        raise InvalidJob(f"datagen makes no values of type {field.type} (column {field.name!r})")
+    span = _SPAN[field.type.bit_width // 8]
+    low, high = int(options.get("min", -span)), int(options.get("max", span - 1))
+    width = high - low + 1
+    spread = drawn if width >= 2**64 else drawn % np.uint64(width)
+    return pa.array((spread + np.uint64(low % 2**64)).view(np.int64)).cast(field.type)
+
+
+def _texts(drawn: Any, length: int) -> pa.Array:
+    words = -(-length // 16)
+    parts = np.stack([_mixed(drawn + np.uint64(i)) for i in range(words)], axis=1)
+    digits = _HEX[np.unpackbits(parts.view(np.uint8), axis=1).reshape(len(drawn), -1, 4) @ np.array([8, 4, 2, 1])]
+    return pa.array([bytes(row[:length]).decode() for row in digits])
+
+
+def _drawn(rows: Any, name: str) -> Any:
+    return _mixed(_mixed(rows) ^ np.uint64(crc32(name.encode())))
+
+
+def _mixed(values: Any) -> Any:
+    """SplitMix64's finish: every bit of the number reaches every bit of the result."""
+    with np.errstate(over="ignore"):
+        mixed = values + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return mixed ^ (mixed >> np.uint64(31))

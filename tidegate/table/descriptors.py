@@ -1,0 +1,72 @@
+"""`Schema` and `TableDescriptor`: what a table is, told by builders (PyFlink: ``pyflink.table``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.model.errors import InvalidJob
+
+__all__ = ["Schema", "TableDescriptor"]
+
+
+@dataclass(frozen=True)
+class Schema:
+    columns: Mapping[str, TypeInformation]
+
+    @staticmethod
+    def new_builder() -> SchemaBuilder:
+        return SchemaBuilder()
+
+
+class SchemaBuilder:
+    def __init__(self) -> None:
+        self._columns: dict[str, TypeInformation] = {}
+
+    def column(self, column_name: str, data_type: TypeInformation) -> SchemaBuilder:
+        if not isinstance(data_type, TypeInformation):
+            raise InvalidJob(
+                f"column {column_name!r}: {data_type!r} is no type; use DataTypes, such as DataTypes.INT()"
+            )
+        self._columns[column_name] = data_type
+        return self
+
+    def build(self) -> Schema:
+        if not self._columns:
+            raise InvalidJob("a table needs at least one column")
+        return Schema(dict(self._columns))
+
+
+@dataclass(frozen=True)
+class TableDescriptor:
+    connector: str
+    columns: Schema | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def for_connector(connector: str) -> TableDescriptorBuilder:
+        """Only ``datagen`` is there."""
+        if connector != "datagen":
+            raise InvalidJob(
+                f"a table of connector {connector!r}: only datagen is there; read other systems with env.from_source(...)"
+            )
+        return TableDescriptorBuilder(TableDescriptor(connector))
+
+
+@dataclass
+class TableDescriptorBuilder:
+    _descriptor: TableDescriptor
+
+    def schema(self, schema: Schema) -> TableDescriptorBuilder:
+        self._descriptor = replace(self._descriptor, columns=schema)
+        return self
+
+    def option(self, key: str, value: str) -> TableDescriptorBuilder:
+        self._descriptor = replace(self._descriptor, options={**self._descriptor.options, key: str(value)})
+        return self
+
+    def build(self) -> TableDescriptor:
+        if self._descriptor.columns is None:
+            raise InvalidJob("a table needs a schema: .schema(Schema.new_builder().column(...).build())")
+        return self._descriptor
