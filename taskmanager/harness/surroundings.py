@@ -15,6 +15,7 @@ class MemoryStore:
     """Segment store and source in one: contents travel in their handles."""
 
     written_bytes = 0
+    compresses = False
 
     def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
         content = b"".join(bytes(part) for part in parts)

@@ -11,7 +11,10 @@ from taskmanager.exchange.settings import ExchangeSettings
 from taskmanager.machines.credit import WindowBounds
 from taskmanager.operators.base import AsyncCallsPort, Clock
 from taskmanager.runtime.clock import SystemClock
+from taskmanager.state.base import SegmentStore
+from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.configuration import Configuration
+from tidegate.model.ids import AttemptId
 from tidegate.model.options import (
     CheckpointingOptions,
     ExecutionOptions,
@@ -19,6 +22,7 @@ from tidegate.model.options import (
     StateRecoveryOptions,
     TaskManagerOptions,
 )
+from tidegate.store.segments import open_segment_store
 
 Probe = Callable[[str, dict[str, Any]], None]
 """Called at named points of the protocol, with what is known there. Tests aim kills with it; it is absent in production.
@@ -56,6 +60,8 @@ class RuntimeSettings:
     unaligned: bool
     checkpoints_after_tasks_finish: bool
     inline_threshold_bytes: int
+    compresses: bool
+    """State files."""
     local_backup: bool
     """State is copied to the TaskManager's disk."""
     from_local: bool
@@ -77,12 +83,24 @@ class RuntimeSettings:
             unaligned=configuration.get(CheckpointingOptions.UNALIGNED),
             checkpoints_after_tasks_finish=configuration.get(CheckpointingOptions.AFTER_TASKS_FINISH),
             inline_threshold_bytes=configuration.get(CheckpointingOptions.INLINE_THRESHOLD),
+            compresses=configuration.get(CheckpointingOptions.SNAPSHOT_COMPRESSION),
             local_backup=configuration.get(CheckpointingOptions.LOCAL_BACKUP),
             from_local=configuration.get(StateRecoveryOptions.FROM_LOCAL),
             flush_ms=configuration.get(ExecutionOptions.BUFFER_TIMEOUT) if timed else None,
             slice_ms=configuration.get(RuntimeOptions.SLICE),
             source_nice=configuration.get(RuntimeOptions.SOURCE_NICE),
             exchange=_exchange_settings(configuration),
+        )
+
+    def open_store(self, options: CheckpointOptions, attempt: AttemptId, checkpoint_id: int) -> SegmentStore:
+        """Where the attempt writes its part of a checkpoint. Raises ``StorageError``."""
+        return open_segment_store(
+            options.location,
+            str(attempt),
+            checkpoint_id,
+            self.inline_threshold_bytes,
+            shared_location=options.shared_location,
+            compresses=self.compresses,
         )
 
 

@@ -41,7 +41,7 @@ from taskmanager.runtime.ports import (
 from taskmanager.runtime.replay import Replay
 from taskmanager.runtime.result_listener import open_listener
 from taskmanager.runtime.slicing import SliceSizer
-from taskmanager.runtime.snapshots import OpenStore, SnapshotDriver
+from taskmanager.runtime.snapshots import SnapshotDriver
 from taskmanager.runtime.source_input import SourceInput
 from taskmanager.runtime.step_meter import StepMeter
 from taskmanager.runtime.subtask import SubtaskLoop
@@ -54,7 +54,7 @@ from tidegate.model.errors import ErrorInfo, InvalidJob, SubtaskLost
 from tidegate.model.ids import AttemptId
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
-from tidegate.store.segments import open_segment_source, open_segment_store
+from tidegate.store.segments import open_segment_source
 
 PEER_LOSS_GRACE_MS = 300.0
 """How long a subtask whose producer went away waits to be canceled before it calls that its own failure."""
@@ -208,7 +208,7 @@ class _SubtaskRun:
             barriers=BarrierSender(outputs, self._outgoing_edges()),
             alarms=alarms,
             writer=BackgroundThread("snapshot-writer", self._mailbox),
-            open_store=_store_opener(settings.inline_threshold_bytes),
+            open_store=settings.open_store,
             inline_bytes=settings.inline_threshold_bytes,
             port=self._port,
             clock=self._clock,
@@ -390,13 +390,3 @@ class _SubtaskRun:
         deployment = self._deployment
         attempt = deployment.attempt
         return f"{deployment.task_name} ({attempt.subtask + 1}/{deployment.parallelism})#{attempt.attempt}"
-
-
-def _store_opener(inline_threshold_bytes: int) -> OpenStore:
-    return lambda options, attempt, checkpoint_id: open_segment_store(
-        options.location,
-        str(attempt),
-        checkpoint_id,
-        inline_threshold_bytes,
-        shared_location=options.shared_location,
-    )

@@ -141,5 +141,9 @@ class KeyedBackend(ABC):
     def merge_some(self) -> None:  # noqa: B027  (optional hook)
         """Called with every batch: a little of the work that a snapshot left behind."""
 
+    def forget_all(self) -> None:
+        """Nothing of any key is left. For backends of BATCH execution mode, which are never frozen."""
+        raise AssertionError(f"{type(self).__name__} keeps the state of all keys")
+
     def close(self) -> None:  # noqa: B027  (optional hook)
         """Give everything back."""

@@ -22,6 +22,10 @@ class SegmentStore(Protocol):
     def written_bytes(self) -> int:
         """Of all that was written, so far."""
 
+    @property
+    def compresses(self) -> bool:
+        """State files are to be compressed (``execution.checkpointing.snapshot-compression``)."""
+
     def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
         """``parts`` may be a generator: what it yields is on its way to the disk before the next part is made, and may not
         be changed. ``is_shared``: later checkpoints may name the file too, if this one has a place for such files.

@@ -137,6 +137,10 @@ class KeyedStateBackend(KeyedBackend):
         for increments in self._increments.values():
             increments.aborted(checkpoint_id)
 
+    def forget_all(self) -> None:
+        for _, table in self._tables.values():
+            table.forget_all()
+
     def merge_some(self) -> None:
         for _, table in self._tables.values():
             table.merge_some(MERGED_ENTRIES)

@@ -139,6 +139,11 @@ class StateTable:
             for entry, value in _merged(self._groups[group].layers).items():
                 yield group, entry, value
 
+    def forget_all(self) -> None:
+        """Of a table that was never frozen."""
+        assert not self._epoch, self._epoch
+        self._groups = {}
+
     def groups(self) -> list[int]:
         """Key groups that may hold something."""
         return sorted(self._groups)

@@ -152,6 +152,10 @@ class _CopyingStore:
     def written_bytes(self) -> int:
         return self._inner.written_bytes
 
+    @property
+    def compresses(self) -> bool:
+        return self._inner.compresses
+
     def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
         copy = _Copy(self._directory / f"{os.urandom(8).hex()}{_UNFINISHED}")
         try:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from taskmanager.state.base import SegmentStore
-from taskmanager.state.segments import KEY_GROUP, Groups, StateDescription
+from taskmanager.state.segments import KEY_GROUP, Groups, StateDescription, write_options
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 
@@ -34,18 +34,18 @@ class SegmentStream:
     def write(self, store: SegmentStore, batches: Iterable[Rows], *, is_shared: bool = False) -> SegmentHandle:
         """All batches have one schema; there is at least one. Raises ``StorageError``."""
         hint = f"{self._about.operator}-{self._about.state_name}"
-        handle = store.write(hint, self._parts(batches), is_shared=is_shared)
+        handle = store.write(hint, self._parts(batches, write_options(store)), is_shared=is_shared)
         offsets = (0, *(int(end) for end in np.cumsum(self._counts)))
         return SegmentHandle(self._about.state_name, self._key_groups, offsets, handle, self._level)
 
-    def _parts(self, batches: Iterable[Rows]) -> Iterator[bytes]:
+    def _parts(self, batches: Iterable[Rows], options: pa.ipc.IpcWriteOptions) -> Iterator[bytes]:
         sink = _Sink()
         writer = None
         for groups, data in batches:
             if writer is None:
                 schema = data.schema.insert(0, pa.field(KEY_GROUP, pa.int32(), nullable=False))
                 schema = schema.with_metadata(self._about.to_metadata())
-                writer = pa.ipc.new_file(sink, schema)
+                writer = pa.ipc.new_file(sink, schema, options=options)
             writer.write_batch(pa.RecordBatch.from_arrays([pa.array(groups), *data.columns], schema=schema))
             self._counts += np.bincount(groups - self._key_groups.start, minlength=self._key_groups.size)
             yield from sink.drain()

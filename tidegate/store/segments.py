@@ -42,9 +42,13 @@ class FileSegmentStore:
         checkpoint_id: int,
         inline_threshold_bytes: int,
         shared: str = "",
+        *,
+        compresses: bool = False,
     ) -> None:
         self.written_bytes = 0
         """Of files and inline, so far."""
+        self.compresses = compresses
+        """What is written here is to be compressed by who writes it."""
         self._files = files
         self._directory = directory
         self._shared = shared
@@ -81,8 +85,9 @@ class FileSegmentStore:
 class InlineSegmentStore:
     """Everything travels in the acknowledgement: there is no checkpoint directory."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, compresses: bool = False) -> None:
         self.written_bytes = 0
+        self.compresses = compresses
 
     def write(self, name_hint: str, parts: Iterable[Part], *, is_shared: bool = False) -> StateHandle:
         """Raises ``StorageError`` for more than 5 MiB."""
@@ -128,6 +133,8 @@ def open_segment_store(
     inline_threshold_bytes: int,
     local: LocalFiles | None = None,
     shared_location: str = "",
+    *,
+    compresses: bool = False,
 ) -> FileSegmentStore | InlineSegmentStore:
     """Where ``attempt`` writes its part of checkpoint ``checkpoint_id``. ``location``, ``shared_location``: those of
     ``CheckpointOptions``.
@@ -135,9 +142,11 @@ def open_segment_store(
     Raises ``StorageError`` for a location that nothing here serves.
     """
     if is_memory(location):
-        return InlineSegmentStore()
+        return InlineSegmentStore(compresses=compresses)
     files, directory = open_files(location, local)
-    return FileSegmentStore(files, directory, attempt, checkpoint_id, inline_threshold_bytes, shared_location)
+    return FileSegmentStore(
+        files, directory, attempt, checkpoint_id, inline_threshold_bytes, shared_location, compresses=compresses
+    )
 
 
 def open_segment_source(location: str, local: LocalFiles | None = None) -> FileSegmentSource:

@@ -205,7 +205,12 @@ class CheckpointingOptions:
         "Write only what changed since the last confirmed checkpoint; needs a checkpoint directory.",
         "state.backend.incremental",
     )
-    SNAPSHOT_COMPRESSION = option(f"{_P}.snapshot-compression", BOOL, "false", "Compress state files.", kind=LATER)
+    SNAPSHOT_COMPRESSION = option(
+        f"{_P}.snapshot-compression",
+        BOOL,
+        "false",
+        "Compress state files (LZ4, by Arrow: every reader of Arrow files undoes it); data in flight is not compressed.",
+    )
     LOCAL_BACKUP = option(
         f"{_P}.local-backup.enabled",
         BOOL,

@@ -28,6 +28,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.contents: list[bytes] = []
         self.written_bytes = 0
+        self.compresses = False
 
     def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
         content = b"".join(bytes(part) for part in parts)

@@ -150,6 +150,7 @@ class FakePort:
 
 class FakeStore:
     written_bytes = 0
+    compresses = False
 
     def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
         return StateHandle(0, "", data=b"")

@@ -31,6 +31,7 @@ class Store:
     def __init__(self, between: Callable[[], None] = lambda: None) -> None:
         self.files: dict[str, bytes] = {}
         self.written_bytes = 0
+        self.compresses = False
         self.between = between
 
     def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
@@ -295,3 +296,17 @@ def is_elsewhere(of: ColumnarKeyedState, key: int) -> bool:
     """Whether a key is of other key groups."""
     group = int(key_groups(hash_columns([pa.array([key])]), MAX_PARALLELISM)[0])
     return group > of._owned.end
+
+
+def test_compressed_files_are_smaller_and_restore_alike() -> None:
+    sizes = []
+    for compresses in (False, True):
+        live, model, store = state(), Content(), Store()
+        store.compresses = compresses
+        write(live, model, {key: (0, None) for key in range(5000)})
+        frozen = live.freeze(1, SHARED)
+        snapshot = frozen.write(store)
+        frozen.release()
+        sizes.append(store.written_bytes)
+        assert content(restored(store, snapshot), model) == model
+    assert sizes[1] < sizes[0] / 2
