@@ -133,6 +133,13 @@ class DataStream(OperatorHandle):
         output_type = schema if isinstance(schema, TypeInformation) else ArrowTypeInfo(schema)
         return self._transform("map_batches", "MapBatches", {"func": func}, output_type)
 
+    def sql(self, query: str) -> DataStream:
+        """``SELECT ... FROM input [WHERE ...]`` on the columns of this stream, or, with ``GROUP BY ..., TUMBLE(time column,
+        INTERVAL '5' SECOND)``, aggregates of event-time windows. Needs DuckDB (extra ``sql``). Raises ``InvalidJob``."""
+        from tidegate.datastream.sql.planning import sql_stream
+
+        return sql_stream(self, query)
+
     # --- partitioning ----------------------------------------------------------------------------
 
     def key_by(

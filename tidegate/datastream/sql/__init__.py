@@ -1,0 +1,1 @@
+"""SQL on a stream: ``stream.sql("SELECT ... FROM input ...")``. See ``planning``."""

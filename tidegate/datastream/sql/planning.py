@@ -1,0 +1,212 @@
+"""From a query to operators of columns, when the graph is built: what does not fit is refused then, with the place.
+
+    SELECT items FROM input WHERE p                     ─▶ filter ─▶ select
+    ... GROUP BY k, TUMBLE(ts, INTERVAL '5' SECOND)      ─▶ filter ─▶ select ─▶ key_by(k) ─▶ window ─▶ agg ─▶ filter ─▶ select
+        HAVING h                                           (WHERE)  (keys, arguments)                  (HAVING)  (items)
+
+DuckDB parses. Expressions become Arrow kernels; those that have no exact translation are computed by DuckDB as columns in
+front of the step that needs them (``engine``). A window is of the event time of the rows, which a watermark strategy has
+assigned: the first argument of ``TUMBLE`` is its column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidegate.common.time import Time
+from tidegate.datastream.aggregates import Aggregate
+from tidegate.datastream.expressions import Expression, col, lit
+from tidegate.datastream.sql.engine import DuckDbColumns, aggregate_names, interval_ms, text_of, types_of
+from tidegate.datastream.sql.query import Node, Query, arguments_of, column_ref, parse, plain, replaced, walk
+from tidegate.datastream.sql.translation import column_name, translated
+from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.model.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from tidegate.datastream.data_stream import DataStream
+
+_AGGREGATES = {"count_star": "count", "count": "count", "sum": "sum", "min": "min", "max": "max", "avg": "avg"}
+_WINDOW = {"tumble": "window_start", "tumble_start": "window_start", "tumble_end": "window_end"}
+_ALL = "__all"
+
+
+def sql_stream(stream: DataStream, text: str) -> DataStream:
+    """Raises ``InvalidJob``, ``SchemaMismatch``."""
+    query = parse(text)
+    if query.groups or any(_is_aggregate(node) for _, item in query.items for node in walk(item)):
+        return _windowed(stream, query)
+    if query.having is not None:
+        raise InvalidJob(f"sql: HAVING needs a GROUP BY: {text}")
+    return _selected(_filtered(stream, query, query.where), query, _named(query, _columns(stream)))
+
+
+def _columns(stream: DataStream) -> pa.Schema:
+    return stream._columns("sql")
+
+
+def _named(query: Query, schema: pa.Schema) -> list[tuple[str, Node]]:
+    """The select list with names, stars spread out."""
+    named: list[tuple[str, Node]] = []
+    for alias, node in query.items:
+        if node["class"] == "STAR":
+            named += [(name, column_ref(name)) for name in schema.names]
+        elif alias:
+            named.append((alias, node))
+        elif node["class"] == "COLUMN_REF":
+            named.append((node["column_names"][-1], node))
+        else:
+            named.append((text_of(query, node), node))
+    return named
+
+
+def _filtered(stream: DataStream, query: Query, condition: Node | None) -> DataStream:
+    if condition is None:
+        return stream
+    width = len(_columns(stream).names)
+    stream, (predicate,) = _expressions(stream, query, [condition])
+    kept = stream.filter(predicate)
+    names = _columns(stream).names
+    return kept if len(names) == width else kept.select(*names[:width])
+
+
+def _selected(stream: DataStream, query: Query, items: Sequence[tuple[str, Node]]) -> DataStream:
+    names = [name for name, _ in items]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidJob(f"sql: the column {twice[0]!r} is there twice, name one of them with AS: {query.text}")
+    stream, expressions = _expressions(stream, query, [node for _, node in items])
+    return stream.select(*[one.alias(name) for name, one in zip(names, expressions, strict=True)])
+
+
+def _expressions(stream: DataStream, query: Query, nodes: Sequence[Node]) -> tuple[DataStream, list[Expression]]:
+    """Expressions for the nodes, and the stream with the further columns that some of them read."""
+    schema = _columns(stream)
+    for node in (inside for one in nodes for inside in walk(one) if inside["class"] == "COLUMN_REF"):
+        column_name(node, schema, query.table_names)
+    found = [translated(node, schema, query.table_names) for node in nodes]
+    texts = [text_of(query, node) for node, one in zip(nodes, found, strict=True) if one is None]
+    if texts:
+        kinds = types_of(query, texts, schema)
+        names = [f"__sql_{i}" for i in range(len(texts))]
+        fields = [pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)]
+        wider = pa.schema([*schema, *fields])
+        stream = stream.map_batches(DuckDbColumns(texts, wider), wider).name("DuckDB")
+        rest = iter(names)
+        return stream, [col(next(rest)) if one is None else one for one in found]
+    return stream, [one for one in found if one is not None]
+
+
+@dataclass
+class _Grouping:
+    """What a windowed query groups by and aggregates; columns in front of the window are called by position."""
+
+    query: Query
+    schema: pa.Schema
+    window: Node
+    keys: list[tuple[str, Node]] = field(default_factory=list)
+    arguments: list[tuple[str, Node]] = field(default_factory=list)
+    aggregates: list[tuple[Node, Aggregate]] = field(default_factory=list)
+
+    def add_aggregate(self, node: Node) -> None:
+        if any(plain(node) == plain(known) for known, _ in self.aggregates):
+            return
+        name = node["function_name"]
+        if name not in _AGGREGATES or node["distinct"] or node["filter"] or node["order_bys"]["orders"]:
+            what = "DISTINCT, FILTER and ORDER BY in an aggregate" if name in _AGGREGATES else f"the aggregate {name}"
+            raise InvalidJob(f"sql on a stream knows no {what}, only count, sum, min, max and avg: {self.query.text}")
+        column = None
+        if arguments_of(node):
+            column = f"__arg_{len(self.arguments)}"
+            self.arguments.append((column, arguments_of(node)[0]))
+        made = Aggregate(_AGGREGATES[name], column, f"__agg_{len(self.aggregates)}")  # type: ignore[arg-type]
+        self.aggregates.append((node, made))
+
+    def behind(self, node: Node) -> Node | None:
+        """What stands behind the window for a node of the query."""
+        if _is_call(node, _WINDOW) and plain(arguments_of(node)) == plain(arguments_of(self.window)):
+            return column_ref(_WINDOW[node["function_name"]])
+        for name, key in self.keys:
+            if plain(node) == plain(key):
+                return column_ref(name)
+        for known, aggregate in self.aggregates:
+            if plain(node) == plain(known):
+                return column_ref(aggregate.output_name)
+        return None
+
+
+def _windowed(stream: DataStream, query: Query) -> DataStream:
+    windows = [node for node in query.groups if _is_call(node, ("tumble",))]
+    if len(windows) != 1:
+        raise InvalidJob(
+            "sql: aggregates of a stream need one window: GROUP BY ..., TUMBLE(time column, INTERVAL '5' SECOND): "
+            f"{query.text}"
+        )
+    schema = _columns(stream)
+    size_ms, time = _window_of(windows[0], query, schema)
+    grouping = _Grouping(query, schema, windows[0])
+    for node in query.groups:
+        if node is not windows[0]:
+            grouping.keys.append((f"__key_{len(grouping.keys)}", node))
+    named = _named(query, schema)
+    for _, item in [*named, ("", query.having)]:
+        for node in walk(item):
+            if _is_aggregate(node):
+                grouping.add_aggregate(node)
+    results = [(name, _behind(grouping, node)) for name, node in named]
+    rows = _filtered(stream, query, query.where)
+    rows, expressions = _expressions(rows, query, [node for _, node in [*grouping.keys, *grouping.arguments]])
+    columns = [
+        one.alias(name) for (name, _), one in zip([*grouping.keys, *grouping.arguments], expressions, strict=True)
+    ]
+    keys = [name for name, _ in grouping.keys]
+    if not keys:
+        keys, columns = [_ALL], [lit(0).alias(_ALL), *columns]
+    aggregates = [one for _, one in grouping.aggregates] or [Aggregate("count", None, "__agg_0")]
+    window = TumblingEventTimeWindows.of(Time.milliseconds(size_ms))
+    made = rows.select(*columns).key_by(*keys).window(window).agg(*aggregates)
+    if pa.types.is_timestamp(schema.field(time).type):
+        made = _with_times(made, schema.field(time).type.tz)
+    having = None if query.having is None else _behind(grouping, query.having)
+    return _selected(_filtered(made, query, having), query, results)
+
+
+def _window_of(node: Node, query: Query, schema: pa.Schema) -> tuple[int, str]:
+    """Its length, and its column of time."""
+    arguments = arguments_of(node)
+    if len(arguments) != 2 or arguments[0]["class"] != "COLUMN_REF":
+        raise InvalidJob(f"sql: TUMBLE takes a column of time and an interval: {query.text}")
+    size_ms = interval_ms(text_of(query, arguments[1]))
+    if size_ms <= 0:
+        raise InvalidJob(f"sql: a window must be at least a millisecond long: {query.text}")
+    return size_ms, column_name(arguments[0], schema, query.table_names)
+
+
+def _behind(grouping: _Grouping, node: Node) -> Node:
+    found: Node = replaced(node, grouping.behind)
+    made = {"window_start", "window_end", *(name for name, _ in grouping.keys)}
+    made |= {one.output_name for _, one in grouping.aggregates}
+    for inside in walk(found):
+        if inside["class"] == "COLUMN_REF" and inside["column_names"][-1] not in made:
+            name = ".".join(inside["column_names"])
+            raise InvalidJob(f"sql: {name} must be in GROUP BY or in an aggregate: {grouping.query.text}")
+    return found
+
+
+def _with_times(stream: DataStream, zone: str | None) -> DataStream:
+    """The bounds of the window as instants, like the column that they are of."""
+    kind = pa.timestamp("ms", zone)
+    schema = _columns(stream)
+    bounds = ("window_start", "window_end")
+    return stream.select(*[col(n).cast(kind).alias(n) if n in bounds else col(n) for n in schema.names])
+
+
+def _is_call(node: Node, names: Container[str]) -> bool:
+    return node["class"] == "FUNCTION" and node["function_name"] in names
+
+
+def _is_aggregate(node: Node) -> bool:
+    return node["class"] == "FUNCTION" and node["function_name"] in aggregate_names()

@@ -1,0 +1,135 @@
+"""The parts of a SELECT on a stream, as DuckDB's parser gives them: no SQL is parsed here.
+
+    text ─▶ DuckDB ``json_serialize_sql`` ─▶ tree of dicts ("nodes") ─▶ Query, or ``InvalidJob`` saying what streams do not have
+
+A node has a ``class`` (COLUMN_REF, CONSTANT, FUNCTION, ...) and children; ``walk`` visits all of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.model.errors import InvalidJob
+
+Node = dict[str, Any]
+
+_PLACES = ("query_location", "query_location_length", "alias")
+
+
+@dataclass(frozen=True)
+class Query:
+    """``items``: (name or empty, node) of the select list; ``groups`` are the GROUP BY expressions."""
+
+    text: str
+    table_names: tuple[str, ...]
+    """By which columns may be qualified."""
+    items: tuple[tuple[str, Node], ...]
+    where: Node | None
+    groups: tuple[Node, ...]
+    having: Node | None
+    tree: Node
+    """The whole, to be filled with other select lists (``engine``)."""
+
+
+def duckdb_module() -> Any:
+    """Raises ``InvalidJob`` where DuckDB is not installed, or is too old."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InvalidJob("sql needs DuckDB: pip install 'tidegate[sql]'") from error
+    if int(duckdb.__version__.split(".")[0]) < 2:
+        raise InvalidJob(f"sql needs DuckDB 2 or newer, not {duckdb.__version__}: pip install 'tidegate[sql]'")
+    return duckdb
+
+
+def parse(text: str) -> Query:
+    """Raises ``InvalidJob``."""
+    with duckdb_module().connect() as connection:
+        (answer,) = connection.execute("SELECT json_serialize_sql(?)", [text]).fetchone()
+    tree = json.loads(answer)
+    if tree["error"]:
+        place = f" (at character {tree['position']})" if "position" in tree else ""
+        raise InvalidJob(f"sql: {tree['error_message']}{place}: {text}")
+    if len(tree["statements"]) != 1:
+        raise InvalidJob(f"sql: one SELECT is needed, not {len(tree['statements'])} statements: {text}")
+    node = tree["statements"][0]["node"]
+    _check(node, text)
+    table = node["from_table"]
+    return Query(
+        text,
+        tuple({"input", table["alias"].lower() or "input"}),
+        tuple((item["alias"], item) for item in node["select_list"]),
+        node["where_clause"],
+        tuple(node["group_expressions"]),
+        node["having"],
+        tree,
+    )
+
+
+def walk(node: Any) -> Iterator[Node]:
+    """The node and everything below it."""
+    if isinstance(node, dict):
+        if "class" in node:
+            yield node
+        for child in node.values():
+            yield from walk(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from walk(child)
+
+
+def replaced(node: Any, by: Callable[[Node], Node | None]) -> Any:
+    """The tree with every node for which ``by`` gives another one replaced by that, from the top."""
+    if isinstance(node, dict):
+        if "class" in node and (other := by(node)) is not None:
+            return other
+        return {name: replaced(child, by) for name, child in node.items()}
+    return [replaced(child, by) for child in node] if isinstance(node, list) else node
+
+
+def plain(node: Any) -> Any:
+    """Without places and names: equal for equal expressions."""
+    if isinstance(node, dict):
+        return {name: plain(child) for name, child in node.items() if name not in _PLACES}
+    return [plain(child) for child in node] if isinstance(node, list) else node
+
+
+def column_ref(name: str) -> Node:
+    return {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "query_location": 0, "column_names": [name]}
+
+
+def arguments_of(node: Node) -> list[Node]:
+    """Of a FUNCTION."""
+    return [argument["expression"] for argument in node["arguments"]]
+
+
+def _check(node: Node, text: str) -> None:
+    """Refuses what a stream has no answer for."""
+    told = {
+        "UNION, INTERSECT and EXCEPT (use DataStream.union)": node["type"] != "SELECT_NODE",
+        "WITH": bool(node["cte_map"]["map"]),
+    }
+    if node["type"] == "SELECT_NODE":
+        table = node["from_table"]
+        kinds = {modifier["type"] for modifier in node["modifiers"]}
+        inside = {one["class"] for one in walk(node)}
+        told |= {
+            "ORDER BY: a stream has no end to sort at": "ORDER_MODIFIER" in kinds,
+            "LIMIT": "LIMIT_MODIFIER" in kinds,
+            "DISTINCT: group by the columns in a window": "DISTINCT_MODIFIER" in kinds,
+            "joins (use DataStream.join)": table["type"] == "JOIN",
+            "subqueries": "SUBQUERY" in inside or table["type"] == "SUBQUERY",
+            "OVER windows": "WINDOW" in inside,
+            "QUALIFY": node["qualify"] is not None,
+            "samples": node["sample"] is not None or table.get("sample") is not None,
+            "GROUP BY ALL, sets of groups": node["aggregate_handling"] != "STANDARD_HANDLING"
+            or len(node["group_sets"]) > 1,
+        }
+    for what, is_there in told.items():
+        if is_there:
+            raise InvalidJob(f"sql on a stream knows no {what}: {text}")
+    if table["type"] != "BASE_TABLE" or table["table_name"].lower() != "input":
+        raise InvalidJob(f"sql reads FROM input, which is the stream; there is no other table: {text}")
