@@ -26,6 +26,7 @@ from jobmanager.rest.errors import RestError
 from jobmanager.rest.jar_handlers import JarHandlers
 from jobmanager.rest.job_handlers import JobHandlers
 from jobmanager.rest.keeper import AnswerKeeper, KeptViews
+from jobmanager.rest.openapi import Description
 from jobmanager.rest.operations import Operations
 from jobmanager.rest.origin import OriginGuard
 from jobmanager.rest.outside import Outside
@@ -72,6 +73,7 @@ class RestEndpoint:
         self._keeper = AnswerKeeper(timeouts_ms, now_ms)
         self._guard = OriginGuard(())
         self._runner: web.AppRunner | None = None
+        description = Description()
         parts = (
             ClusterHandlers(backend),
             JobHandlers(backend),
@@ -81,8 +83,10 @@ class RestEndpoint:
             ProcessHandlers(backend, outside.inspector),
             JarHandlers(outside.programs, lambda job_id: core.machine.job(job_id) is not None),
             Refusals(backend),
+            description,
         )
         self.router = Router(route for part in parts for route in part.routes())
+        description.describe(self.router.routes)
         self.pages = Pages(backend, lambda status, answer: self._response(status, _encoded(answer)), self._answer)
 
     async def start(self, host: str, port: int) -> int:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aiohttp import BodyPartReader, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from jobmanager.rest.errors import RestError, bad_request
 
@@ -56,8 +57,10 @@ class Upload:
                 return await self._save(path, max_bytes)
         except TimeoutError:
             raise _too_slow(UPLOAD_TIMEOUT_MS) from None
-        except ValueError as error:
-            raise bad_request(f"Request did not match expected format: {error}") from None
+        except (ValueError, HttpProcessingError) as error:
+            raise bad_request(f"Request did not match expected format: {str(error)[:500]}") from None
+        except ConnectionError:
+            raise bad_request("The upload broke off.") from None
 
     async def _save(self, path: Path, max_bytes: int) -> str:
         names = []

@@ -10,7 +10,7 @@ from jobmanager.rest.asked import Asked
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.errors import RestError, not_found
 from jobmanager.rest.figures import Json
-from jobmanager.rest.routes import Reply, Route, reads
+from jobmanager.rest.routes import Reply, Route, reads, reads_text
 from tidegate.aio import inspection
 from tidegate.aio.inspection import LogFile, ThreadInfo
 from tidegate.model.errors import StorageError, TidegateError
@@ -37,15 +37,15 @@ class ProcessHandlers:
         tm = "/taskmanagers/:taskmanagerid"
         inspector = self._inspector
         return [
-            reads("/jobmanager/log", lambda _: _own(inspection.read_own_log)),
-            reads("/jobmanager/stdout", lambda _: _own(inspection.read_stdout)),
+            reads_text("/jobmanager/log", lambda _: _own(inspection.read_own_log)),
+            reads_text("/jobmanager/stdout", lambda _: _own(inspection.read_stdout)),
             reads("/jobmanager/logs", lambda _: process.log_list(inspection.log_files())),
-            reads("/jobmanager/logs/:filename", self._own_file),
+            reads_text("/jobmanager/logs/:filename", self._own_file),
             reads("/jobmanager/thread-dump", lambda _: process.thread_list(inspection.thread_dump())),
-            reads(f"{tm}/log", lambda asked: self._text(asked, inspector.read_own_log)),
-            reads(f"{tm}/stdout", lambda asked: self._text(asked, inspector.read_stdout)),
+            reads_text(f"{tm}/log", lambda asked: self._text(asked, inspector.read_own_log)),
+            reads_text(f"{tm}/stdout", lambda asked: self._text(asked, inspector.read_stdout)),
             reads(f"{tm}/logs", self._logs),
-            reads(f"{tm}/logs/:filename", self._file),
+            reads_text(f"{tm}/logs/:filename", self._file),
             reads(f"{tm}/thread-dump", self._threads),
             reads("/jobs/:jobid/taskmanagers/:taskmanagerid/log-url", self._log_url),
         ]

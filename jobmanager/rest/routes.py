@@ -50,10 +50,16 @@ class Route:
     changes: bool = False
     uploads: bool = False
     drains: bool = False
+    is_text: bool = False
 
 
 def reads(pattern: str, handler: Handler, kept: Kept = Kept.NOT) -> Route:
     return Route("GET", pattern, handler, kept=kept)
+
+
+def reads_text(pattern: str, handler: Handler) -> Route:
+    """The handler returns a ``Reply``."""
+    return Route("GET", pattern, handler, is_text=True)
 
 
 def writes(method: str, pattern: str, handler: Handler, status: int = 202) -> Route:
