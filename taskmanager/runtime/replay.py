@@ -3,8 +3,9 @@
     RestoredOperator.channels ─▶ read, rows of other subtasks' key groups dropped ─▶ Replay.next ... ─▶ (empty: the gate)
 
 Laws: the order is that of the handles. On an edge dealt by key each row is kept by exactly the subtask that owns its key
-group, by the hash that the producers deal with. A watermark counts only if the channel exists as it was (the same edge
-between as many subtasks); otherwise it is dropped, which makes nothing late. What has not been replayed when a snapshot
+group, by the hash that the producers deal with. A watermark keeps its place if the channel exists as it was (the same edge
+between as many subtasks). After a rescale, the least of what all old producers had promised counts for the whole edge,
+behind all of its rows; nothing, as long as one of them had promised nothing. What has not been replayed when a snapshot
 begins is in flight again.
 """
 
@@ -56,9 +57,16 @@ class Replay:
         self._context = context
         self._filters: dict[int, Filter] = {}
         self._items: deque[Replayed] = deque()
+        self._promises: dict[int, _Promises] = {}
+        """By incoming edge, where its channels are others now."""
         for handle in channels:
             about, batches = read_channel(source, handle)
             self._add(handle, about, batches)
+        for edge, promises in self._promises.items():
+            if (least := promises.least()) is not None:
+                first = first_channel(deployment, edge)
+                for channel in range(first, first + len(deployment.inputs[edge].producers)):
+                    self._items.append(Replayed(channel, WatermarkEvent(least)))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -77,6 +85,8 @@ class Replay:
         for batch in batches:
             if batch.watermark is not None and channel is not None:
                 self._items.append(Replayed(channel, WatermarkEvent(batch.watermark)))
+            elif batch.watermark is not None and about is not None and self._is_edge(edge, handle):
+                self._promises.setdefault(edge, _Promises(about.producers)).add(handle.producer, batch.watermark)
             if batch.data.num_rows:
                 kept = self._filter_of(edge)(from_wire(batch.data))
                 if len(kept):
@@ -92,11 +102,14 @@ class Replay:
             )
         return next((i for i in found if self._deployment.inputs[i].edge_id == handle.edge_id), found[0])
 
+    def _is_edge(self, edge: int, handle: ChannelStateHandle) -> bool:
+        return self._deployment.inputs[edge].edge_id == handle.edge_id
+
     def _same_channel(self, handle: ChannelStateHandle, about: ChannelDescription | None, edge: int) -> int | None:
         deployment, found = self._deployment, self._deployment.inputs[edge]
         is_same = (
             about is not None
-            and found.edge_id == handle.edge_id
+            and self._is_edge(edge, handle)
             and about.producers == found.source_parallelism
             and about.consumers == deployment.parallelism
             and handle.consumer == deployment.attempt.subtask
@@ -125,6 +138,21 @@ class Replay:
             keys = KeyFunction(spec.key, f"key selector in front of {self._context.operator_name}")
             keys.open(self._context)
         return _OwnRows(dealer, deployment.attempt.subtask, keys, spec, self._context.operator_name)
+
+
+class _Promises:
+    """Watermarks of the old producers of an edge. A producer promises the same to all of its consumers."""
+
+    def __init__(self, producers: int) -> None:
+        self._producers = producers
+        self._promised: dict[int, int] = {}
+
+    def add(self, producer: int, watermark_ms: int) -> None:
+        self._promised[producer] = max(watermark_ms, self._promised.get(producer, watermark_ms))
+
+    def least(self) -> int | None:
+        """``None``: not all of them have promised something."""
+        return min(self._promised.values()) if len(self._promised) == self._producers else None
 
 
 class _OwnRows:

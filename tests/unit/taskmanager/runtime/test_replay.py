@@ -91,8 +91,17 @@ def test_at_the_same_parallelism_everything_keeps_its_channel_and_order() -> Non
 
 
 @pytest.mark.parametrize("changed", [{"producers": 3}, {"parallelism": 3}, {"edge_ids": (8,)}, {"subtask": 1}])
-def test_watermarks_of_a_channel_that_is_no_longer_there_are_dropped(changed: dict[str, Any]) -> None:
+def test_watermarks_of_one_old_producer_mean_nothing_where_its_channel_is_no_longer_there(
+    changed: dict[str, Any],
+) -> None:
     assert taken(Restored(ITEMS, producer=1).replay(**changed)) == [(0, [1, 2]), (0, [3])]
+
+
+def test_after_a_rescale_the_least_watermark_of_all_old_producers_counts_behind_the_rows() -> None:
+    first, second = Restored(ITEMS), Restored([WatermarkEvent(5), rows(4), WatermarkEvent(8)], producer=1, consumer=1)
+    first.channels += second.channels
+    found = taken(first.replay(producers=3, parallelism=1))
+    assert found == [(0, [1, 2]), (0, [3]), (0, [4]), (0, 8), (1, 8), (2, 8)]
 
 
 def test_of_several_edges_into_one_input_the_same_one_is_found() -> None:
