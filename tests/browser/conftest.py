@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, expect, sync_playwright
 
 HERE = Path(__file__).parent
 LIMIT_S = 120
@@ -23,6 +23,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 PAGE_LIMIT_MS = 30_000
+expect.set_options(timeout=PAGE_LIMIT_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -92,7 +92,13 @@ def pipeline(parallelism: int = 2) -> JobGraph:
     )
 
 
-def pipeline_scene(parallelism: int = 2, checkpoints: int = 8, slots: int = 4, task_managers: int = 2) -> Scene:
+def pipeline_scene(
+    parallelism: int = 2,
+    checkpoints: int = 8,
+    slots: int = 4,
+    task_managers: int = 2,
+    settings: dict[str, str] | None = None,
+) -> Scene:
     """The pipeline with a history of checkpoints, each slow in its own way."""
     cluster = running_job(
         pipeline(parallelism),
@@ -101,7 +107,7 @@ def pipeline_scene(parallelism: int = 2, checkpoints: int = 8, slots: int = 4, t
         task_managers=task_managers,
     )
     cluster.register("tm-idle", 2)
-    scene = Scene(cluster)
+    scene = Scene(cluster, settings)
     scene.savepoint_directory = True
     for checkpoint_id in range(1, checkpoints + 1):
         until_triggered(cluster, checkpoint_id)
