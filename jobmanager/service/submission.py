@@ -19,7 +19,8 @@ from tidegate.model.errors import InvalidJob, VersionMismatch
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import JobId, parse_job_id
 from tidegate.model.inline_state import drop_inline_state
-from tidegate.model.options import CheckpointingOptions, ClaimMode, StateRecoveryOptions
+from tidegate.model.options import CheckpointingOptions, ClaimMode, ExecutionOptions, StateRecoveryOptions
+from tidegate.model.options.job import RuntimeMode
 from tidegate.model.restore_check import check_restore
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.checkpoints import CheckpointStorage
@@ -49,7 +50,8 @@ class Submission:
         _check_versions(request)
         graph = graph_from_pb(request.graph)
         self._check_graph(graph)
-        configuration = self._cluster.merged(Configuration.from_strings(graph.configuration, f"job {graph.name!r}"))
+        own = Configuration.from_strings(graph.configuration, f"job {graph.name!r}")
+        configuration = _as_its_mode_wants(self._cluster.merged(own))
         directories = JobDirectories.of(configuration)
         if directories.checkpoints is not None and configuration.get(CheckpointingOptions.INTERVAL) is not None:
             await self._pool.submit(partial(self._storage.check_writable, directories.checkpoints))
@@ -101,6 +103,14 @@ def _check_versions(request: pb.SubmitJobRequest) -> None:
             f"the job was built with Python {request.graph.python_version or '(unknown)'}, the cluster runs Python "
             f"{PYTHON_VERSION}; use the same minor version"
         )
+
+
+def _as_its_mode_wants(configuration: Configuration) -> Configuration:
+    """A job in BATCH mode has no checkpoints, also where the cluster has an interval for all jobs."""
+    if configuration.get(ExecutionOptions.RUNTIME_MODE) is not RuntimeMode.BATCH:
+        return configuration
+    texts = configuration.to_strings()
+    return Configuration.from_strings({k: text for k, text in texts.items() if k != CheckpointingOptions.INTERVAL.key})
 
 
 def _duplicate(graph: JobGraph) -> InvalidJob:

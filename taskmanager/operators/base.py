@@ -125,6 +125,8 @@ class OperatorContext:
     run_async: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None] | None = None
     """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
 
+    align_watermark: Callable[[str, int, int], int] | None = None
+    """``(group, own watermark, interval) -> the lowest watermark of the group``, in ms. Blocks: for ``run_async``."""
     open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
     """``open_async_calls(ready)``: an event loop; ``ready()`` comes as a mail when there are answers to take."""
     wakeup: Callable[[], None] | None = None
@@ -212,6 +214,11 @@ class Operator(ABC):
 
     def has_in_flight(self) -> bool:
         """Whether it holds records back that it will emit by itself: ``finish`` waits for them."""
+        return False
+
+    def emit_some(self) -> bool:
+        """At the end of data, while the outputs have room and something is in flight: go on with it, for some milliseconds.
+        ``False``: there is nothing to do but wait for a mail."""
         return False
 
     def suspend(self) -> None:  # noqa: B027  (optional hook)

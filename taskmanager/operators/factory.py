@@ -24,6 +24,8 @@
 | columnar_window        | the same, and ``input``: ``partial`` (behind columnar_window_local) or ``raw``                    |
 | columnar_aggregate     | ``keys``: [column], ``aggregates``: [(name, function, column or None)]                            |
 
+In BATCH execution mode operators with state have ``batch_inputs`` besides: an ``InputMode`` for each input.
+
 Keys of operators on single records are taken by ``KeySpec.selector``, or from fields of these names.
 """
 
@@ -41,6 +43,7 @@ from taskmanager.operators.columnar_windows import ColumnarWindow
 from taskmanager.operators.interval_join import IntervalJoinOperator
 from taskmanager.operators.keyed import KeyedProcessOperator, KeyedReduceOperator
 from taskmanager.operators.sink import SinkOperator
+from taskmanager.operators.sorted_inputs import InputMode, SortedInputs
 from taskmanager.operators.source import SourceOperator
 from taskmanager.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator
 from taskmanager.operators.watermarks import TimestampsWatermarksOperator
@@ -50,6 +53,7 @@ from tidegate.datastream.window import MergingWindowAssigner
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec, OperatorSpec
 
+BATCH = "batch_inputs"
 _TWO = ("process_element1", "process_element2")
 
 
@@ -59,9 +63,15 @@ def make_operator(spec: OperatorSpec) -> Operator:
     if make is None:
         raise InvalidJob(f"operator '{spec.name}': there is no operator of kind '{spec.kind}'")
     try:
-        return make(spec)
+        made = make(spec)
+        return made if BATCH not in spec.options else _sorted(spec, made)
     except (KeyError, IndexError) as error:
         raise InvalidJob(f"operator '{spec.name}' of kind '{spec.kind}': {error} is missing in its options") from error
+
+
+def _sorted(spec: OperatorSpec, inner: Operator) -> Operator:
+    modes = [InputMode(mode) for mode in spec.options[BATCH]]
+    return SortedInputs(spec.name, inner, modes, spec.input_types)
 
 
 def _source(spec: OperatorSpec) -> Operator:

@@ -23,7 +23,7 @@ from taskmanager.state.handles import StateStore
 from taskmanager.state.keyed_backend import canonical_key
 from taskmanager.state.layers import detached
 from taskmanager.state.timers import Timer
-from tidegate.common.batch import Batch, RecordsBatch
+from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.key_hashing import hash_keys, key_groups
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream.time_domain import TimeDomain
@@ -98,6 +98,23 @@ class KeyedOperator(Operator):
 
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
         """A timer fires; its key is the current one. Emits through ``_collector``."""
+
+    def keys_of(self, batch: RecordsBatch, input_index: int) -> list[Any]:
+        """Canonical, and checked to be this subtask's."""
+        return self._keys_and_groups(batch, input_index)[0]
+
+    def end_of_key(self) -> None:
+        """In BATCH execution mode, after the last record of a key, the only one that there is: its timers fire, and nothing of it
+        is left."""
+        timers = self._timers
+        timers.watermark, timers.is_quiesced = MAX_TIMESTAMP, True
+        for timer in timers.event.pop_due(MAX_TIMESTAMP):
+            self._fire(timer, TimeDomain.EVENT_TIME)
+        for timer in timers.processing.pop_due(MAX_TIMESTAMP):
+            self._fire(timer, TimeDomain.PROCESSING_TIME)
+        self._collector.flush()
+        timers.watermark, timers.is_quiesced = MIN_TIMESTAMP, False
+        self._backend.forget_all()
 
     def _fire(self, timer: Timer, domain: TimeDomain) -> None:
         self.on_timer(timer, domain)

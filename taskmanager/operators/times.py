@@ -53,11 +53,17 @@ class KeyedTimers(UnkeyedTimers):
         self.event = TimerQueue(backend, EVENT_TIMERS)
         self.processing = TimerQueue(backend, PROCESSING_TIMERS)
         self.namespace: Any = None
+        self.is_quiesced = False
+        """New timers are ignored."""
 
     def register_processing_time_timer(self, timestamp: int) -> None:
+        if self.is_quiesced:
+            return
         self.processing.register(int(timestamp), self.namespace)
 
     def register_event_time_timer(self, timestamp: int) -> None:
+        if self.is_quiesced:
+            return
         self.event.register(int(timestamp), self.namespace)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:

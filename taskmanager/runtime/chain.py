@@ -8,6 +8,7 @@ whatever the others do. A chain whose operators had all finished in the restored
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from taskmanager.operators.base import Operator, OperatorContext
@@ -25,6 +26,16 @@ OpenKeys = tuple[KeyFunction, OperatorContext]
 
 NO_CHECKPOINT = 0
 """Ids of checkpoints begin with 1."""
+
+
+class Finishing(Enum):
+    """How far the operators of a chain are at the end of data."""
+
+    WORKING = "WORKING"
+    """Call again."""
+    WAITING = "WAITING"
+    """For a mail."""
+    DONE = "DONE"
 
 
 @runtime_checkable
@@ -122,18 +133,17 @@ class OperatorChain:
         """Raises ``UnknownEvent`` unless the head takes such events."""
         self._head.on_user_event(value, self._inputs[edge].input_index)
 
-    def finish(self) -> bool:
-        """No more records will come: everything that was held back is emitted, from the head on. ``False``: an operator still
-        waits for what it has in flight; to be called again."""
+    def finish(self) -> Finishing:
+        """No more records will come: everything that was held back is emitted, from the head on. To be called until DONE."""
         while self._finished < len(self._operators):
             operator = self._operators[self._finished]
             if operator.has_in_flight():
-                return False
+                return Finishing.WORKING if operator.emit_some() else Finishing.WAITING
             if self._finished:
                 operator.end_input(0)
             operator.finish()
             self._finished += 1
-        return True
+        return Finishing.DONE
 
     def suspend(self) -> None:
         """The job is being stopped as it is: what is held back for larger batches goes out, and nothing more after that."""

@@ -16,7 +16,7 @@ from taskmanager.exchange.base import ResultPartition
 from taskmanager.machines import snapshot as s
 from taskmanager.machines import subtask as life
 from taskmanager.operators.base import Clock
-from taskmanager.runtime.chain import OperatorChain
+from taskmanager.runtime.chain import Finishing, OperatorChain
 from taskmanager.runtime.input import SubtaskInput
 from taskmanager.runtime.mailbox import Mailbox
 from taskmanager.runtime.metrics import TaskCounters
@@ -82,6 +82,11 @@ class SubtaskLoop:
         self._metrics_at_ms = clock.monotonic_ms()
         self._congested = False
         self._held: list[Barrier] = []
+
+    @property
+    def is_congested(self) -> bool:
+        """It would work if its outputs had room. Read from any thread."""
+        return self._congested
 
     def run(self) -> None:
         """Until the life is over. Raises whatever operators, gate and partitions raise."""
@@ -184,8 +189,11 @@ class SubtaskLoop:
     def _finish_data(self) -> bool:
         """Whether it is done: operators may still wait for what they have in flight. Meanwhile nothing is read, and the
         barrier of a stop is held back."""
-        if self._work.drained and not self._chain.finish():
-            return self._timers.fire()
+        if self._work.drained:
+            self._congested = not all(partition.is_available() for partition in self._partitions)
+            finishing = Finishing.WAITING if self._congested else self._chain.finish()
+            if finishing is not Finishing.DONE:
+                return self._timers.fire() or finishing is Finishing.WORKING
         self._timers.quiesce()
         if not self._work.drained:
             self._chain.suspend()  # before the barrier of the stop would be too late: behind the end of data nothing may come

@@ -8,8 +8,9 @@ __all__ = ["RuntimeExecutionMode"]
 
 
 class RuntimeExecutionMode(Enum):
-    """``BATCH`` needs bounded sources; ``reduce`` then gives only its last result for each key. ``AUTOMATIC`` is BATCH
-    when all sources are bounded. Everything else runs alike: records flow through all operators at once."""
+    """``BATCH`` needs bounded sources: operators with keys see their input sorted by key, one key after the other, and give their
+    results when all of it was read; there are no checkpoints (docs/guide/batch_mode.md). ``AUTOMATIC`` is BATCH when all sources
+    are bounded."""
 
     STREAMING = 0
     BATCH = 1

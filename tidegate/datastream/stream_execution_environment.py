@@ -22,6 +22,7 @@ from tidegate.connectors.base import Source
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.spark_query import describe
 from tidegate.connectors.spark_source import SparkSource
+from tidegate.datastream.batch_execution import batch_configuration
 from tidegate.datastream.checkpoint_config import CheckpointConfig
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
 from tidegate.datastream.data_stream import DataStream
@@ -317,7 +318,8 @@ class StreamExecutionEnvironment:
             self.add_python_file(str(path))
         graph = self.stream_graph()
         name = job_name or self._configuration.get_string(JOB_NAME, DEFAULT_JOB_NAME)
-        job = build_job_graph(graph, JobId(secrets.token_hex(16)), name, checked.to_strings(), self._python_files)
+        texts = batch_configuration(checked.to_strings()) if graph.is_batch else checked.to_strings()
+        job = build_job_graph(graph, JobId(secrets.token_hex(16)), name, texts, self._python_files)
         self._transformations.clear()
         return job
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Source
+from tidegate.datastream.batch_execution import to_batch
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
 from tidegate.datastream.output_tag import OutputTag
-from tidegate.datastream.record_functions import FinalReduce
 from tidegate.datastream.transformation import (
     ChainingStrategy,
     OperatorTransformation,
@@ -75,6 +75,7 @@ class StreamNode:
 class StreamGraph:
     nodes: list[StreamNode]
     is_chaining_enabled: bool
+    is_batch: bool = False
 
 
 def make_stream_graph(
@@ -88,11 +89,12 @@ def make_stream_graph(
     wanted = _reachable([t for t in transformations if t.kind != "source"])
     if not wanted:
         raise InvalidJob("the program has no operators: nothing to execute (add a transformation or a sink)")
-    maker = _GraphMaker(parallelism, max_parallelism, _is_batch(mode, wanted))
+    is_batch = _is_batch(mode, wanted)
+    maker = _GraphMaker(parallelism, max_parallelism, is_batch)
     for transformation in wanted:
         maker.add(transformation)
     _refuse_duplicate_uids(maker.nodes)
-    return StreamGraph(maker.nodes, is_chaining_enabled)
+    return StreamGraph(maker.nodes, is_chaining_enabled, is_batch)
 
 
 class _GraphMaker:
@@ -130,8 +132,8 @@ class _GraphMaker:
             raise InvalidJob(
                 f"operator {node.name!r}: parallelism {node.parallelism} is larger than the maximum {node.max_parallelism}"
             )
-        if self._is_batch and node.kind == "keyed_reduce":
-            _reduce_at_the_end(node)
+        if self._is_batch:
+            to_batch(node)
         self.nodes.append(node)
         self._ids[transformation.transformation_id] = node_id
         for edge, forced in edges:
@@ -236,12 +238,6 @@ def _is_batch(mode: RuntimeExecutionMode, transformations: Sequence[OperatorTran
 def _source_of(transformation: OperatorTransformation) -> Source:
     source: Source = transformation.options["source"]
     return source
-
-
-def _reduce_at_the_end(node: StreamNode) -> None:
-    assert node.output_type is not None
-    node.kind = "keyed_process"
-    node.options = {"func": FinalReduce(node.options["func"], node.output_type)}
 
 
 def _refuse_duplicate_uids(nodes: Sequence[StreamNode]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from tidegate.model.keygroups import UPPER_BOUND_MAX_PARALLELISM
-from tidegate.model.options.option import BOOL, DURATION, FLOAT, INT, STRING, choice, option, optional
+from tidegate.model.options.option import BOOL, DURATION, FLOAT, INT, MEMORY_SIZE, STRING, choice, option, optional
 
 INT_MAX = 2**31 - 1
 _R = "restart-strategy"
@@ -72,7 +72,14 @@ class ExecutionOptions:
         "execution.runtime-mode",
         choice(RuntimeMode),
         "STREAMING",
-        "Whether keyed reductions emit every new result, or in BATCH mode only the last.",
+        "`BATCH`, for bounded sources: keyed operators see their input sorted by key, and give their results at its end.",
+    )
+    SORTED_INPUTS_MEMORY = option(
+        "execution.sorted-inputs.memory",
+        MEMORY_SIZE,
+        "128 mb",
+        "In BATCH mode: memory in which a keyed operator sorts its input; what exceeds it goes to temporary files.",
+        minimum=1,
     )
     BUFFER_TIMEOUT_ENABLED = option(
         "execution.buffer-timeout.enabled", BOOL, "true", "Flush unfilled batches by time; otherwise only when full."

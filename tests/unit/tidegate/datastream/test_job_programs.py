@@ -186,7 +186,7 @@ class TestRefusals:
             _ = numbers(env).rescale_all
         with pytest.raises(AttributeError, match=r"StreamExecutionEnvironment\.from_table is not available"):
             _ = env.from_table
-        assert not hasattr(numbers(env), "cache")
+        assert not hasattr(numbers(env), "rescale_all")
 
 
 class TestKeyedFunctions:

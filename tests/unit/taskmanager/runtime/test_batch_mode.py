@@ -1,0 +1,83 @@
+"""BATCH execution mode in running subtasks: sorted inputs, results at the end, no checkpoints."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
+from tests.unit.taskmanager.runtime.in_process import InProcessJob
+from tests.unit.tidegate.datastream.graph_kit import make_env, numbers
+from tidegate.common import Types, WatermarkStrategy
+from tidegate.datastream import KeyedProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
+from tidegate.datastream.functions import KeyedContext, KeyedTimerContext
+from tidegate.datastream.state import ListStateDescriptor
+
+PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Short, since the path of a Unix socket may be 100 characters long."""
+    with tempfile.TemporaryDirectory(prefix="tg-") as path:
+        yield Path(path)
+
+
+def batch_env(mode: RuntimeExecutionMode = RuntimeExecutionMode.BATCH) -> StreamExecutionEnvironment:
+    env = make_env(2).set_runtime_mode(mode)
+    env.enable_checkpointing(1000)
+    return env
+
+
+def run(env: StreamExecutionEnvironment, directory: Path) -> None:
+    job = InProcessJob(env.build(), directory)
+    job.start_failing()
+    job.until(lambda: job.is_over, "the end")
+    job.join()
+
+
+class InOrder(KeyedProcessFunction):
+    """All of a key at its end, as one record."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedContext) -> None:
+        self.seen.add(value)
+        ctx.timer_service().register_event_time_timer(0)
+
+    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any]:
+        seen = list(self.seen.get())
+        assert seen == sorted(seen)
+        yield (ctx.get_current_key(), len(seen))
+
+
+def test_a_reduce_gives_one_result_for_each_key(directory: Path) -> None:
+    env = batch_env(RuntimeExecutionMode.AUTOMATIC)
+    pairs = numbers(env).map(lambda value: (value % 7, value), PAIR)
+    pairs.key_by(lambda pair: pair[0]).sum(1).sink_to(CollectingSink("batch-reduce"))
+    run(env, directory)
+    expected = [[key, sum(value for value in range(1, 101) if value % 7 == key)] for key in range(7)]
+    assert sorted(committed("batch-reduce")) == expected
+
+
+def test_one_key_after_the_other_by_time_whatever_the_watermarks(directory: Path) -> None:
+    env = batch_env()
+    backwards = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value)
+    shuffled = numbers(env).map(lambda value: 101 - value, Types.LONG()).assign_timestamps_and_watermarks(backwards)
+    keyed = shuffled.key_by(lambda value: value % 5, Types.LONG())
+    keyed.process(InOrder(), PAIR).sink_to(CollectingSink("batch-order"))
+    run(env, directory)
+    assert sorted(committed("batch-order")) == [[key, 20] for key in range(5)]
+
+
+def test_the_job_has_no_checkpoints_and_says_its_mode() -> None:
+    env = batch_env(RuntimeExecutionMode.AUTOMATIC)
+    numbers(env).print()
+    configuration = env.build().graph.configuration
+    assert configuration["execution.runtime-mode"] == "BATCH"
+    assert "execution.checkpointing.interval" not in configuration
