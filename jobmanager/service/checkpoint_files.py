@@ -5,7 +5,8 @@
     DiscardSharedFiles ─▶ SharedFilesDiscarded
 
 A write that takes longer than its limit is answered with "outcome unknown" and goes on; a read-back waits for its end,
-and is repeated until it can tell.
+and is repeated until it can tell. What is discarded goes in parallel, or one checkpoint and one file after the other
+(``execution.checkpointing.cleaner.parallel-mode``).
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from tidegate.store.locations import is_memory
 StorageCommand = CreateLocation | WriteManifest | ReadBackManifest | DiscardCheckpoint | DiscardSharedFiles
 
 READ_BACK_RETRY_MS = 1_000
+DISCARDS_AT_ONCE = 4
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ class JobDirectories:
     checkpoints: str | None
     savepoints: str | None
     create_subdir: bool = True
+    cleans_in_parallel: bool = True
 
     @staticmethod
     def of(configuration: Configuration) -> JobDirectories:
@@ -61,6 +64,7 @@ class JobDirectories:
             configuration.get(CheckpointingOptions.DIRECTORY),
             configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY),
             configuration.get(CheckpointingOptions.CREATE_SUBDIR),
+            configuration.get(CheckpointingOptions.CLEANER_PARALLEL),
         )
 
 
@@ -77,6 +81,7 @@ class CheckpointFiles:
         self._directories: dict[JobId, JobDirectories] = {}
         self._last: dict[tuple[JobId, CheckpointId], asyncio.Task[None]] = {}
         self._writes: dict[tuple[JobId, CheckpointId], asyncio.Future[ManifestWrite]] = {}
+        self._one_discard = asyncio.Lock()
 
     def add_job(self, job_id: JobId, directories: JobDirectories) -> None:
         self._directories[job_id] = directories
@@ -117,10 +122,17 @@ class CheckpointFiles:
                 return await self._write(command)
             case ReadBackManifest():
                 return await self._read_back(command)
-            case DiscardCheckpoint():
-                return await self._discard(command)
-            case DiscardSharedFiles():
-                return await self._discard_shared(command)
+            case DiscardCheckpoint() | DiscardSharedFiles():
+                places = self._directories.get(command.job_id)
+                if places is None or places.cleans_in_parallel:
+                    return await self._clean(command, DISCARDS_AT_ONCE)
+                async with self._one_discard:
+                    return await self._clean(command, 1)
+
+    async def _clean(self, command: DiscardCheckpoint | DiscardSharedFiles, at_once: int) -> Event:
+        if isinstance(command, DiscardCheckpoint):
+            return await self._discard(command)
+        return await self._discard_shared(command, at_once)
 
     async def _create(self, command: CreateLocation) -> LocationCreated:
         job_id, checkpoint_id = command.job_id, command.checkpoint_id
@@ -185,12 +197,16 @@ class CheckpointFiles:
             return CheckpointDiscarded(command.job_id, command.checkpoint_id, ErrorInfo.of(error))
         return CheckpointDiscarded(command.job_id, command.checkpoint_id)
 
-    async def _discard_shared(self, command: DiscardSharedFiles) -> SharedFilesDiscarded:
-        try:
-            await self._pool.submit(partial(self._storage.discard_shared, command.paths))
-        except TidegateError as error:
-            return SharedFilesDiscarded(command.job_id, command.checkpoint_id, ErrorInfo.of(error))
-        return SharedFilesDiscarded(command.job_id, command.checkpoint_id)
+    async def _discard_shared(self, command: DiscardSharedFiles, at_once: int) -> SharedFilesDiscarded:
+        parts = [command.paths[first::at_once] for first in range(min(at_once, len(command.paths)))]
+        calls = [self._pool.submit(partial(self._storage.discard_shared, part)) for part in parts]
+        errors = await asyncio.gather(*calls, return_exceptions=True)
+        failed = [error for error in errors if isinstance(error, BaseException)]
+        if not failed:
+            return SharedFilesDiscarded(command.job_id, command.checkpoint_id)
+        if not isinstance(failed[0], TidegateError):
+            raise failed[0]
+        return SharedFilesDiscarded(command.job_id, command.checkpoint_id, ErrorInfo.of(failed[0]))
 
 
 def _event_of(

@@ -10,13 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from jobmanager.machines.commands import CreateLocation, DiscardCheckpoint, ReadBackManifest, WriteManifest
+from jobmanager.machines.commands import (
+    CreateLocation,
+    DiscardCheckpoint,
+    DiscardSharedFiles,
+    ReadBackManifest,
+    WriteManifest,
+)
 from jobmanager.machines.events import (
     CheckpointDiscarded,
     Event,
     LocationCreated,
     ManifestWriteFailed,
     ManifestWritten,
+    SharedFilesDiscarded,
 )
 from jobmanager.service.checkpoint_files import CheckpointFiles, JobDirectories
 from tidegate.aio.pool import Pool
@@ -30,9 +37,12 @@ MANIFEST = CheckpointManifest(JOB, "x", N, 0, SnapshotType.CHECKPOINT, ())
 
 
 class Disk(LocalCalls):
-    """Renames wait for ``go``, and then fail when ``fails``."""
+    """Renames wait for ``go``, and then fail when ``fails``; removals wait until as many are there as are to be ``together``."""
 
     def __init__(self) -> None:
+        self.together: threading.Barrier | None = None
+        self.most_at_once = 0
+        self._at_once = 0
         self.go = threading.Event()
         self.go.set()
         self.fails = False
@@ -42,6 +52,14 @@ class Disk(LocalCalls):
         if self.fails:
             raise OSError(errno.EIO, "injected")
         super().rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        if self.together is not None:
+            self.together.wait(20)
+        super().unlink(path)
+        self._at_once -= 1
 
 
 class World:
@@ -57,6 +75,15 @@ class World:
 
     def has_location(self) -> bool:
         return Path(self.location).exists()
+
+    def two_shared_files(self) -> tuple[str, ...]:
+        paths = tuple(f"{self.shared}/state-{number}" for number in range(2))
+        for path in paths:
+            Path(path).write_bytes(b"1")
+        return paths
+
+    def has_shared_files(self) -> bool:
+        return any(Path(self.shared).iterdir())
 
     async def create(self) -> None:
         self.files.execute(CreateLocation(JOB, N, SnapshotType.CHECKPOINT))
@@ -126,3 +153,16 @@ async def test_a_savepoint_needs_a_directory(world: World) -> None:
     assert isinstance(failed, LocationCreated)
     assert failed.error is not None
     assert "execution.checkpointing.savepoint-dir" in failed.error.message
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+async def test_shared_files_go_in_parallel_or_one_after_the_other(world: World, tmp_path: Path, parallel: bool) -> None:
+    world.files.add_job(JOB, JobDirectories(str(tmp_path), None, cleans_in_parallel=parallel))
+    await world.create()
+    if parallel:
+        world.disk.together = threading.Barrier(2)
+    world.files.execute(DiscardSharedFiles(JOB, N, world.two_shared_files()))
+    await world.files.settled()
+    assert world.events == [SharedFilesDiscarded(JOB, N)]
+    assert world.disk.most_at_once == (2 if parallel else 1)
+    assert not world.has_shared_files()

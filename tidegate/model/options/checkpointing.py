@@ -250,9 +250,8 @@ class CheckpointingOptions:
         f"{_P}.cleaner.parallel-mode",
         BOOL,
         "true",
-        "Delete the files of a checkpoint in parallel.",
+        "Delete the files of checkpoints in parallel; false: one after the other.",
         "state.checkpoint.cleaner.parallel-mode",
-        kind=LATER,
     )
     PAUSE_SOURCES = option(
         "pipeline.sources.pause-until-first-checkpoint",
