@@ -10,16 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from cli.client import JobManagerClient, failure_of
 from cli.errors import cause_in_a_few_lines
+from cli.profile import show_profile
 from cli.progress import Progress
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId, VertexId
-from tidegate.model.options import CheckpointingOptions, StateRecoveryOptions
+from tidegate.model.options import CheckpointingOptions, RuntimeOptions, StateRecoveryOptions
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.pb import jobmanager_pb2 as pb
 
@@ -41,6 +43,8 @@ class SubmittedJob:
         self._client = client
         self._job_id = job_id
         self.name = name
+        self.last_status: pb.JobStatus | None = None
+        """What ``wait`` saw last."""
 
     @property
     def job_id(self) -> JobId:
@@ -77,6 +81,7 @@ class SubmittedJob:
         """Until the job is over. Raises its error when it did not finish."""
         with closing(self._client.watch(self._job_id)) as statuses:
             for status in statuses:
+                self.last_status = status
                 if progress is not None:
                     progress.show(status)
                 if JobState(status.state).is_terminal:
@@ -150,6 +155,8 @@ def wait_attached(job: SubmittedJob, graph: JobGraph) -> JobExecutionResult:
                 return job.wait(progress)
     finally:
         signal.signal(signal.SIGTERM, previous)
+        if job.last_status is not None and Configuration.from_strings(graph.configuration).get(RuntimeOptions.PROFILE):
+            show_profile(job.last_status, Console())
 
 
 def job_error(what: str, failure: ErrorInfo | None) -> TidegateError:

@@ -42,6 +42,7 @@ _PARALLELISM = click.option(
 )
 @job_manager_option
 @click.option("--local", is_flag=True, help="Run in a cluster of its own, for the length of the job.")
+@click.option("--profile", is_flag=True, help="Print at the end what the subtasks' time went into.")
 @click.option("--job-id", hidden=True)
 @click.option("--submitted-file", type=click.Path(path_type=Path), hidden=True)
 @configuration_options
@@ -56,6 +57,7 @@ def run(
     claim_mode: str | None,
     job_manager: str | None,
     local: bool,
+    profile: bool,
     job_id: str | None,
     submitted_file: Path | None,
     config: Path | None,
@@ -73,6 +75,8 @@ def run(
     forced = address_definitions(job_manager)
     if parallelism is not None:
         forced.append(f"parallelism.default={parallelism}")
+    if profile:
+        forced.append("tidegate.profile=true")
     if claim_mode is not None:
         forced.append(f"execution.state-recovery.claim-mode={claim_mode.replace('-', '_').upper()}")
     configuration = load_configuration(config, definitions, *forced)

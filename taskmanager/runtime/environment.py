@@ -70,6 +70,7 @@ class RuntimeSettings:
     """``None``: only full batches leave; 0: after every step."""
     slice_ms: float
     source_nice: int
+    profile: bool
     exchange: ExchangeSettings
 
     @staticmethod
@@ -89,6 +90,7 @@ class RuntimeSettings:
             flush_ms=configuration.get(ExecutionOptions.BUFFER_TIMEOUT) if timed else None,
             slice_ms=configuration.get(RuntimeOptions.SLICE),
             source_nice=configuration.get(RuntimeOptions.SOURCE_NICE),
+            profile=configuration.get(RuntimeOptions.PROFILE),
             exchange=_exchange_settings(configuration),
         )
 

@@ -9,6 +9,7 @@ nothing more, commits nothing and acknowledges nothing. Whatever was opened is c
 from __future__ import annotations
 
 import socket
+import threading
 from contextlib import ExitStack
 from typing import Any
 
@@ -38,6 +39,7 @@ from taskmanager.runtime.ports import (
     Mail,
     TriggerCheckpoint,
 )
+from taskmanager.runtime.profiler import Profiler
 from taskmanager.runtime.replay import Replay
 from taskmanager.runtime.result_listener import open_listener
 from taskmanager.runtime.slicing import SliceSizer
@@ -143,6 +145,10 @@ class _SubtaskRun:
         self._loop = loop
         if gate is None and partitions:
             self._environment.step_back(settings.source_nice)
+        if settings.profile:
+            profiler = Profiler(threading.get_ident(), self._counters, lambda: loop.is_congested)
+            resources.callback(profiler.close)
+            profiler.start()
         loop.run()
 
     def _add_outputs(self, endpoint: DataEndpoint) -> dict[int, KeyedPartition]:

@@ -13,6 +13,8 @@ from tidegate.pb.common_pb2 import TaskMetrics
 RATE_WINDOW_MS = 5_000
 """Rates are over at least this time, when the attempt has been heard of so long."""
 NO_WATERMARK = -(2**63)
+PROFILE = "profile."
+"""Begins the names of user metrics that are the profile of a subtask: ms by kind of work."""
 NANOS_PER_MS = 1_000_000
 
 COUNTERS = {

@@ -50,6 +50,12 @@ class RuntimeOptions:
         "Longest run of a row function before mails are looked at.",
         minimum=1,
     )
+    PROFILE = option(
+        "tidegate.profile",
+        BOOL,
+        "false",
+        "Look at each subtask every 5 ms and count what its time goes into (metrics `profile.*`; `tidegate run --profile`).",
+    )
     SOURCE_NICE = option(
         "tidegate.source.nice",
         INT,
