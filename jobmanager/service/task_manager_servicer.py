@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 from jobmanager.machines import events as ev
+from jobmanager.machines.watermark_groups import WatermarkGroups, WatermarkReported
 from jobmanager.service.blobs import BlobStore
 from jobmanager.service.core import JobManagerCore
 from jobmanager.service.heartbeats import HeartbeatStream
@@ -35,6 +37,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._blobs = blobs
         self._heartbeat_interval_ms = core.configuration.get(HeartbeatOptions.INTERVAL)
         self._heartbeat_timeout_ms = core.configuration.get(HeartbeatOptions.TIMEOUT)
+        self._watermark_groups = WatermarkGroups()
         self.fenced = 0
         """Messages refused because of their generation or attempt."""
 
@@ -146,6 +149,17 @@ class TaskManagerServicer(JobManagerServiceServicer):
             return convert.ack_of(error)
         self._core.post(ev.EndOfDataReached(attempt))
         return convert.ack_of()
+
+    async def AlignWatermark(
+        self, request: common_pb2.AlignWatermarkRequest, context: _Context
+    ) -> common_pb2.AlignWatermarkResponse:
+        try:
+            attempt = self._current(request.attempt)
+        except TidegateError as error:
+            await abort(context, error)
+        reported = WatermarkReported(attempt, request.group, request.watermark_ms, request.interval_ms)
+        lowest_ms = self._watermark_groups.on(reported, time.monotonic() * 1000)
+        return common_pb2.AlignWatermarkResponse(lowest_ms=lowest_ms)
 
     async def GetBlob(self, request: common_pb2.BlobRef, context: _Context) -> AsyncIterator[common_pb2.BlobChunk]:
         try:

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskmanager.operators.base import Operator, OperatorContext
+from taskmanager.operators.source_alignment import SourceAlignment
 from taskmanager.operators.user_code import user_error
 from taskmanager.operators.watermarks import EventTimes
 from taskmanager.state.base import FrozenState
 from taskmanager.state.operator_state import freeze_elements, has_state, restore_elements
-from tidegate.common.batch import Batch
+from tidegate.common.batch import MAX_TIMESTAMP, Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
@@ -49,6 +50,7 @@ class SourceOperator(Operator):
         self._polled: Polled | None = None
         self._at = 0
         self._times: EventTimes | None = None
+        self._alignment: SourceAlignment | None = None
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
@@ -66,6 +68,9 @@ class SourceOperator(Operator):
         if self._strategy is not None:
             self._times = EventTimes(context, self._strategy, self._output_type, self._finished_splits)
             self._times.open()
+            if self._strategy.alignment is not None:
+                self._alignment = SourceAlignment(context, self._strategy.alignment, self._times)
+                self._alignment.open()
         try:
             self._reader = self._source.make_reader(
                 ReaderContext(
@@ -88,6 +93,9 @@ class SourceOperator(Operator):
         """Emit at most so many records; whether there were any."""
         reader = self._reader
         assert reader is not None
+        if self._alignment is not None and self._times is not None and self._alignment.is_paused():
+            self._times.note_busy()
+            return False
         if self._polled is None:
             try:
                 polled = reader.poll()
@@ -142,7 +150,15 @@ class SourceOperator(Operator):
         except Exception as error:
             raise user_error(self._name, error) from error
 
+    def on_watermark(self, timestamp_ms: int) -> None:
+        """The runtime ends event time at the end of all splits."""
+        if self._alignment is not None and timestamp_ms == MAX_TIMESTAMP:
+            self._alignment.ended()
+        super().on_watermark(timestamp_ms)
+
     def close(self) -> None:
+        if self._alignment is not None:
+            self._alignment.close()
         if self._times is not None:
             self._times.close()
         if self._reader is not None:

@@ -54,12 +54,13 @@ class EventTimes:
         self._interval_ms = parse_duration_ms(context.configuration.get(INTERVAL_KEY, f"{DEFAULT_INTERVAL_MS} ms"))
         self._splits = SplitWatermarks(strategy.idle_timeout_ms)
         self._generators: dict[str, tuple[WatermarkGenerator, _SplitOutput]] = {}
-        self._emitted = MIN_TIMESTAMP
+        self.emitted = MIN_TIMESTAMP
+        """The last watermark."""
+        self.is_idle = False
         self._emitted_at_ms = -1.0
         self._quiet_since_ms: float | None = None
         self._has_emitted = False
         """Since the last tick of the timer."""
-        self._is_idle = False
         self._timer: object | None = None
 
     def open(self) -> None:
@@ -127,9 +128,9 @@ class EventTimes:
     def _emit_watermark(self) -> bool:
         """Whether there was one to emit."""
         watermark = self._splits.watermark()
-        if watermark <= self._emitted:
+        if watermark <= self.emitted:
             return False
-        self._emitted = watermark
+        self.emitted = watermark
         self._context.output.emit_watermark(watermark)
         return True
 
@@ -145,7 +146,7 @@ class EventTimes:
                 generator.on_event(value, MIN_TIMESTAMP if stamp is None else stamp, output)
             except Exception as error:
                 raise user_error(self._context.operator_name, error) from error
-            if output.is_changed and self._splits.watermark() > self._emitted:
+            if output.is_changed and self._splits.watermark() > self.emitted:
                 self._context.output.emit(batch.slice(emitted, place))
                 emitted = place
                 self._emit_watermark()
@@ -179,8 +180,8 @@ class EventTimes:
         self._schedule()
 
     def _set_idle(self, is_idle: bool) -> None:
-        if is_idle != self._is_idle:
-            self._is_idle = is_idle
+        if is_idle != self.is_idle:
+            self.is_idle = is_idle
             self._context.output.emit_idle(is_idle)
 
     def _schedule(self) -> None:

@@ -117,6 +117,7 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         temp_dir=parts.environment.temp_dir,
         managed_memory_bytes=parts.environment.managed_memory_bytes,
         run_async=parts.run_async,
+        align_watermark=parts.environment.align_watermark,
         spark_rows=parts.environment.spark_rows,
         open_async_calls=_async_calls(parts),
         wakeup=parts.wakeup,

@@ -47,6 +47,8 @@ class SubtaskEnvironment:
     probe: Probe | None = None
     open_async_calls: Callable[[Callable[[], None]], AsyncCallsPort] | None = None
     """An event loop for coroutines of user functions; ``ready()`` is called from its thread."""
+    align_watermark: Callable[[str, int, int], int] | None = None
+    """``align_watermark(group, own watermark, interval) -> the lowest of the group``, all in ms; may block, may raise."""
     step_back: Callable[[int], None] = lambda nice: None
     """Lowers the priority of the calling thread, where the system can do that."""
 
@@ -70,6 +72,8 @@ class RuntimeSettings:
     """``None``: only full batches leave; 0: after every step."""
     slice_ms: float
     source_nice: int
+    sources_wait: bool
+    """They emit nothing before the first checkpoint of the attempt is complete."""
     profile: bool
     exchange: ExchangeSettings
 
@@ -90,6 +94,8 @@ class RuntimeSettings:
             flush_ms=configuration.get(ExecutionOptions.BUFFER_TIMEOUT) if timed else None,
             slice_ms=configuration.get(RuntimeOptions.SLICE),
             source_nice=configuration.get(RuntimeOptions.SOURCE_NICE),
+            sources_wait=configuration.get(CheckpointingOptions.PAUSE_SOURCES)
+            and configuration.get(CheckpointingOptions.INTERVAL) is not None,
             profile=configuration.get(RuntimeOptions.PROFILE),
             exchange=_exchange_settings(configuration),
         )

@@ -86,7 +86,7 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     control = own.control_socket(directory)
     delays = Delays(faults.delay_ms)
     services.started(f"faults on purpose: {', '.join(asked) or 'none'}", delays.close)
-    server, port = await start_endpoint(configuration, executor, blobs, control, delays)
+    server, port = await start_endpoint(configuration, executor, blobs, control, delays, job_manager.align_watermark)
     services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
     identity = own.make_identity(configuration, host, port)
     session = await spark.ready()

@@ -10,7 +10,7 @@ from taskmanager.service.blob_cache import BlobCache
 from taskmanager.service.faults import DelayedService, Delays
 from taskmanager.service.inspection import InspectionService
 from taskmanager.service.printing import print_lines
-from taskmanager.service.subtask_stream import SubtaskControlService
+from taskmanager.service.subtask_stream import Align, SubtaskControlService
 from taskmanager.service.task_executor import TaskExecutor
 from tidegate.aio.pool import Pool
 from tidegate.aio.rpc import start_server
@@ -26,11 +26,16 @@ _TOKEN_BYTES = 16
 
 
 async def start_endpoint(
-    configuration: Configuration, executor: TaskExecutor, blobs: BlobCache, control_socket: str | None, delays: Delays
+    configuration: Configuration,
+    executor: TaskExecutor,
+    blobs: BlobCache,
+    control_socket: str | None,
+    delays: Delays,
+    align: Align | None = None,
 ) -> tuple[grpc.aio.Server, int]:
     """The running server and its TCP port. Raises ``ExternalError`` when the port cannot be had."""
     service = DelayedService(executor, lambda: secrets.token_hex(_TOKEN_BYTES), delays)
-    control = SubtaskControlService(executor, blobs, Pool(1, "printing"), print_lines)
+    control = SubtaskControlService(executor, blobs, Pool(1, "printing"), print_lines, align)
     inspected = InspectionService(executor, Pool(1, "inspection"))
 
     def register(server: grpc.aio.Server) -> None:

@@ -35,6 +35,7 @@ from tidegate.wire.convert import error_from_pb
 _log = logging.getLogger(__name__)
 
 METRICS_INTERVAL_S = 1.0
+ALIGN_TIMEOUT_S = 5.0
 RETRY_FIRST_S = 0.05
 RETRY_LAST_S = 1.0
 
@@ -112,6 +113,10 @@ class JobManagerClient:
             return await collect(self._stub().GetBlob(common_pb2.BlobRef(key=key)))
         except grpc.aio.AioRpcError as error:
             raise error_of_rpc(error, self._peer) from None
+
+    async def align_watermark(self, request: common_pb2.AlignWatermarkRequest) -> common_pb2.AlignWatermarkResponse:
+        """Raises the ``TidegateError`` behind a failure."""
+        return await call(self._stub().AlignWatermark(request, timeout=ALIGN_TIMEOUT_S), self._peer)
 
     # ---- registration ------------------------------------------------------------------------------------------------
 

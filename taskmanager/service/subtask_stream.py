@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,9 @@ Print = Callable[[str, str, bool], None]
 """``(task name, whole lines, is standard error)``; runs in a thread of its own and may block."""
 
 
+Align = Callable[[common_pb2.AlignWatermarkRequest], Awaitable[common_pb2.AlignWatermarkResponse]]
+
+
 class SubtaskStream:
     """Messages for one subtask, in order, until ``close``."""
 
@@ -51,8 +54,12 @@ class SubtaskStream:
 class SubtaskControlService(subtask_pb2_grpc.SubtaskControlServicer):
     """One ``Attach`` for each attempt, for as long as its process lives."""
 
-    def __init__(self, executor: TaskExecutor, blobs: BlobCache, printing: Pool, show: Print) -> None:
+    def __init__(
+        self, executor: TaskExecutor, blobs: BlobCache, printing: Pool, show: Print, align: Align | None = None
+    ) -> None:
+        """``align``: passes the watermark of a source on to the JobManager."""
         self._executor = executor
+        self._align = align
         self._blobs = blobs
         self._printing = printing
         self._show = show
@@ -87,6 +94,16 @@ class SubtaskControlService(subtask_pb2_grpc.SubtaskControlServicer):
             await abort(context, error)
         for start in range(0, len(content), BLOB_CHUNK_BYTES):
             yield common_pb2.BlobChunk(data=content[start : start + BLOB_CHUNK_BYTES])
+
+    async def AlignWatermark(
+        self, request: common_pb2.AlignWatermarkRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> common_pb2.AlignWatermarkResponse:
+        if self._align is None:
+            await abort(context, InternalError("this TaskManager aligns no watermarks"))
+        try:
+            return await self._align(request)
+        except TidegateError as error:
+            await abort(context, error)
 
     async def _read(
         self, attempt: AttemptId, requests: AsyncIterator[subtask_pb2.FromSubtask], stream: SubtaskStream

@@ -151,6 +151,16 @@ class ControlStream:
         except grpc.RpcError as error:
             raise _error_of(error, self._entry.control_address) from error
 
+    def align_watermark(self, group: str, watermark_ms: int, interval_ms: int) -> int:
+        """Report a source's watermark. Returns the lowest of its group, in ms."""
+        request = common_pb2.AlignWatermarkRequest(
+            attempt=self._entry.attempt, group=group, watermark_ms=watermark_ms, interval_ms=interval_ms
+        )
+        try:
+            return int(self._stub.AlignWatermark(request).lowest_ms)
+        except grpc.RpcError as error:
+            raise _error_of(error, self._entry.control_address) from error
+
     # ---- ControlPort -------------------------------------------------------------------------------------------------
 
     def state_changed(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:

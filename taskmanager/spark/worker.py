@@ -94,6 +94,7 @@ def _run(
         spark_rows=spark_rows,
         open_async_calls=AsyncCalls,
         step_back=step_back,
+        align_watermark=stream.align_watermark,
     )
     run_subtask(limit_exchange(deployment, settings), program, mailbox, stream, environment)
 

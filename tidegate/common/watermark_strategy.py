@@ -6,6 +6,7 @@ A strategy is a value; every ``with_*`` returns a new one. The operators read it
 - ``timestamp_assigner``: object with ``extract_timestamp(value, record_timestamp) -> ms``; ``None``: timestamps stay.
 - ``timestamp_column`` (ours, columnar streams): an integer column in ms, or a date or timestamp column of any unit.
 - ``generator``: makes a ``WatermarkGenerator`` for each split, in place of the bound; ``None``: the bound counts.
+- ``alignment``: the group that a source keeps together with; ``None``: none.
 - ``idle_timeout_ms``: after this long without a record a split, and then the stream, is idle; ``None``: never.
 """
 
@@ -68,6 +69,13 @@ class WatermarkGenerator(ABC):
     def on_periodic_emit(self, output: WatermarkOutput) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class WatermarkAlignment:
+    group: str
+    max_drift_ms: int
+    update_ms: int
+
+
 @dataclass(frozen=True)
 class WatermarkStrategy:
     max_out_of_orderness_ms: int | None = 0
@@ -75,6 +83,7 @@ class WatermarkStrategy:
     timestamp_column: str | None = None
     idle_timeout_ms: int | None = None
     generator: Callable[[], WatermarkGenerator] | None = None
+    alignment: WatermarkAlignment | None = None
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -124,6 +133,22 @@ class WatermarkStrategy:
         if timeout_ms <= 0:
             raise InvalidJob(f"the idle timeout must be positive: {timeout_ms} ms")
         return replace(self, idle_timeout_ms=timeout_ms)
+
+    def with_watermark_alignment(
+        self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None
+    ) -> WatermarkStrategy:
+        """A source of this strategy pauses while its watermark is further ahead of the slowest source of the group (of
+        any source of the job that names the same group, in any subtask) than the drift. ``update_interval``: how often
+        sources tell each other, 1 s by default. For ``from_source``; behind a source there is nothing to pause."""
+        drift_ms, update_ms = to_millis(max_allowed_watermark_drift), 1000
+        if update_interval is not None:
+            update_ms = to_millis(update_interval)
+        if not watermark_group or drift_ms <= 0 or update_ms <= 0:
+            raise InvalidJob(
+                "watermark alignment needs a group with a name, and a drift and an update interval that are positive, not "
+                f"{watermark_group!r}, {drift_ms} ms and {update_ms} ms"
+            )
+        return replace(self, alignment=WatermarkAlignment(watermark_group, drift_ms, update_ms))
 
 
 class FunctionTimestampAssigner(TimestampAssigner):

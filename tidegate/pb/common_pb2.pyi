@@ -848,6 +848,56 @@ class BlobRef(_message.Message):
 Global___BlobRef: _TypeAlias = BlobRef  # noqa: Y015
 
 @_typing.final
+class AlignWatermarkRequest(_message.Message):
+    """A source says how far it has come, and learns how far the slowest of its group is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    WATERMARK_MS_FIELD_NUMBER: _builtins.int
+    INTERVAL_MS_FIELD_NUMBER: _builtins.int
+    attempt: _builtins.str
+    group: _builtins.str
+    watermark_ms: _builtins.int
+    interval_ms: _builtins.int
+    """between two such requests"""
+    def __init__(
+        self,
+        *,
+        attempt: _builtins.str = ...,
+        group: _builtins.str = ...,
+        watermark_ms: _builtins.int = ...,
+        interval_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "group", b"group", "interval_ms", b"interval_ms", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlignWatermarkRequest: _TypeAlias = AlignWatermarkRequest  # noqa: Y015
+
+@_typing.final
+class AlignWatermarkResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOWEST_MS_FIELD_NUMBER: _builtins.int
+    lowest_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        lowest_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lowest_ms", b"lowest_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlignWatermarkResponse: _TypeAlias = AlignWatermarkResponse  # noqa: Y015
+
+@_typing.final
 class ThreadInfo(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

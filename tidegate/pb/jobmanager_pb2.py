@@ -4,15 +4,18 @@
 # source: tidegate/pb/jobmanager.proto
 # Protobuf Python Version: 7.35.1
 """Generated protocol buffer code."""
-
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import runtime_version as _runtime_version
 from google.protobuf import symbol_database as _symbol_database
 from google.protobuf.internal import builder as _builder
-
 _runtime_version.ValidateProtobufRuntimeVersion(
-    _runtime_version.Domain.PUBLIC, 7, 35, 1, "", "tidegate/pb/jobmanager.proto"
+    _runtime_version.Domain.PUBLIC,
+    7,
+    35,
+    1,
+    '',
+    'tidegate/pb/jobmanager.proto'
 )
 # @@protoc_insertion_point(imports)
 
@@ -22,123 +25,121 @@ _sym_db = _symbol_database.Default()
 from tidegate.pb import common_pb2 as tidegate_dot_pb_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
-    b'\n\x1ctidegate/pb/jobmanager.proto\x12\x0btidegate.pb\x1a\x18tidegate/pb/common.proto"|\n\x0cOperatorInfo\x12\x13\n\x0boperator_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x18\n\x10uses_union_state\x18\x04 \x01(\x08\x12\x11\n\tis_source\x18\x05 \x01(\x08\x12\x0f\n\x07is_sink\x18\x06 \x01(\x08"\x84\x02\n\tJobVertex\x12\x11\n\tvertex_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bparallelism\x18\x03 \x01(\x05\x12\x17\n\x0fmax_parallelism\x18\x04 \x01(\x05\x12#\n\x1bmax_parallelism_is_explicit\x18\x05 \x01(\x08\x12\x1a\n\x12slot_sharing_group\x18\x06 \x01(\t\x12,\n\toperators\x18\x07 \x03(\x0b\x32\x19.tidegate.pb.OperatorInfo\x12\x0f\n\x07program\x18\x08 \x01(\t\x12\x18\n\x0bspark_query\x18\t \x01(\tH\x00\x88\x01\x01\x42\x0e\n\x0c_spark_query"d\n\x07JobEdge\x12\x0f\n\x07\x65\x64ge_id\x18\x01 \x01(\x05\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0e\n\x06target\x18\x03 \x01(\t\x12\x13\n\x0bpartitioner\x18\x04 \x01(\t\x12\x13\n\x0binput_index\x18\x05 \x01(\x05"\xe5\x02\n\x08JobGraph\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12(\n\x08vertices\x18\x03 \x03(\x0b\x32\x16.tidegate.pb.JobVertex\x12#\n\x05\x65\x64ges\x18\x04 \x03(\x0b\x32\x14.tidegate.pb.JobEdge\x12?\n\rconfiguration\x18\x05 \x03(\x0b\x32(.tidegate.pb.JobGraph.ConfigurationEntry\x12/\n\x05\x62lobs\x18\x06 \x03(\x0b\x32 .tidegate.pb.JobGraph.BlobsEntry\x12\x16\n\x0epython_version\x18\x07 \x01(\t\x1a\x34\n\x12\x43onfigurationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nBlobsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01"\x88\x01\n\x10SubmitJobRequest\x12$\n\x05graph\x18\x01 \x01(\x0b\x32\x15.tidegate.pb.JobGraph\x12\x14\n\x0crestore_path\x18\x02 \x01(\t\x12 \n\x18\x61llow_non_restored_state\x18\x03 \x01(\x08\x12\x16\n\x0e\x63lient_version\x18\x04 \x01(\t"F\n\x11SubmitJobResponse\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x0e\n\x06job_id\x18\x02 \x01(\t"\x1c\n\nJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t"R\n\x16ListCheckpointsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x18\n\x0bsubtasks_of\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_subtasks_of"+\n\x0fListJobsRequest\x12\x18\n\x10include_terminal\x18\x01 \x01(\x08"8\n\x10ListJobsResponse\x12$\n\x04jobs\x18\x01 \x03(\x0b\x32\x16.tidegate.pb.JobStatus"\xb8\x01\n\rSubtaskStatus\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\r\n\x05state\x18\x03 \x01(\t\x12\x17\n\x0ftask_manager_id\x18\x04 \x01(\t\x12)\n\x07metrics\x18\x05 \x01(\x0b\x32\x18.tidegate.pb.TaskMetrics\x12\x0c\n\x04host\x18\x06 \x01(\t\x12\x10\n\x08start_ms\x18\x07 \x01(\x03\x12\x14\n\x0c\x64\x61ta_address\x18\x08 \x01(\t"\xe5\x01\n\x0cVertexStatus\x12\x11\n\tvertex_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bparallelism\x18\x03 \x01(\x05\x12,\n\x08subtasks\x18\x04 \x03(\x0b\x32\x1a.tidegate.pb.SubtaskStatus\x12>\n\x0btask_counts\x18\x05 \x03(\x0b\x32).tidegate.pb.VertexStatus.TaskCountsEntry\x1a\x31\n\x0fTaskCountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01"\xfe\x03\n\tJobStatus\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x10\n\x08start_ms\x18\x05 \x01(\x03\x12\x13\n\x06\x65nd_ms\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08restarts\x18\x07 \x01(\x05\x12#\n\x07\x66\x61ilure\x18\x08 \x01(\x0b\x32\x12.tidegate.pb.Error\x12+\n\x08vertices\x18\t \x03(\x0b\x32\x19.tidegate.pb.VertexStatus\x12\x35\n\x0elast_completed\x18\n \x01(\x0b\x32\x1d.tidegate.pb.CheckpointStatus\x12J\n\x13state_timestamps_ms\x18\x0b \x03(\x0b\x32-.tidegate.pb.JobStatus.StateTimestampsMsEntry\x12\x1d\n\x15\x63heckpoints_completed\x18\x0c \x01(\x03\x12\x1a\n\x12\x63heckpoints_failed\x18\r \x01(\x03\x12\x13\n\x0bwaiting_for\x18\x0e \x01(\t\x1a\x38\n\x16StateTimestampsMsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\t\n\x07_end_ms"\x8a\x01\n\x11SubtaskCheckpoint\x12\x11\n\tvertex_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x0e\n\x06\x61\x63k_ms\x18\x03 \x01(\x03\x12/\n\x07metrics\x18\x04 \x01(\x0b\x32\x1e.tidegate.pb.CheckpointMetrics\x12\x12\n\nsize_bytes\x18\x05 \x01(\x04"\xb6\x03\n\x10\x43heckpointStatus\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x15\n\rsnapshot_type\x18\x03 \x01(\t\x12\x12\n\ntrigger_ms\x18\x04 \x01(\x03\x12\x19\n\x0c\x63ompleted_ms\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\nsize_bytes\x18\x06 \x01(\x04\x12\x0c\n\x04path\x18\x07 \x01(\t\x12\x0f\n\x07\x66\x61ilure\x18\x08 \x01(\t\x12\x14\n\x0c\x61\x63knowledged\x18\t \x01(\x05\x12\x10\n\x08\x65xpected\x18\n \x01(\x05\x12\x30\n\x08subtasks\x18\x0b \x03(\x0b\x32\x1e.tidegate.pb.SubtaskCheckpoint\x12\x11\n\tdiscarded\x18\x0c \x01(\x08\x12\x10\n\x08restored\x18\r \x01(\x08\x12\x14\n\x07sent_ms\x18\x0e \x01(\x03H\x01\x88\x01\x01\x12\x16\n\tsealed_ms\x18\x0f \x01(\x03H\x02\x88\x01\x01\x12\x19\n\x0c\x63onfirmed_ms\x18\x10 \x01(\x03H\x03\x88\x01\x01\x42\x0f\n\r_completed_msB\n\n\x08_sent_msB\x0c\n\n_sealed_msB\x0f\n\r_confirmed_ms"\xb1\x01\n\x0e\x43heckpointList\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x32\n\x0b\x63heckpoints\x18\x02 \x03(\x0b\x32\x1d.tidegate.pb.CheckpointStatus\x12\x11\n\tcompleted\x18\x03 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x04 \x01(\x03\x12\x13\n\x0bin_progress\x18\x05 \x01(\x03\x12\x10\n\x08restored\x18\x06 \x01(\x03"T\n\x17TriggerSavepointRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x18\n\x10target_directory\x18\x02 \x01(\t\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x03"L\n\x1bTriggerJobCheckpointRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x03"d\n\x18StopWithSavepointRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x18\n\x10target_directory\x18\x02 \x01(\t\x12\r\n\x05\x64rain\x18\x03 \x01(\x08\x12\x0f\n\x07wait_ms\x18\x04 \x01(\x03"I\n\x12GetSnapshotRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x03"\x83\x01\n\x10SnapshotResponse\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x13\n\x0bin_progress\x18\x03 \x01(\x08\x12\x15\n\rcheckpoint_id\x18\x04 \x01(\x03\x12\x0c\n\x04path\x18\x05 \x01(\t"\'\n\x17\x44isposeSavepointRequest\x12\x0c\n\x04path\x18\x01 \x01(\t"\x13\n\x11GetClusterRequest"B\n\nSlotStatus\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t"\xb1\x01\n\x11TaskManagerStatus\x12\x17\n\x0ftask_manager_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12&\n\x05slots\x18\x03 \x03(\x0b\x32\x17.tidegate.pb.SlotStatus\x12\x19\n\x11last_heartbeat_ms\x18\x04 \x01(\x03\x12\x0b\n\x03pid\x18\x05 \x01(\x03\x12\x0c\n\x04host\x18\x06 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x07 \x01(\x04"\xb5\x01\n\rClusterStatus\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x16\n\x0epython_version\x18\x03 \x01(\t\x12\x10\n\x08start_ms\x18\x04 \x01(\x03\x12\x35\n\rtask_managers\x18\x05 \x03(\x0b\x32\x1e.tidegate.pb.TaskManagerStatus\x12\x0b\n\x03pid\x18\x06 \x01(\x03\x12\x11\n\trest_port\x18\x07 \x01(\x05"\x11\n\x0fShutdownRequest"G\n\nSlotReport\x12\x12\n\nslot_index\x18\x01 \x01(\x05\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t"\xd9\x01\n\x1aRegisterTaskManagerRequest\x12\x17\n\x0ftask_manager_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x16\n\x0epython_version\x18\x04 \x01(\t\x12&\n\x05slots\x18\x05 \x03(\x0b\x32\x17.tidegate.pb.SlotReport\x12\x0b\n\x03pid\x18\x06 \x01(\x03\x12\x0c\n\x04host\x18\x07 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x08 \x01(\x04\x12\x0f\n\x07session\x18\t \x01(\t"\x91\x01\n\x1bRegisterTaskManagerResponse\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x03 \x01(\x03\x12\x1c\n\x14heartbeat_timeout_ms\x18\x04 \x01(\x03"\xa0\x03\n\x14TaskManagerHeartbeat\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x17\n\x0ftask_manager_id\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\t\x12&\n\x05slots\x18\x04 \x03(\x0b\x32\x17.tidegate.pb.SlotReport\x12\x10\n\x08\x61ttempts\x18\x05 \x03(\t\x12?\n\x07metrics\x18\x06 \x03(\x0b\x32..tidegate.pb.TaskManagerHeartbeat.MetricsEntry\x12N\n\x0fprocess_metrics\x18\x07 \x03(\x0b\x32\x35.tidegate.pb.TaskManagerHeartbeat.ProcessMetricsEntry\x1aH\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.tidegate.pb.TaskMetrics:\x02\x38\x01\x1a\x35\n\x13ProcessMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01")\n\x13JobManagerHeartbeat\x12\x12\n\ngeneration\x18\x01 \x01(\t"\x9b\x01\n\x16UpdateTaskStateRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12!\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x19\n\x0c\x64\x61ta_address\x18\x05 \x01(\tH\x00\x88\x01\x01\x42\x0f\n\r_data_address"V\n\x10SlotFreedRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x17\n\x0ftask_manager_id\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t"\x9a\x01\n\x0f\x41\x63knowledgement\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x15\n\rcheckpoint_id\x18\x02 \x01(\x03\x12.\n\x08snapshot\x18\x03 \x01(\x0b\x32\x1c.tidegate.pb.SubtaskSnapshot\x12/\n\x07metrics\x18\x04 \x01(\x0b\x32\x1e.tidegate.pb.CheckpointMetrics"j\n\x1c\x41\x63knowledgeCheckpointRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x36\n\x10\x61\x63knowledgements\x18\x02 \x03(\x0b\x32\x1c.tidegate.pb.Acknowledgement"\xcf\x01\n\x1b\x41\x63knowledgeCheckpointAnswer\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12H\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32\x36.tidegate.pb.AcknowledgeCheckpointAnswer.AttemptsEntry\x1a\x43\n\rAttemptsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.tidegate.pb.Error:\x02\x38\x01"\x89\x01\n\x18\x44\x65\x63lineCheckpointRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\x12\x15\n\rcheckpoint_id\x18\x03 \x01(\x03\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12!\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.tidegate.pb.Error"7\n\x10\x45ndOfDataRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t2\xe8\x07\n\x17JobManagerClientService\x12J\n\tSubmitJob\x12\x1d.tidegate.pb.SubmitJobRequest\x1a\x1e.tidegate.pb.SubmitJobResponse\x12\x36\n\tCancelJob\x12\x17.tidegate.pb.JobRequest\x1a\x10.tidegate.pb.Ack\x12G\n\x08ListJobs\x12\x1c.tidegate.pb.ListJobsRequest\x1a\x1d.tidegate.pb.ListJobsResponse\x12=\n\x08WatchJob\x12\x17.tidegate.pb.JobRequest\x1a\x16.tidegate.pb.JobStatus0\x01\x12S\n\x0fListCheckpoints\x12#.tidegate.pb.ListCheckpointsRequest\x1a\x1b.tidegate.pb.CheckpointList\x12W\n\x10TriggerSavepoint\x12$.tidegate.pb.TriggerSavepointRequest\x1a\x1d.tidegate.pb.SnapshotResponse\x12\\\n\x11TriggerCheckpoint\x12(.tidegate.pb.TriggerJobCheckpointRequest\x1a\x1d.tidegate.pb.SnapshotResponse\x12Y\n\x11StopWithSavepoint\x12%.tidegate.pb.StopWithSavepointRequest\x1a\x1d.tidegate.pb.SnapshotResponse\x12M\n\x0bGetSnapshot\x12\x1f.tidegate.pb.GetSnapshotRequest\x1a\x1d.tidegate.pb.SnapshotResponse\x12J\n\x10\x44isposeSavepoint\x12$.tidegate.pb.DisposeSavepointRequest\x1a\x10.tidegate.pb.Ack\x12H\n\nGetCluster\x12\x1e.tidegate.pb.GetClusterRequest\x1a\x1a.tidegate.pb.ClusterStatus\x12:\n\x08Shutdown\x12\x1c.tidegate.pb.ShutdownRequest\x1a\x10.tidegate.pb.Ack\x12\x39\n\x07PutBlob\x12\x16.tidegate.pb.BlobChunk\x1a\x14.tidegate.pb.BlobRef(\x01\x32\x90\x05\n\x11JobManagerService\x12h\n\x13RegisterTaskManager\x12\'.tidegate.pb.RegisterTaskManagerRequest\x1a(.tidegate.pb.RegisterTaskManagerResponse\x12T\n\tHeartbeat\x12!.tidegate.pb.TaskManagerHeartbeat\x1a .tidegate.pb.JobManagerHeartbeat(\x01\x30\x01\x12H\n\x0fUpdateTaskState\x12#.tidegate.pb.UpdateTaskStateRequest\x1a\x10.tidegate.pb.Ack\x12<\n\tSlotFreed\x12\x1d.tidegate.pb.SlotFreedRequest\x1a\x10.tidegate.pb.Ack\x12l\n\x15\x41\x63knowledgeCheckpoint\x12).tidegate.pb.AcknowledgeCheckpointRequest\x1a(.tidegate.pb.AcknowledgeCheckpointAnswer\x12L\n\x11\x44\x65\x63lineCheckpoint\x12%.tidegate.pb.DeclineCheckpointRequest\x1a\x10.tidegate.pb.Ack\x12<\n\tEndOfData\x12\x1d.tidegate.pb.EndOfDataRequest\x1a\x10.tidegate.pb.Ack\x12\x39\n\x07GetBlob\x12\x14.tidegate.pb.BlobRef\x1a\x16.tidegate.pb.BlobChunk0\x01\x62\x06proto3'
-)
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctidegate/pb/jobmanager.proto\x12\x0btidegate.pb\x1a\x18tidegate/pb/common.proto\"|\n\x0cOperatorInfo\x12\x13\n\x0boperator_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x18\n\x10uses_union_state\x18\x04 \x01(\x08\x12\x11\n\tis_source\x18\x05 \x01(\x08\x12\x0f\n\x07is_sink\x18\x06 \x01(\x08\"\x84\x02\n\tJobVertex\x12\x11\n\tvertex_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bparallelism\x18\x03 \x01(\x05\x12\x17\n\x0fmax_parallelism\x18\x04 \x01(\x05\x12#\n\x1bmax_parallelism_is_explicit\x18\x05 \x01(\x08\x12\x1a\n\x12slot_sharing_group\x18\x06 \x01(\t\x12,\n\toperators\x18\x07 \x03(\x0b\x32\x19.tidegate.pb.OperatorInfo\x12\x0f\n\x07program\x18\x08 \x01(\t\x12\x18\n\x0bspark_query\x18\t \x01(\tH\x00\x88\x01\x01\x42\x0e\n\x0c_spark_query\"d\n\x07JobEdge\x12\x0f\n\x07\x65\x64ge_id\x18\x01 \x01(\x05\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0e\n\x06target\x18\x03 \x01(\t\x12\x13\n\x0bpartitioner\x18\x04 \x01(\t\x12\x13\n\x0binput_index\x18\x05 \x01(\x05\"\xe5\x02\n\x08JobGraph\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12(\n\x08vertices\x18\x03 \x03(\x0b\x32\x16.tidegate.pb.JobVertex\x12#\n\x05\x65\x64ges\x18\x04 \x03(\x0b\x32\x14.tidegate.pb.JobEdge\x12?\n\rconfiguration\x18\x05 \x03(\x0b\x32(.tidegate.pb.JobGraph.ConfigurationEntry\x12/\n\x05\x62lobs\x18\x06 \x03(\x0b\x32 .tidegate.pb.JobGraph.BlobsEntry\x12\x16\n\x0epython_version\x18\x07 \x01(\t\x1a\x34\n\x12\x43onfigurationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nBlobsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x88\x01\n\x10SubmitJobRequest\x12$\n\x05graph\x18\x01 \x01(\x0b\x32\x15.tidegate.pb.JobGraph\x12\x14\n\x0crestore_path\x18\x02 \x01(\t\x12 \n\x18\x61llow_non_restored_state\x18\x03 \x01(\x08\x12\x16\n\x0e\x63lient_version\x18\x04 \x01(\t\"F\n\x11SubmitJobResponse\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x0e\n\x06job_id\x18\x02 \x01(\t\"\x1c\n\nJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"R\n\x16ListCheckpointsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x18\n\x0bsubtasks_of\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_subtasks_of\"+\n\x0fListJobsRequest\x12\x18\n\x10include_terminal\x18\x01 \x01(\x08\"8\n\x10ListJobsResponse\x12$\n\x04jobs\x18\x01 \x03(\x0b\x32\x16.tidegate.pb.JobStatus\"\xb8\x01\n\rSubtaskStatus\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\r\n\x05state\x18\x03 \x01(\t\x12\x17\n\x0ftask_manager_id\x18\x04 \x01(\t\x12)\n\x07metrics\x18\x05 \x01(\x0b\x32\x18.tidegate.pb.TaskMetrics\x12\x0c\n\x04host\x18\x06 \x01(\t\x12\x10\n\x08start_ms\x18\x07 \x01(\x03\x12\x14\n\x0c\x64\x61ta_address\x18\x08 \x01(\t\"\xe5\x01\n\x0cVertexStatus\x12\x11\n\tvertex_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bparallelism\x18\x03 \x01(\x05\x12,\n\x08subtasks\x18\x04 \x03(\x0b\x32\x1a.tidegate.pb.SubtaskStatus\x12>\n\x0btask_counts\x18\x05 \x03(\x0b\x32).tidegate.pb.VertexStatus.TaskCountsEntry\x1a\x31\n\x0fTaskCountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\xfe\x03\n\tJobStatus\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\x12\x10\n\x08start_ms\x18\x05 \x01(\x03\x12\x13\n\x06\x65nd_ms\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08restarts\x18\x07 \x01(\x05\x12#\n\x07\x66\x61ilure\x18\x08 \x01(\x0b\x32\x12.tidegate.pb.Error\x12+\n\x08vertices\x18\t \x03(\x0b\x32\x19.tidegate.pb.VertexStatus\x12\x35\n\x0elast_completed\x18\n \x01(\x0b\x32\x1d.tidegate.pb.CheckpointStatus\x12J\n\x13state_timestamps_ms\x18\x0b \x03(\x0b\x32-.tidegate.pb.JobStatus.StateTimestampsMsEntry\x12\x1d\n\x15\x63heckpoints_completed\x18\x0c \x01(\x03\x12\x1a\n\x12\x63heckpoints_failed\x18\r \x01(\x03\x12\x13\n\x0bwaiting_for\x18\x0e \x01(\t\x1a\x38\n\x16StateTimestampsMsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\t\n\x07_end_ms\"\x8a\x01\n\x11SubtaskCheckpoint\x12\x11\n\tvertex_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x0e\n\x06\x61\x63k_ms\x18\x03 \x01(\x03\x12/\n\x07metrics\x18\x04 \x01(\x0b\x32\x1e.tidegate.pb.CheckpointMetrics\x12\x12\n\nsize_bytes\x18\x05 \x01(\x04\"\xb6\x03\n\x10\x43heckpointStatus\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x03\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x15\n\rsnapshot_type\x18\x03 \x01(\t\x12\x12\n\ntrigger_ms\x18\x04 \x01(\x03\x12\x19\n\x0c\x63ompleted_ms\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\nsize_bytes\x18\x06 \x01(\x04\x12\x0c\n\x04path\x18\x07 \x01(\t\x12\x0f\n\x07\x66\x61ilure\x18\x08 \x01(\t\x12\x14\n\x0c\x61\x63knowledged\x18\t \x01(\x05\x12\x10\n\x08\x65xpected\x18\n \x01(\x05\x12\x30\n\x08subtasks\x18\x0b \x03(\x0b\x32\x1e.tidegate.pb.SubtaskCheckpoint\x12\x11\n\tdiscarded\x18\x0c \x01(\x08\x12\x10\n\x08restored\x18\r \x01(\x08\x12\x14\n\x07sent_ms\x18\x0e \x01(\x03H\x01\x88\x01\x01\x12\x16\n\tsealed_ms\x18\x0f \x01(\x03H\x02\x88\x01\x01\x12\x19\n\x0c\x63onfirmed_ms\x18\x10 \x01(\x03H\x03\x88\x01\x01\x42\x0f\n\r_completed_msB\n\n\x08_sent_msB\x0c\n\n_sealed_msB\x0f\n\r_confirmed_ms\"\xb1\x01\n\x0e\x43heckpointList\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x32\n\x0b\x63heckpoints\x18\x02 \x03(\x0b\x32\x1d.tidegate.pb.CheckpointStatus\x12\x11\n\tcompleted\x18\x03 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x04 \x01(\x03\x12\x13\n\x0bin_progress\x18\x05 \x01(\x03\x12\x10\n\x08restored\x18\x06 \x01(\x03\"T\n\x17TriggerSavepointRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x18\n\x10target_directory\x18\x02 \x01(\t\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x03\"L\n\x1bTriggerJobCheckpointRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x03\"d\n\x18StopWithSavepointRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x18\n\x10target_directory\x18\x02 \x01(\t\x12\r\n\x05\x64rain\x18\x03 \x01(\x08\x12\x0f\n\x07wait_ms\x18\x04 \x01(\x03\"I\n\x12GetSnapshotRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x03\"\x83\x01\n\x10SnapshotResponse\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x13\n\x0bin_progress\x18\x03 \x01(\x08\x12\x15\n\rcheckpoint_id\x18\x04 \x01(\x03\x12\x0c\n\x04path\x18\x05 \x01(\t\"\'\n\x17\x44isposeSavepointRequest\x12\x0c\n\x04path\x18\x01 \x01(\t\"\x13\n\x11GetClusterRequest\"B\n\nSlotStatus\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\"\xb1\x01\n\x11TaskManagerStatus\x12\x17\n\x0ftask_manager_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12&\n\x05slots\x18\x03 \x03(\x0b\x32\x17.tidegate.pb.SlotStatus\x12\x19\n\x11last_heartbeat_ms\x18\x04 \x01(\x03\x12\x0b\n\x03pid\x18\x05 \x01(\x03\x12\x0c\n\x04host\x18\x06 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x07 \x01(\x04\"\xb5\x01\n\rClusterStatus\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x16\n\x0epython_version\x18\x03 \x01(\t\x12\x10\n\x08start_ms\x18\x04 \x01(\x03\x12\x35\n\rtask_managers\x18\x05 \x03(\x0b\x32\x1e.tidegate.pb.TaskManagerStatus\x12\x0b\n\x03pid\x18\x06 \x01(\x03\x12\x11\n\trest_port\x18\x07 \x01(\x05\"\x11\n\x0fShutdownRequest\"G\n\nSlotReport\x12\x12\n\nslot_index\x18\x01 \x01(\x05\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\"\xd9\x01\n\x1aRegisterTaskManagerRequest\x12\x17\n\x0ftask_manager_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x16\n\x0epython_version\x18\x04 \x01(\t\x12&\n\x05slots\x18\x05 \x03(\x0b\x32\x17.tidegate.pb.SlotReport\x12\x0b\n\x03pid\x18\x06 \x01(\x03\x12\x0c\n\x04host\x18\x07 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x08 \x01(\x04\x12\x0f\n\x07session\x18\t \x01(\t\"\x91\x01\n\x1bRegisterTaskManagerResponse\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x03 \x01(\x03\x12\x1c\n\x14heartbeat_timeout_ms\x18\x04 \x01(\x03\"\xa0\x03\n\x14TaskManagerHeartbeat\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x17\n\x0ftask_manager_id\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\t\x12&\n\x05slots\x18\x04 \x03(\x0b\x32\x17.tidegate.pb.SlotReport\x12\x10\n\x08\x61ttempts\x18\x05 \x03(\t\x12?\n\x07metrics\x18\x06 \x03(\x0b\x32..tidegate.pb.TaskManagerHeartbeat.MetricsEntry\x12N\n\x0fprocess_metrics\x18\x07 \x03(\x0b\x32\x35.tidegate.pb.TaskManagerHeartbeat.ProcessMetricsEntry\x1aH\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.tidegate.pb.TaskMetrics:\x02\x38\x01\x1a\x35\n\x13ProcessMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\")\n\x13JobManagerHeartbeat\x12\x12\n\ngeneration\x18\x01 \x01(\t\"\x9b\x01\n\x16UpdateTaskStateRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12!\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x12.tidegate.pb.Error\x12\x19\n\x0c\x64\x61ta_address\x18\x05 \x01(\tH\x00\x88\x01\x01\x42\x0f\n\r_data_address\"V\n\x10SlotFreedRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x17\n\x0ftask_manager_id\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\"\x9a\x01\n\x0f\x41\x63knowledgement\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x15\n\rcheckpoint_id\x18\x02 \x01(\x03\x12.\n\x08snapshot\x18\x03 \x01(\x0b\x32\x1c.tidegate.pb.SubtaskSnapshot\x12/\n\x07metrics\x18\x04 \x01(\x0b\x32\x1e.tidegate.pb.CheckpointMetrics\"j\n\x1c\x41\x63knowledgeCheckpointRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x36\n\x10\x61\x63knowledgements\x18\x02 \x03(\x0b\x32\x1c.tidegate.pb.Acknowledgement\"\xcf\x01\n\x1b\x41\x63knowledgeCheckpointAnswer\x12!\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x12.tidegate.pb.Error\x12H\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32\x36.tidegate.pb.AcknowledgeCheckpointAnswer.AttemptsEntry\x1a\x43\n\rAttemptsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.tidegate.pb.Error:\x02\x38\x01\"\x89\x01\n\x18\x44\x65\x63lineCheckpointRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\x12\x15\n\rcheckpoint_id\x18\x03 \x01(\x03\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12!\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.tidegate.pb.Error\"7\n\x10\x45ndOfDataRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t2\xe8\x07\n\x17JobManagerClientService\x12J\n\tSubmitJob\x12\x1d.tidegate.pb.SubmitJobRequest\x1a\x1e.tidegate.pb.SubmitJobResponse\x12\x36\n\tCancelJob\x12\x17.tidegate.pb.JobRequest\x1a\x10.tidegate.pb.Ack\x12G\n\x08ListJobs\x12\x1c.tidegate.pb.ListJobsRequest\x1a\x1d.tidegate.pb.ListJobsResponse\x12=\n\x08WatchJob\x12\x17.tidegate.pb.JobRequest\x1a\x16.tidegate.pb.JobStatus0\x01\x12S\n\x0fListCheckpoints\x12#.tidegate.pb.ListCheckpointsRequest\x1a\x1b.tidegate.pb.CheckpointList\x12W\n\x10TriggerSavepoint\x12$.tidegate.pb.TriggerSavepointRequest\x1a\x1d.tidegate.pb.SnapshotResponse\x12\\\n\x11TriggerCheckpoint\x12(.tidegate.pb.TriggerJobCheckpointRequest\x1a\x1d.tidegate.pb.SnapshotResponse\x12Y\n\x11StopWithSavepoint\x12%.tidegate.pb.StopWithSavepointRequest\x1a\x1d.tidegate.pb.SnapshotResponse\x12M\n\x0bGetSnapshot\x12\x1f.tidegate.pb.GetSnapshotRequest\x1a\x1d.tidegate.pb.SnapshotResponse\x12J\n\x10\x44isposeSavepoint\x12$.tidegate.pb.DisposeSavepointRequest\x1a\x10.tidegate.pb.Ack\x12H\n\nGetCluster\x12\x1e.tidegate.pb.GetClusterRequest\x1a\x1a.tidegate.pb.ClusterStatus\x12:\n\x08Shutdown\x12\x1c.tidegate.pb.ShutdownRequest\x1a\x10.tidegate.pb.Ack\x12\x39\n\x07PutBlob\x12\x16.tidegate.pb.BlobChunk\x1a\x14.tidegate.pb.BlobRef(\x01\x32\xeb\x05\n\x11JobManagerService\x12h\n\x13RegisterTaskManager\x12\'.tidegate.pb.RegisterTaskManagerRequest\x1a(.tidegate.pb.RegisterTaskManagerResponse\x12T\n\tHeartbeat\x12!.tidegate.pb.TaskManagerHeartbeat\x1a .tidegate.pb.JobManagerHeartbeat(\x01\x30\x01\x12H\n\x0fUpdateTaskState\x12#.tidegate.pb.UpdateTaskStateRequest\x1a\x10.tidegate.pb.Ack\x12<\n\tSlotFreed\x12\x1d.tidegate.pb.SlotFreedRequest\x1a\x10.tidegate.pb.Ack\x12l\n\x15\x41\x63knowledgeCheckpoint\x12).tidegate.pb.AcknowledgeCheckpointRequest\x1a(.tidegate.pb.AcknowledgeCheckpointAnswer\x12L\n\x11\x44\x65\x63lineCheckpoint\x12%.tidegate.pb.DeclineCheckpointRequest\x1a\x10.tidegate.pb.Ack\x12<\n\tEndOfData\x12\x1d.tidegate.pb.EndOfDataRequest\x1a\x10.tidegate.pb.Ack\x12\x39\n\x07GetBlob\x12\x14.tidegate.pb.BlobRef\x1a\x16.tidegate.pb.BlobChunk0\x01\x12Y\n\x0e\x41lignWatermark\x12\".tidegate.pb.AlignWatermarkRequest\x1a#.tidegate.pb.AlignWatermarkResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "tidegate.pb.jobmanager_pb2", _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tidegate.pb.jobmanager_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-    DESCRIPTOR._loaded_options = None
-    _globals["_JOBGRAPH_CONFIGURATIONENTRY"]._loaded_options = None
-    _globals["_JOBGRAPH_CONFIGURATIONENTRY"]._serialized_options = b"8\001"
-    _globals["_JOBGRAPH_BLOBSENTRY"]._loaded_options = None
-    _globals["_JOBGRAPH_BLOBSENTRY"]._serialized_options = b"8\001"
-    _globals["_VERTEXSTATUS_TASKCOUNTSENTRY"]._loaded_options = None
-    _globals["_VERTEXSTATUS_TASKCOUNTSENTRY"]._serialized_options = b"8\001"
-    _globals["_JOBSTATUS_STATETIMESTAMPSMSENTRY"]._loaded_options = None
-    _globals["_JOBSTATUS_STATETIMESTAMPSMSENTRY"]._serialized_options = b"8\001"
-    _globals["_TASKMANAGERHEARTBEAT_METRICSENTRY"]._loaded_options = None
-    _globals["_TASKMANAGERHEARTBEAT_METRICSENTRY"]._serialized_options = b"8\001"
-    _globals["_TASKMANAGERHEARTBEAT_PROCESSMETRICSENTRY"]._loaded_options = None
-    _globals["_TASKMANAGERHEARTBEAT_PROCESSMETRICSENTRY"]._serialized_options = b"8\001"
-    _globals["_ACKNOWLEDGECHECKPOINTANSWER_ATTEMPTSENTRY"]._loaded_options = None
-    _globals["_ACKNOWLEDGECHECKPOINTANSWER_ATTEMPTSENTRY"]._serialized_options = b"8\001"
-    _globals["_OPERATORINFO"]._serialized_start = 71
-    _globals["_OPERATORINFO"]._serialized_end = 195
-    _globals["_JOBVERTEX"]._serialized_start = 198
-    _globals["_JOBVERTEX"]._serialized_end = 458
-    _globals["_JOBEDGE"]._serialized_start = 460
-    _globals["_JOBEDGE"]._serialized_end = 560
-    _globals["_JOBGRAPH"]._serialized_start = 563
-    _globals["_JOBGRAPH"]._serialized_end = 920
-    _globals["_JOBGRAPH_CONFIGURATIONENTRY"]._serialized_start = 822
-    _globals["_JOBGRAPH_CONFIGURATIONENTRY"]._serialized_end = 874
-    _globals["_JOBGRAPH_BLOBSENTRY"]._serialized_start = 876
-    _globals["_JOBGRAPH_BLOBSENTRY"]._serialized_end = 920
-    _globals["_SUBMITJOBREQUEST"]._serialized_start = 923
-    _globals["_SUBMITJOBREQUEST"]._serialized_end = 1059
-    _globals["_SUBMITJOBRESPONSE"]._serialized_start = 1061
-    _globals["_SUBMITJOBRESPONSE"]._serialized_end = 1131
-    _globals["_JOBREQUEST"]._serialized_start = 1133
-    _globals["_JOBREQUEST"]._serialized_end = 1161
-    _globals["_LISTCHECKPOINTSREQUEST"]._serialized_start = 1163
-    _globals["_LISTCHECKPOINTSREQUEST"]._serialized_end = 1245
-    _globals["_LISTJOBSREQUEST"]._serialized_start = 1247
-    _globals["_LISTJOBSREQUEST"]._serialized_end = 1290
-    _globals["_LISTJOBSRESPONSE"]._serialized_start = 1292
-    _globals["_LISTJOBSRESPONSE"]._serialized_end = 1348
-    _globals["_SUBTASKSTATUS"]._serialized_start = 1351
-    _globals["_SUBTASKSTATUS"]._serialized_end = 1535
-    _globals["_VERTEXSTATUS"]._serialized_start = 1538
-    _globals["_VERTEXSTATUS"]._serialized_end = 1767
-    _globals["_VERTEXSTATUS_TASKCOUNTSENTRY"]._serialized_start = 1718
-    _globals["_VERTEXSTATUS_TASKCOUNTSENTRY"]._serialized_end = 1767
-    _globals["_JOBSTATUS"]._serialized_start = 1770
-    _globals["_JOBSTATUS"]._serialized_end = 2280
-    _globals["_JOBSTATUS_STATETIMESTAMPSMSENTRY"]._serialized_start = 2213
-    _globals["_JOBSTATUS_STATETIMESTAMPSMSENTRY"]._serialized_end = 2269
-    _globals["_SUBTASKCHECKPOINT"]._serialized_start = 2283
-    _globals["_SUBTASKCHECKPOINT"]._serialized_end = 2421
-    _globals["_CHECKPOINTSTATUS"]._serialized_start = 2424
-    _globals["_CHECKPOINTSTATUS"]._serialized_end = 2862
-    _globals["_CHECKPOINTLIST"]._serialized_start = 2865
-    _globals["_CHECKPOINTLIST"]._serialized_end = 3042
-    _globals["_TRIGGERSAVEPOINTREQUEST"]._serialized_start = 3044
-    _globals["_TRIGGERSAVEPOINTREQUEST"]._serialized_end = 3128
-    _globals["_TRIGGERJOBCHECKPOINTREQUEST"]._serialized_start = 3130
-    _globals["_TRIGGERJOBCHECKPOINTREQUEST"]._serialized_end = 3206
-    _globals["_STOPWITHSAVEPOINTREQUEST"]._serialized_start = 3208
-    _globals["_STOPWITHSAVEPOINTREQUEST"]._serialized_end = 3308
-    _globals["_GETSNAPSHOTREQUEST"]._serialized_start = 3310
-    _globals["_GETSNAPSHOTREQUEST"]._serialized_end = 3383
-    _globals["_SNAPSHOTRESPONSE"]._serialized_start = 3386
-    _globals["_SNAPSHOTRESPONSE"]._serialized_end = 3517
-    _globals["_DISPOSESAVEPOINTREQUEST"]._serialized_start = 3519
-    _globals["_DISPOSESAVEPOINTREQUEST"]._serialized_end = 3558
-    _globals["_GETCLUSTERREQUEST"]._serialized_start = 3560
-    _globals["_GETCLUSTERREQUEST"]._serialized_end = 3579
-    _globals["_SLOTSTATUS"]._serialized_start = 3581
-    _globals["_SLOTSTATUS"]._serialized_end = 3647
-    _globals["_TASKMANAGERSTATUS"]._serialized_start = 3650
-    _globals["_TASKMANAGERSTATUS"]._serialized_end = 3827
-    _globals["_CLUSTERSTATUS"]._serialized_start = 3830
-    _globals["_CLUSTERSTATUS"]._serialized_end = 4011
-    _globals["_SHUTDOWNREQUEST"]._serialized_start = 4013
-    _globals["_SHUTDOWNREQUEST"]._serialized_end = 4030
-    _globals["_SLOTREPORT"]._serialized_start = 4032
-    _globals["_SLOTREPORT"]._serialized_end = 4103
-    _globals["_REGISTERTASKMANAGERREQUEST"]._serialized_start = 4106
-    _globals["_REGISTERTASKMANAGERREQUEST"]._serialized_end = 4323
-    _globals["_REGISTERTASKMANAGERRESPONSE"]._serialized_start = 4326
-    _globals["_REGISTERTASKMANAGERRESPONSE"]._serialized_end = 4471
-    _globals["_TASKMANAGERHEARTBEAT"]._serialized_start = 4474
-    _globals["_TASKMANAGERHEARTBEAT"]._serialized_end = 4890
-    _globals["_TASKMANAGERHEARTBEAT_METRICSENTRY"]._serialized_start = 4763
-    _globals["_TASKMANAGERHEARTBEAT_METRICSENTRY"]._serialized_end = 4835
-    _globals["_TASKMANAGERHEARTBEAT_PROCESSMETRICSENTRY"]._serialized_start = 4837
-    _globals["_TASKMANAGERHEARTBEAT_PROCESSMETRICSENTRY"]._serialized_end = 4890
-    _globals["_JOBMANAGERHEARTBEAT"]._serialized_start = 4892
-    _globals["_JOBMANAGERHEARTBEAT"]._serialized_end = 4933
-    _globals["_UPDATETASKSTATEREQUEST"]._serialized_start = 4936
-    _globals["_UPDATETASKSTATEREQUEST"]._serialized_end = 5091
-    _globals["_SLOTFREEDREQUEST"]._serialized_start = 5093
-    _globals["_SLOTFREEDREQUEST"]._serialized_end = 5179
-    _globals["_ACKNOWLEDGEMENT"]._serialized_start = 5182
-    _globals["_ACKNOWLEDGEMENT"]._serialized_end = 5336
-    _globals["_ACKNOWLEDGECHECKPOINTREQUEST"]._serialized_start = 5338
-    _globals["_ACKNOWLEDGECHECKPOINTREQUEST"]._serialized_end = 5444
-    _globals["_ACKNOWLEDGECHECKPOINTANSWER"]._serialized_start = 5447
-    _globals["_ACKNOWLEDGECHECKPOINTANSWER"]._serialized_end = 5654
-    _globals["_ACKNOWLEDGECHECKPOINTANSWER_ATTEMPTSENTRY"]._serialized_start = 5587
-    _globals["_ACKNOWLEDGECHECKPOINTANSWER_ATTEMPTSENTRY"]._serialized_end = 5654
-    _globals["_DECLINECHECKPOINTREQUEST"]._serialized_start = 5657
-    _globals["_DECLINECHECKPOINTREQUEST"]._serialized_end = 5794
-    _globals["_ENDOFDATAREQUEST"]._serialized_start = 5796
-    _globals["_ENDOFDATAREQUEST"]._serialized_end = 5851
-    _globals["_JOBMANAGERCLIENTSERVICE"]._serialized_start = 5854
-    _globals["_JOBMANAGERCLIENTSERVICE"]._serialized_end = 6854
-    _globals["_JOBMANAGERSERVICE"]._serialized_start = 6857
-    _globals["_JOBMANAGERSERVICE"]._serialized_end = 7513
+  DESCRIPTOR._loaded_options = None
+  _globals['_JOBGRAPH_CONFIGURATIONENTRY']._loaded_options = None
+  _globals['_JOBGRAPH_CONFIGURATIONENTRY']._serialized_options = b'8\001'
+  _globals['_JOBGRAPH_BLOBSENTRY']._loaded_options = None
+  _globals['_JOBGRAPH_BLOBSENTRY']._serialized_options = b'8\001'
+  _globals['_VERTEXSTATUS_TASKCOUNTSENTRY']._loaded_options = None
+  _globals['_VERTEXSTATUS_TASKCOUNTSENTRY']._serialized_options = b'8\001'
+  _globals['_JOBSTATUS_STATETIMESTAMPSMSENTRY']._loaded_options = None
+  _globals['_JOBSTATUS_STATETIMESTAMPSMSENTRY']._serialized_options = b'8\001'
+  _globals['_TASKMANAGERHEARTBEAT_METRICSENTRY']._loaded_options = None
+  _globals['_TASKMANAGERHEARTBEAT_METRICSENTRY']._serialized_options = b'8\001'
+  _globals['_TASKMANAGERHEARTBEAT_PROCESSMETRICSENTRY']._loaded_options = None
+  _globals['_TASKMANAGERHEARTBEAT_PROCESSMETRICSENTRY']._serialized_options = b'8\001'
+  _globals['_ACKNOWLEDGECHECKPOINTANSWER_ATTEMPTSENTRY']._loaded_options = None
+  _globals['_ACKNOWLEDGECHECKPOINTANSWER_ATTEMPTSENTRY']._serialized_options = b'8\001'
+  _globals['_OPERATORINFO']._serialized_start=71
+  _globals['_OPERATORINFO']._serialized_end=195
+  _globals['_JOBVERTEX']._serialized_start=198
+  _globals['_JOBVERTEX']._serialized_end=458
+  _globals['_JOBEDGE']._serialized_start=460
+  _globals['_JOBEDGE']._serialized_end=560
+  _globals['_JOBGRAPH']._serialized_start=563
+  _globals['_JOBGRAPH']._serialized_end=920
+  _globals['_JOBGRAPH_CONFIGURATIONENTRY']._serialized_start=822
+  _globals['_JOBGRAPH_CONFIGURATIONENTRY']._serialized_end=874
+  _globals['_JOBGRAPH_BLOBSENTRY']._serialized_start=876
+  _globals['_JOBGRAPH_BLOBSENTRY']._serialized_end=920
+  _globals['_SUBMITJOBREQUEST']._serialized_start=923
+  _globals['_SUBMITJOBREQUEST']._serialized_end=1059
+  _globals['_SUBMITJOBRESPONSE']._serialized_start=1061
+  _globals['_SUBMITJOBRESPONSE']._serialized_end=1131
+  _globals['_JOBREQUEST']._serialized_start=1133
+  _globals['_JOBREQUEST']._serialized_end=1161
+  _globals['_LISTCHECKPOINTSREQUEST']._serialized_start=1163
+  _globals['_LISTCHECKPOINTSREQUEST']._serialized_end=1245
+  _globals['_LISTJOBSREQUEST']._serialized_start=1247
+  _globals['_LISTJOBSREQUEST']._serialized_end=1290
+  _globals['_LISTJOBSRESPONSE']._serialized_start=1292
+  _globals['_LISTJOBSRESPONSE']._serialized_end=1348
+  _globals['_SUBTASKSTATUS']._serialized_start=1351
+  _globals['_SUBTASKSTATUS']._serialized_end=1535
+  _globals['_VERTEXSTATUS']._serialized_start=1538
+  _globals['_VERTEXSTATUS']._serialized_end=1767
+  _globals['_VERTEXSTATUS_TASKCOUNTSENTRY']._serialized_start=1718
+  _globals['_VERTEXSTATUS_TASKCOUNTSENTRY']._serialized_end=1767
+  _globals['_JOBSTATUS']._serialized_start=1770
+  _globals['_JOBSTATUS']._serialized_end=2280
+  _globals['_JOBSTATUS_STATETIMESTAMPSMSENTRY']._serialized_start=2213
+  _globals['_JOBSTATUS_STATETIMESTAMPSMSENTRY']._serialized_end=2269
+  _globals['_SUBTASKCHECKPOINT']._serialized_start=2283
+  _globals['_SUBTASKCHECKPOINT']._serialized_end=2421
+  _globals['_CHECKPOINTSTATUS']._serialized_start=2424
+  _globals['_CHECKPOINTSTATUS']._serialized_end=2862
+  _globals['_CHECKPOINTLIST']._serialized_start=2865
+  _globals['_CHECKPOINTLIST']._serialized_end=3042
+  _globals['_TRIGGERSAVEPOINTREQUEST']._serialized_start=3044
+  _globals['_TRIGGERSAVEPOINTREQUEST']._serialized_end=3128
+  _globals['_TRIGGERJOBCHECKPOINTREQUEST']._serialized_start=3130
+  _globals['_TRIGGERJOBCHECKPOINTREQUEST']._serialized_end=3206
+  _globals['_STOPWITHSAVEPOINTREQUEST']._serialized_start=3208
+  _globals['_STOPWITHSAVEPOINTREQUEST']._serialized_end=3308
+  _globals['_GETSNAPSHOTREQUEST']._serialized_start=3310
+  _globals['_GETSNAPSHOTREQUEST']._serialized_end=3383
+  _globals['_SNAPSHOTRESPONSE']._serialized_start=3386
+  _globals['_SNAPSHOTRESPONSE']._serialized_end=3517
+  _globals['_DISPOSESAVEPOINTREQUEST']._serialized_start=3519
+  _globals['_DISPOSESAVEPOINTREQUEST']._serialized_end=3558
+  _globals['_GETCLUSTERREQUEST']._serialized_start=3560
+  _globals['_GETCLUSTERREQUEST']._serialized_end=3579
+  _globals['_SLOTSTATUS']._serialized_start=3581
+  _globals['_SLOTSTATUS']._serialized_end=3647
+  _globals['_TASKMANAGERSTATUS']._serialized_start=3650
+  _globals['_TASKMANAGERSTATUS']._serialized_end=3827
+  _globals['_CLUSTERSTATUS']._serialized_start=3830
+  _globals['_CLUSTERSTATUS']._serialized_end=4011
+  _globals['_SHUTDOWNREQUEST']._serialized_start=4013
+  _globals['_SHUTDOWNREQUEST']._serialized_end=4030
+  _globals['_SLOTREPORT']._serialized_start=4032
+  _globals['_SLOTREPORT']._serialized_end=4103
+  _globals['_REGISTERTASKMANAGERREQUEST']._serialized_start=4106
+  _globals['_REGISTERTASKMANAGERREQUEST']._serialized_end=4323
+  _globals['_REGISTERTASKMANAGERRESPONSE']._serialized_start=4326
+  _globals['_REGISTERTASKMANAGERRESPONSE']._serialized_end=4471
+  _globals['_TASKMANAGERHEARTBEAT']._serialized_start=4474
+  _globals['_TASKMANAGERHEARTBEAT']._serialized_end=4890
+  _globals['_TASKMANAGERHEARTBEAT_METRICSENTRY']._serialized_start=4763
+  _globals['_TASKMANAGERHEARTBEAT_METRICSENTRY']._serialized_end=4835
+  _globals['_TASKMANAGERHEARTBEAT_PROCESSMETRICSENTRY']._serialized_start=4837
+  _globals['_TASKMANAGERHEARTBEAT_PROCESSMETRICSENTRY']._serialized_end=4890
+  _globals['_JOBMANAGERHEARTBEAT']._serialized_start=4892
+  _globals['_JOBMANAGERHEARTBEAT']._serialized_end=4933
+  _globals['_UPDATETASKSTATEREQUEST']._serialized_start=4936
+  _globals['_UPDATETASKSTATEREQUEST']._serialized_end=5091
+  _globals['_SLOTFREEDREQUEST']._serialized_start=5093
+  _globals['_SLOTFREEDREQUEST']._serialized_end=5179
+  _globals['_ACKNOWLEDGEMENT']._serialized_start=5182
+  _globals['_ACKNOWLEDGEMENT']._serialized_end=5336
+  _globals['_ACKNOWLEDGECHECKPOINTREQUEST']._serialized_start=5338
+  _globals['_ACKNOWLEDGECHECKPOINTREQUEST']._serialized_end=5444
+  _globals['_ACKNOWLEDGECHECKPOINTANSWER']._serialized_start=5447
+  _globals['_ACKNOWLEDGECHECKPOINTANSWER']._serialized_end=5654
+  _globals['_ACKNOWLEDGECHECKPOINTANSWER_ATTEMPTSENTRY']._serialized_start=5587
+  _globals['_ACKNOWLEDGECHECKPOINTANSWER_ATTEMPTSENTRY']._serialized_end=5654
+  _globals['_DECLINECHECKPOINTREQUEST']._serialized_start=5657
+  _globals['_DECLINECHECKPOINTREQUEST']._serialized_end=5794
+  _globals['_ENDOFDATAREQUEST']._serialized_start=5796
+  _globals['_ENDOFDATAREQUEST']._serialized_end=5851
+  _globals['_JOBMANAGERCLIENTSERVICE']._serialized_start=5854
+  _globals['_JOBMANAGERCLIENTSERVICE']._serialized_end=6854
+  _globals['_JOBMANAGERSERVICE']._serialized_start=6857
+  _globals['_JOBMANAGERSERVICE']._serialized_end=7604
 # @@protoc_insertion_point(module_scope)

@@ -49,20 +49,7 @@ class OperatorInfo(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "is_sink",
-        b"is_sink",
-        "is_source",
-        b"is_source",
-        "name",
-        b"name",
-        "operator_id",
-        b"operator_id",
-        "uid",
-        b"uid",
-        "uses_union_state",
-        b"uses_union_state",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_sink", b"is_sink", "is_source", b"is_source", "name", b"name", "operator_id", b"operator_id", "uid", b"uid", "uses_union_state", b"uses_union_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -107,28 +94,7 @@ class JobVertex(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "spark_query", b"spark_query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "_spark_query",
-        b"_spark_query",
-        "max_parallelism",
-        b"max_parallelism",
-        "max_parallelism_is_explicit",
-        b"max_parallelism_is_explicit",
-        "name",
-        b"name",
-        "operators",
-        b"operators",
-        "parallelism",
-        b"parallelism",
-        "program",
-        b"program",
-        "slot_sharing_group",
-        b"slot_sharing_group",
-        "spark_query",
-        b"spark_query",
-        "vertex_id",
-        b"vertex_id",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query", "max_parallelism", b"max_parallelism", "max_parallelism_is_explicit", b"max_parallelism_is_explicit", "name", b"name", "operators", b"operators", "parallelism", b"parallelism", "program", b"program", "slot_sharing_group", b"slot_sharing_group", "spark_query", b"spark_query", "vertex_id", b"vertex_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__spark_query: _TypeAlias = _typing.Literal["spark_query"]  # noqa: Y015
     _WhichOneofArgType__spark_query: _TypeAlias = _typing.Literal["_spark_query", b"_spark_query"]  # noqa: Y015
@@ -161,18 +127,7 @@ class JobEdge(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "edge_id",
-        b"edge_id",
-        "input_index",
-        b"input_index",
-        "partitioner",
-        b"partitioner",
-        "source",
-        b"source",
-        "target",
-        b"target",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edge_id", b"edge_id", "input_index", b"input_index", "partitioner", b"partitioner", "source", b"source", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -253,22 +208,7 @@ class JobGraph(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "blobs",
-        b"blobs",
-        "configuration",
-        b"configuration",
-        "edges",
-        b"edges",
-        "job_id",
-        b"job_id",
-        "name",
-        b"name",
-        "python_version",
-        b"python_version",
-        "vertices",
-        b"vertices",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blobs", b"blobs", "configuration", b"configuration", "edges", b"edges", "job_id", b"job_id", "name", b"name", "python_version", b"python_version", "vertices", b"vertices"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -299,16 +239,7 @@ class SubmitJobRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["graph", b"graph"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "allow_non_restored_state",
-        b"allow_non_restored_state",
-        "client_version",
-        b"client_version",
-        "graph",
-        b"graph",
-        "restore_path",
-        b"restore_path",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_non_restored_state", b"allow_non_restored_state", "client_version", b"client_version", "graph", b"graph", "restore_path", b"restore_path"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -373,9 +304,7 @@ class ListCheckpointsRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_subtasks_of", b"_subtasks_of", "subtasks_of", b"subtasks_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "_subtasks_of", b"_subtasks_of", "job_id", b"job_id", "subtasks_of", b"subtasks_of"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_subtasks_of", b"_subtasks_of", "job_id", b"job_id", "subtasks_of", b"subtasks_of"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__subtasks_of: _TypeAlias = _typing.Literal["subtasks_of"]  # noqa: Y015
     _WhichOneofArgType__subtasks_of: _TypeAlias = _typing.Literal["_subtasks_of", b"_subtasks_of"]  # noqa: Y015
@@ -460,24 +389,7 @@ class SubtaskStatus(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "attempt",
-        b"attempt",
-        "data_address",
-        b"data_address",
-        "host",
-        b"host",
-        "index",
-        b"index",
-        "metrics",
-        b"metrics",
-        "start_ms",
-        b"start_ms",
-        "state",
-        b"state",
-        "task_manager_id",
-        b"task_manager_id",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "data_address", b"data_address", "host", b"host", "index", b"index", "metrics", b"metrics", "start_ms", b"start_ms", "state", b"state", "task_manager_id", b"task_manager_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -532,18 +444,7 @@ class VertexStatus(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "name",
-        b"name",
-        "parallelism",
-        b"parallelism",
-        "subtasks",
-        b"subtasks",
-        "task_counts",
-        b"task_counts",
-        "vertex_id",
-        b"vertex_id",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "parallelism", b"parallelism", "subtasks", b"subtasks", "task_counts", b"task_counts", "vertex_id", b"vertex_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -632,51 +533,9 @@ class JobStatus(_message.Message):
         checkpoints_failed: _builtins.int = ...,
         waiting_for: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal[
-        "_end_ms",
-        b"_end_ms",
-        "end_ms",
-        b"end_ms",
-        "error",
-        b"error",
-        "failure",
-        b"failure",
-        "last_completed",
-        b"last_completed",
-    ]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "last_completed", b"last_completed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "_end_ms",
-        b"_end_ms",
-        "checkpoints_completed",
-        b"checkpoints_completed",
-        "checkpoints_failed",
-        b"checkpoints_failed",
-        "end_ms",
-        b"end_ms",
-        "error",
-        b"error",
-        "failure",
-        b"failure",
-        "job_id",
-        b"job_id",
-        "last_completed",
-        b"last_completed",
-        "name",
-        b"name",
-        "restarts",
-        b"restarts",
-        "start_ms",
-        b"start_ms",
-        "state",
-        b"state",
-        "state_timestamps_ms",
-        b"state_timestamps_ms",
-        "vertices",
-        b"vertices",
-        "waiting_for",
-        b"waiting_for",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "checkpoints_completed", b"checkpoints_completed", "checkpoints_failed", b"checkpoints_failed", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "job_id", b"job_id", "last_completed", b"last_completed", "name", b"name", "restarts", b"restarts", "start_ms", b"start_ms", "state", b"state", "state_timestamps_ms", b"state_timestamps_ms", "vertices", b"vertices", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__end_ms: _TypeAlias = _typing.Literal["end_ms"]  # noqa: Y015
     _WhichOneofArgType__end_ms: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms"]  # noqa: Y015
@@ -711,18 +570,7 @@ class SubtaskCheckpoint(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "ack_ms",
-        b"ack_ms",
-        "index",
-        b"index",
-        "metrics",
-        b"metrics",
-        "size_bytes",
-        b"size_bytes",
-        "vertex_id",
-        b"vertex_id",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack_ms", b"ack_ms", "index", b"index", "metrics", b"metrics", "size_bytes", b"size_bytes", "vertex_id", b"vertex_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -791,67 +639,9 @@ class CheckpointStatus(_message.Message):
         sealed_ms: _builtins.int | None = ...,
         confirmed_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal[
-        "_completed_ms",
-        b"_completed_ms",
-        "_confirmed_ms",
-        b"_confirmed_ms",
-        "_sealed_ms",
-        b"_sealed_ms",
-        "_sent_ms",
-        b"_sent_ms",
-        "completed_ms",
-        b"completed_ms",
-        "confirmed_ms",
-        b"confirmed_ms",
-        "sealed_ms",
-        b"sealed_ms",
-        "sent_ms",
-        b"sent_ms",
-    ]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_completed_ms", b"_completed_ms", "_confirmed_ms", b"_confirmed_ms", "_sealed_ms", b"_sealed_ms", "_sent_ms", b"_sent_ms", "completed_ms", b"completed_ms", "confirmed_ms", b"confirmed_ms", "sealed_ms", b"sealed_ms", "sent_ms", b"sent_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "_completed_ms",
-        b"_completed_ms",
-        "_confirmed_ms",
-        b"_confirmed_ms",
-        "_sealed_ms",
-        b"_sealed_ms",
-        "_sent_ms",
-        b"_sent_ms",
-        "acknowledged",
-        b"acknowledged",
-        "checkpoint_id",
-        b"checkpoint_id",
-        "completed_ms",
-        b"completed_ms",
-        "confirmed_ms",
-        b"confirmed_ms",
-        "discarded",
-        b"discarded",
-        "expected",
-        b"expected",
-        "failure",
-        b"failure",
-        "path",
-        b"path",
-        "restored",
-        b"restored",
-        "sealed_ms",
-        b"sealed_ms",
-        "sent_ms",
-        b"sent_ms",
-        "size_bytes",
-        b"size_bytes",
-        "snapshot_type",
-        b"snapshot_type",
-        "status",
-        b"status",
-        "subtasks",
-        b"subtasks",
-        "trigger_ms",
-        b"trigger_ms",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completed_ms", b"_completed_ms", "_confirmed_ms", b"_confirmed_ms", "_sealed_ms", b"_sealed_ms", "_sent_ms", b"_sent_ms", "acknowledged", b"acknowledged", "checkpoint_id", b"checkpoint_id", "completed_ms", b"completed_ms", "confirmed_ms", b"confirmed_ms", "discarded", b"discarded", "expected", b"expected", "failure", b"failure", "path", b"path", "restored", b"restored", "sealed_ms", b"sealed_ms", "sent_ms", b"sent_ms", "size_bytes", b"size_bytes", "snapshot_type", b"snapshot_type", "status", b"status", "subtasks", b"subtasks", "trigger_ms", b"trigger_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__completed_ms: _TypeAlias = _typing.Literal["completed_ms"]  # noqa: Y015
     _WhichOneofArgType__completed_ms: _TypeAlias = _typing.Literal["_completed_ms", b"_completed_ms"]  # noqa: Y015
@@ -862,13 +652,9 @@ class CheckpointStatus(_message.Message):
     _WhichOneofReturnType__sent_ms: _TypeAlias = _typing.Literal["sent_ms"]  # noqa: Y015
     _WhichOneofArgType__sent_ms: _TypeAlias = _typing.Literal["_sent_ms", b"_sent_ms"]  # noqa: Y015
     @_typing.overload
-    def WhichOneof(
-        self, oneof_group: _WhichOneofArgType__completed_ms
-    ) -> _WhichOneofReturnType__completed_ms | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__completed_ms) -> _WhichOneofReturnType__completed_ms | None: ...
     @_typing.overload
-    def WhichOneof(
-        self, oneof_group: _WhichOneofArgType__confirmed_ms
-    ) -> _WhichOneofReturnType__confirmed_ms | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__confirmed_ms) -> _WhichOneofReturnType__confirmed_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__sealed_ms) -> _WhichOneofReturnType__sealed_ms | None: ...
     @_typing.overload
@@ -908,20 +694,7 @@ class CheckpointList(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "checkpoints",
-        b"checkpoints",
-        "completed",
-        b"completed",
-        "error",
-        b"error",
-        "failed",
-        b"failed",
-        "in_progress",
-        b"in_progress",
-        "restored",
-        b"restored",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "completed", b"completed", "error", b"error", "failed", b"failed", "in_progress", b"in_progress", "restored", b"restored"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -948,9 +721,7 @@ class TriggerSavepointRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "job_id", b"job_id", "target_directory", b"target_directory", "wait_ms", b"wait_ms"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "target_directory", b"target_directory", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1006,9 +777,7 @@ class StopWithSavepointRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "drain", b"drain", "job_id", b"job_id", "target_directory", b"target_directory", "wait_ms", b"wait_ms"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drain", b"drain", "job_id", b"job_id", "target_directory", b"target_directory", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1033,9 +802,7 @@ class GetSnapshotRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "job_id", b"job_id", "request_id", b"request_id", "wait_ms", b"wait_ms"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "request_id", b"request_id", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1070,18 +837,7 @@ class SnapshotResponse(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "checkpoint_id",
-        b"checkpoint_id",
-        "error",
-        b"error",
-        "in_progress",
-        b"in_progress",
-        "path",
-        b"path",
-        "request_id",
-        b"request_id",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_id", b"checkpoint_id", "error", b"error", "in_progress", b"in_progress", "path", b"path", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1142,9 +898,7 @@ class SlotStatus(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "allocation_id", b"allocation_id", "index", b"index", "job_id", b"job_id"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_id", b"allocation_id", "index", b"index", "job_id", b"job_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1183,22 +937,7 @@ class TaskManagerStatus(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "address",
-        b"address",
-        "host",
-        b"host",
-        "last_heartbeat_ms",
-        b"last_heartbeat_ms",
-        "memory_bytes",
-        b"memory_bytes",
-        "pid",
-        b"pid",
-        "slots",
-        b"slots",
-        "task_manager_id",
-        b"task_manager_id",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "host", b"host", "last_heartbeat_ms", b"last_heartbeat_ms", "memory_bytes", b"memory_bytes", "pid", b"pid", "slots", b"slots", "task_manager_id", b"task_manager_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1237,22 +976,7 @@ class ClusterStatus(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "generation",
-        b"generation",
-        "pid",
-        b"pid",
-        "python_version",
-        b"python_version",
-        "rest_port",
-        b"rest_port",
-        "start_ms",
-        b"start_ms",
-        "task_managers",
-        b"task_managers",
-        "version",
-        b"version",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "pid", b"pid", "python_version", b"python_version", "rest_port", b"rest_port", "start_ms", b"start_ms", "task_managers", b"task_managers", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1295,9 +1019,7 @@ class SlotReport(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "allocation_id", b"allocation_id", "job_id", b"job_id", "slot_index", b"slot_index"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_id", b"allocation_id", "job_id", b"job_id", "slot_index", b"slot_index"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1345,26 +1067,7 @@ class RegisterTaskManagerRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "address",
-        b"address",
-        "host",
-        b"host",
-        "memory_bytes",
-        b"memory_bytes",
-        "pid",
-        b"pid",
-        "python_version",
-        b"python_version",
-        "session",
-        b"session",
-        "slots",
-        b"slots",
-        "task_manager_id",
-        b"task_manager_id",
-        "version",
-        b"version",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "host", b"host", "memory_bytes", b"memory_bytes", "pid", b"pid", "python_version", b"python_version", "session", b"session", "slots", b"slots", "task_manager_id", b"task_manager_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1395,16 +1098,7 @@ class RegisterTaskManagerResponse(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "error",
-        b"error",
-        "generation",
-        b"generation",
-        "heartbeat_interval_ms",
-        b"heartbeat_interval_ms",
-        "heartbeat_timeout_ms",
-        b"heartbeat_timeout_ms",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "generation", b"generation", "heartbeat_interval_ms", b"heartbeat_interval_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1492,22 +1186,7 @@ class TaskManagerHeartbeat(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "attempts",
-        b"attempts",
-        "generation",
-        b"generation",
-        "metrics",
-        b"metrics",
-        "process_metrics",
-        b"process_metrics",
-        "session",
-        b"session",
-        "slots",
-        b"slots",
-        "task_manager_id",
-        b"task_manager_id",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "generation", b"generation", "metrics", b"metrics", "process_metrics", b"process_metrics", "session", b"session", "slots", b"slots", "task_manager_id", b"task_manager_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1559,30 +1238,13 @@ class UpdateTaskStateRequest(_message.Message):
         error: _common_pb2.Error | None = ...,
         data_address: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal[
-        "_data_address", b"_data_address", "data_address", b"data_address", "error", b"error"
-    ]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "data_address", b"data_address", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "_data_address",
-        b"_data_address",
-        "attempt",
-        b"attempt",
-        "data_address",
-        b"data_address",
-        "error",
-        b"error",
-        "generation",
-        b"generation",
-        "state",
-        b"state",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "attempt", b"attempt", "data_address", b"data_address", "error", b"error", "generation", b"generation", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_address: _TypeAlias = _typing.Literal["data_address"]  # noqa: Y015
     _WhichOneofArgType__data_address: _TypeAlias = _typing.Literal["_data_address", b"_data_address"]  # noqa: Y015
-    def WhichOneof(
-        self, oneof_group: _WhichOneofArgType__data_address
-    ) -> _WhichOneofReturnType__data_address | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__data_address) -> _WhichOneofReturnType__data_address | None: ...
 
 Global___UpdateTaskStateRequest: _TypeAlias = UpdateTaskStateRequest  # noqa: Y015
 
@@ -1605,9 +1267,7 @@ class SlotFreedRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "allocation_id", b"allocation_id", "generation", b"generation", "task_manager_id", b"task_manager_id"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_id", b"allocation_id", "generation", b"generation", "task_manager_id", b"task_manager_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1637,9 +1297,7 @@ class Acknowledgement(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "attempt", b"attempt", "checkpoint_id", b"checkpoint_id", "metrics", b"metrics", "snapshot", b"snapshot"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint_id", b"checkpoint_id", "metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1664,9 +1322,7 @@ class AcknowledgeCheckpointRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "acknowledgements", b"acknowledgements", "generation", b"generation"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledgements", b"acknowledgements", "generation", b"generation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1750,18 +1406,7 @@ class DeclineCheckpointRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "attempt",
-        b"attempt",
-        "checkpoint_id",
-        b"checkpoint_id",
-        "error",
-        b"error",
-        "generation",
-        b"generation",
-        "reason",
-        b"reason",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint_id", b"checkpoint_id", "error", b"error", "generation", b"generation", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

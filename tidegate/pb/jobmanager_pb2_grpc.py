@@ -671,6 +671,11 @@ class JobManagerServiceStub:
                 request_serializer=tidegate_dot_pb_dot_common__pb2.BlobRef.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_common__pb2.BlobChunk.FromString,
                 _registered_method=True)
+        self.AlignWatermark = channel.unary_unary(
+                '/tidegate.pb.JobManagerService/AlignWatermark',
+                request_serializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkResponse.FromString,
+                _registered_method=True)
 
 
 class JobManagerServiceServicer:
@@ -729,6 +734,12 @@ class JobManagerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlignWatermark(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobManagerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -771,6 +782,11 @@ def add_JobManagerServiceServicer_to_server(servicer, server):
                     servicer.GetBlob,
                     request_deserializer=tidegate_dot_pb_dot_common__pb2.BlobRef.FromString,
                     response_serializer=tidegate_dot_pb_dot_common__pb2.BlobChunk.SerializeToString,
+            ),
+            'AlignWatermark': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlignWatermark,
+                    request_deserializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -989,6 +1005,33 @@ class JobManagerService:
             '/tidegate.pb.JobManagerService/GetBlob',
             tidegate_dot_pb_dot_common__pb2.BlobRef.SerializeToString,
             tidegate_dot_pb_dot_common__pb2.BlobChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlignWatermark(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.JobManagerService/AlignWatermark',
+            tidegate_dot_pb_dot_common__pb2.AlignWatermarkRequest.SerializeToString,
+            tidegate_dot_pb_dot_common__pb2.AlignWatermarkResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -204,6 +204,7 @@ class JobManagerServiceStub:
     DeclineCheckpoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.DeclineCheckpointRequest, _common_pb2.Ack]
     EndOfData: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.EndOfDataRequest, _common_pb2.Ack]
     GetBlob: _grpc.UnaryStreamMultiCallable[_common_pb2.BlobRef, _common_pb2.BlobChunk]
+    AlignWatermark: _grpc.UnaryUnaryMultiCallable[_common_pb2.AlignWatermarkRequest, _common_pb2.AlignWatermarkResponse]
 
 @_typing.type_check_only
 class JobManagerServiceAsyncStub(JobManagerServiceStub):
@@ -223,6 +224,7 @@ class JobManagerServiceAsyncStub(JobManagerServiceStub):
     DeclineCheckpoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.DeclineCheckpointRequest, _common_pb2.Ack]  # type: ignore[assignment]
     EndOfData: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.EndOfDataRequest, _common_pb2.Ack]  # type: ignore[assignment]
     GetBlob: _aio.UnaryStreamMultiCallable[_common_pb2.BlobRef, _common_pb2.BlobChunk]  # type: ignore[assignment]
+    AlignWatermark: _aio.UnaryUnaryMultiCallable[_common_pb2.AlignWatermarkRequest, _common_pb2.AlignWatermarkResponse]  # type: ignore[assignment]
 
 class JobManagerServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -287,5 +289,12 @@ class JobManagerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _common_pb2.BlobRef,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_common_pb2.BlobChunk], _abc.AsyncIterator[_common_pb2.BlobChunk]]: ...
+
+    @_abc_1.abstractmethod
+    def AlignWatermark(
+        self,
+        request: _common_pb2.AlignWatermarkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.AlignWatermarkResponse, _abc.Awaitable[_common_pb2.AlignWatermarkResponse]]: ...
 
 def add_JobManagerServiceServicer_to_server(servicer: JobManagerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -45,6 +45,11 @@ class SubtaskControlStub:
                 request_serializer=tidegate_dot_pb_dot_common__pb2.BlobRef.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_common__pb2.BlobChunk.FromString,
                 _registered_method=True)
+        self.AlignWatermark = channel.unary_unary(
+                '/tidegate.pb.SubtaskControl/AlignWatermark',
+                request_serializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkRequest.SerializeToString,
+                response_deserializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkResponse.FromString,
+                _registered_method=True)
 
 
 class SubtaskControlServicer:
@@ -63,6 +68,13 @@ class SubtaskControlServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlignWatermark(self, request, context):
+        """Passed on to the JobManager.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SubtaskControlServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -75,6 +87,11 @@ def add_SubtaskControlServicer_to_server(servicer, server):
                     servicer.FetchBlob,
                     request_deserializer=tidegate_dot_pb_dot_common__pb2.BlobRef.FromString,
                     response_serializer=tidegate_dot_pb_dot_common__pb2.BlobChunk.SerializeToString,
+            ),
+            'AlignWatermark': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlignWatermark,
+                    request_deserializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkRequest.FromString,
+                    response_serializer=tidegate_dot_pb_dot_common__pb2.AlignWatermarkResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +148,33 @@ class SubtaskControl:
             '/tidegate.pb.SubtaskControl/FetchBlob',
             tidegate_dot_pb_dot_common__pb2.BlobRef.SerializeToString,
             tidegate_dot_pb_dot_common__pb2.BlobChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlignWatermark(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.pb.SubtaskControl/AlignWatermark',
+            tidegate_dot_pb_dot_common__pb2.AlignWatermarkRequest.SerializeToString,
+            tidegate_dot_pb_dot_common__pb2.AlignWatermarkResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -38,6 +38,8 @@ class SubtaskControlStub:
     Attach: _grpc.StreamStreamMultiCallable[_subtask_pb2.FromSubtask, _subtask_pb2.ToSubtask]
     FetchBlob: _grpc.UnaryStreamMultiCallable[_common_pb2.BlobRef, _common_pb2.BlobChunk]
     """Blobs by way of the TaskManager's cache."""
+    AlignWatermark: _grpc.UnaryUnaryMultiCallable[_common_pb2.AlignWatermarkRequest, _common_pb2.AlignWatermarkResponse]
+    """Passed on to the JobManager."""
 
 @_typing.type_check_only
 class SubtaskControlAsyncStub(SubtaskControlStub):
@@ -45,6 +47,8 @@ class SubtaskControlAsyncStub(SubtaskControlStub):
     Attach: _aio.StreamStreamMultiCallable[_subtask_pb2.FromSubtask, _subtask_pb2.ToSubtask]  # type: ignore[assignment]
     FetchBlob: _aio.UnaryStreamMultiCallable[_common_pb2.BlobRef, _common_pb2.BlobChunk]  # type: ignore[assignment]
     """Blobs by way of the TaskManager's cache."""
+    AlignWatermark: _aio.UnaryUnaryMultiCallable[_common_pb2.AlignWatermarkRequest, _common_pb2.AlignWatermarkResponse]  # type: ignore[assignment]
+    """Passed on to the JobManager."""
 
 class SubtaskControlServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -61,5 +65,13 @@ class SubtaskControlServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_common_pb2.BlobChunk], _abc.AsyncIterator[_common_pb2.BlobChunk]]:
         """Blobs by way of the TaskManager's cache."""
+
+    @_abc_1.abstractmethod
+    def AlignWatermark(
+        self,
+        request: _common_pb2.AlignWatermarkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_common_pb2.AlignWatermarkResponse, _abc.Awaitable[_common_pb2.AlignWatermarkResponse]]:
+        """Passed on to the JobManager."""
 
 def add_SubtaskControlServicer_to_server(servicer: SubtaskControlServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -203,6 +203,7 @@ def start(
     restored_id: int | None = None,
     now_ms: int = 0,
     attempt: int = 0,
+    given: Mapping[str, Any] | None = None,
 ) -> Running:
     out, clock = Recorder(), HandClock(now_ms)
     timers = HandTimers(clock)
@@ -230,6 +231,7 @@ def start(
             restored=restored,
             restored_checkpoint_id=restored_id if restored_id is not None else (1 if restored else None),
             segments=MemoryStore() if restored else None,
+            **(given or {}),
             open_async_calls=open_calls,
         )
     )
