@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["pytester", "tests.servers.fixtures"]
+pytest_plugins = ["pytester", "tests.browser.chromium", "tests.servers.fixtures"]
 
 TESTS = Path(__file__).parent
 E2E_TIMEOUT_S = 300

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import OpenPage
+from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, job_of, pipeline_scene
 from tests.contract.rest.scene import Inspected
 from tests.servers.flink_environment import FlinkEnvironment

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.accessible import faint_texts, faults
-from tests.browser.conftest import OpenPage
+from tests.browser.chromium import OpenPage
 from tests.browser.stage import Stage, job_of, pipeline, pipeline_scene, take
 from tests.contract.rest.scene import Scene
 from tests.unit.jobmanager.machines.cluster_kit import running_job, until_triggered

@@ -65,7 +65,7 @@ function summary(checkpoint, job, nowMs) {
       fact("Acknowledged", `${whole(checkpoint.acknowledged)}`, `of ${whole(checkpoint.expected)}`),
       fact("State size", bytes(checkpoint.size_bytes), inFlight ? `${bytes(inFlight)} in flight` : ""),
     ),
-    checkpoint.location && h("p", { key: "place", class: "small muted" }, "In ", h("code", {}, checkpoint.location)),
+    checkpoint.location && h("p", { key: "place", class: "small muted" }, "In ", checkpoint.location.startsWith("memory:") ? "the JobManager’s memory" : h("code", {}, checkpoint.location)),
     checkpoint.missing.length > 0 && h("p", { key: "missing", class: "note warn" }, `No acknowledgement (yet) of ${checkpoint.missing.slice(0, 12).join(", ")}${checkpoint.missing.length > 12 ? " and more" : ""}.`),
   ];
 }

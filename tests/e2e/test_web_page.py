@@ -1,0 +1,69 @@
+"""Our own page over a real cluster, from submitting a job to cancelling it: what it shows is what the API says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+from playwright.sync_api import expect
+
+from tests.browser.chromium import OpenPage
+from tests.e2e.cluster import JOBS, Cluster
+from tests.e2e.waiting import wait_until
+
+SUBMIT_LIMIT_MS = 90_000
+
+
+def test_from_submit_to_cancel(cluster: Cluster, open_page: OpenPage, tmp_path: Path) -> None:
+    base = f"http://127.0.0.1:{cluster.rest_port}/"
+
+    def api(path: str) -> Any:
+        with urlopen(base + path, timeout=30) as answer:
+            return json.load(answer)
+
+    page = open_page(base)
+    facts = page.locator(".facts > div")
+    expect(facts.nth(1)).to_contain_text(f"of {api('overview')['slots-total']}")
+
+    page.get_by_role("link", name="Submit a job").click()
+    page.get_by_label("Job file").set_input_files(JOBS / "slow.py")
+    page.get_by_label("Arguments").fill(f"--rows 1000000 --pause 5 --interval 60000 --output '{tmp_path / 'out'}'")
+    page.get_by_label("Parallelism").fill("2")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("h1")).to_have_text("slow", timeout=SUBMIT_LIMIT_MS)
+    job_id = page.url.rpartition("/")[2]
+    expect(page.locator(".badge").first).to_have_text("running")
+
+    job = api(f"jobs/{job_id}")
+    assert page.locator(".vertex .name").all_inner_texts() == [vertex["name"] for vertex in job["vertices"]]
+    total = sum(vertex["parallelism"] for vertex in job["vertices"])
+    expect(facts.nth(1)).to_contain_text(f"{total} in {len(job['vertices'])} vertices")
+    wait_until(
+        lambda: all(
+            vertex["tasks"]["RUNNING"] == vertex["parallelism"] for vertex in api(f"jobs/{job_id}")["vertices"]
+        ),
+        60,
+        "all subtasks run",
+    )
+
+    page.get_by_role("button", name="Checkpoint", exact=True).click()
+    page.get_by_role("button", name="Take the checkpoint").click()
+    expect(page.get_by_role("status").locator(".toast").last).to_contain_text("Checkpoint 1 is complete.")
+    page.get_by_role("navigation", name="Parts of the job").get_by_role("link", name="Checkpoints").click()
+    page.get_by_role("row").get_by_role("link", name="1", exact=True).click()
+    details = api(f"jobs/{job_id}/checkpoints/details/1")
+    assert details["status"] == "COMPLETED"
+    expect(facts.nth(2)).to_contain_text(f"{details['num_acknowledged_subtasks']} of {details['num_subtasks']}")
+    expect(page.locator(".lane")).to_have_count(details["num_subtasks"] + 1)
+    expect(page.locator("[data-words]")).to_contain_text("%):")
+    expect(page.locator("main")).to_contain_text("In the JobManager’s memory")
+
+    page.get_by_role("button", name="Cancel …").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+    expect(page.locator(".badge").first).to_have_text("canceled")
+    assert api(f"jobs/{job_id}")["state"] == "CANCELED"
+    page.get_by_role("link", name="Cluster").click()
+    over = page.get_by_role("region", name="Jobs that are over")
+    expect(over.get_by_role("row").filter(has=page.locator(f"a[href='#/jobs/{job_id}']"))).to_contain_text("canceled")
