@@ -163,6 +163,7 @@ class SnapshotCoordinator:
 
     def __init__(self, *, restored_id: int = 0) -> None:
         self._last_id = restored_id
+        self._restored_id = restored_id
         self._last_confirmed = restored_id
         self._aborted: set[int] = set()
         self._aborted_floor = 0
@@ -172,6 +173,11 @@ class SnapshotCoordinator:
     @property
     def last_id(self) -> int:
         return self._last_id
+
+    @property
+    def has_confirmed(self) -> bool:
+        """A checkpoint of this attempt is complete."""
+        return self._last_confirmed > self._restored_id
 
     @property
     def writing(self) -> tuple[int, ...]:

@@ -269,6 +269,7 @@ class _SubtaskRun:
                 counters=self._counters,
                 clock=self._clock,
                 emitted=lambda: output.records_emitted,
+                waits_for_checkpoint=settings.sources_wait,
             )
         head = self._program.operators[0]
         return ChannelInput(

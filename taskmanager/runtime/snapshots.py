@@ -138,6 +138,11 @@ class SnapshotDriver:
         self._lock = threading.RLock()
 
     @property
+    def has_confirmed(self) -> bool:
+        """A checkpoint of this attempt is complete."""
+        return self._coordinator.has_confirmed
+
+    @property
     def is_writing(self) -> bool:
         return bool(self._coordinator.writing)
 

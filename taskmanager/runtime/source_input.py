@@ -2,6 +2,7 @@
 
 Laws: the position that a snapshot holds is that of what was emitted. At the end of all splits event time is advanced to its
 end, once; where a job is stopped, only if it is drained. A finished source still takes part in checkpoints, by the same triggers.
+One that waits for the first checkpoint emits nothing before a checkpoint of this attempt is complete.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class SourceInput:
         counters: TaskCounters,
         clock: Clock,
         emitted: Callable[[], int],
+        waits_for_checkpoint: bool = False,
     ) -> None:
         """``emitted()``: records that the source emitted so far."""
         self._source = source
@@ -41,6 +43,7 @@ class SourceInput:
         self._clock = clock
         self._emitted = emitted
         self._sizer = sizer
+        self._waits = waits_for_checkpoint
         self._ended = False
         self._drained = True
         self._retry_ms = FIRST_RETRY_MS
@@ -64,6 +67,11 @@ class SourceInput:
     def step(self) -> bool:
         if self._ended:
             return False
+        if self._waits:
+            self._waits = not self._snapshots.has_confirmed
+            self._retry_ms = MAX_RETRY_MS if self._waits else FIRST_RETRY_MS
+            if self._waits:
+                return False  # the confirmation is a mail, which wakes the loop
         began_ms, before = self._clock.monotonic_ms(), self._emitted()
         if self._source.poll_next(self._sizer.size()):
             records = self._emitted() - before

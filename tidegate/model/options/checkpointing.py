@@ -257,8 +257,7 @@ class CheckpointingOptions:
         "pipeline.sources.pause-until-first-checkpoint",
         BOOL,
         "false",
-        "Sources wait for the first checkpoint.",
-        kind=LATER,
+        "Sources emit nothing until a checkpoint is complete, after every start and restart; no effect without periodic checkpoints.",
     )
     HISTORY = option(
         "web.checkpoints.history",
