@@ -1,0 +1,110 @@
+"""PyFlink's own examples give the same results here when ``pyflink`` is replaced by ``tidegate`` in their text.
+
+Flink runs them in an environment of its own, once, all in one JVM; the records are compared as bags, since the order of
+parallel subtasks is free. They come from the installed package and are copied into the test's directory only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.waiting import wait_until
+from tests.servers import flink_examples
+from tests.servers.flink_environment import FlinkEnvironment
+
+PRINTING = ["basic_operations", "process_json_data", "state_access", "event_time_timer"]
+WRITING = [
+    "word_count",
+    "windowing/tumbling_count_window",
+    "windowing/tumbling_time_window",
+    "windowing/sliding_time_window",
+    "windowing/session_with_gap_window",
+    "windowing/session_with_dynamic_gap_window",
+]
+FLINK_LIMIT_S = 240
+PRINT_LIMIT_S = 30
+_OURS = re.compile(r"^\[.*Print to Std\. Out \(\d+/\d+\)#\d+\] (.*)$")
+_SUBTASK = re.compile(r"^\d+> ")
+
+
+@pytest.fixture(scope="module")
+def expected(flink: FlinkEnvironment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
+    """The records of every example, as Flink gave them."""
+    outputs = tmp_path_factory.mktemp("flink")
+    script = str(Path(flink_examples.__file__))
+    examples = str(flink.examples() / "datastream")
+    done = flink.run(script, examples, str(outputs), *PRINTING, *WRITING, limit_s=FLINK_LIMIT_S, cwd=outputs)
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    printed: dict[str, Counter[str]] = {}
+    name = ""
+    for line in done.stdout.splitlines():
+        if line.startswith("=== "):
+            name = line[4:]
+        elif name in PRINTING and line.startswith(("(", "1> ", "2> ")):
+            printed.setdefault(name, Counter())[_SUBTASK.sub("", line)] += 1
+    return {**printed, **{name: lines_below(outputs / name) for name in WRITING}}
+
+
+def lines_below(directory: Path) -> Counter[str]:
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return Counter(line for path in files for line in path.read_text().splitlines())
+
+
+def replaced(name: str, flink: FlinkEnvironment, directory: Path) -> Path:
+    """The example with our imports."""
+    text = (flink.examples() / "datastream" / f"{name}.py").read_text()
+    job = directory / f"{Path(name).name}.py"
+    job.write_text(re.sub(r"^(\s*)from pyflink\b", r"\1from tidegate", text, flags=re.M))
+    return job
+
+
+def run(job: Path, cluster: Cluster, *arguments: str) -> None:
+    done = cluster.cli("run", "--jobmanager", cluster.address, str(job), *arguments, limit_s=120)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{cluster.logs()}"
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_what_an_example_writes(
+    name: str, cluster: Cluster, flink: FlinkEnvironment, expected: dict[str, Counter[str]], tmp_path: Path
+) -> None:
+    run(replaced(name, flink, tmp_path), cluster, "--output", str(tmp_path / "out"))
+    assert lines_below(tmp_path / "out") == expected[name]
+    assert expected[name]
+
+
+@pytest.mark.parametrize("name", PRINTING)
+def test_what_an_example_prints(
+    name: str, cluster: Cluster, flink: FlinkEnvironment, expected: dict[str, Counter[str]], tmp_path: Path
+) -> None:
+    before = {process.name: process.log.stat().st_size for process in cluster.task_managers}
+
+    def printed() -> Counter[str]:
+        texts = [process.log.read_bytes()[before[process.name] :].decode() for process in cluster.task_managers]
+        return Counter(found[1] for text in texts for line in text.splitlines() if (found := _OURS.match(line)))
+
+    assert expected[name]
+    run(replaced(name, flink, tmp_path), cluster)
+    wait_until(
+        lambda: printed() >= expected[name], PRINT_LIMIT_S, f"{name} printed {expected[name]}, so far {printed()}"
+    )
+    assert printed() == expected[name]
+
+
+def test_the_endless_one_counts_its_words(cluster: Cluster, flink: FlinkEnvironment, tmp_path: Path) -> None:
+    """``streaming_word_count`` reads random words: its counts go up by one, word by word, in Flink as here."""
+    text = replaced("streaming_word_count", flink, tmp_path).read_text()
+    assert "'rows-per-second', '5'" in text
+    job = tmp_path / "bounded_words.py"
+    job.write_text(text.replace("'rows-per-second', '5'", "'number-of-rows', '500'"))
+    run(job, cluster, "--output", str(tmp_path / "out"))
+    seen: dict[str, list[int]] = {}
+    for line in lines_below(tmp_path / "out").elements():
+        word, count = line.strip("()").split(",")
+        seen.setdefault(word, []).append(int(count))
+    assert sum(map(len, seen.values())) == 500
+    assert all(sorted(counts) == list(range(1, len(counts) + 1)) for counts in seen.values())
