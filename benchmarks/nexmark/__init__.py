@@ -1,0 +1,1 @@
+"""Nexmark: an auction house as a stream of events, and queries over it, written in this API."""

@@ -1,0 +1,107 @@
+"""Each Nexmark query gives what SQL gives over the same events; events are the same however they are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.nexmark import events
+from benchmarks.nexmark.queries import QUERIES, House
+from benchmarks.nexmark.reference import SQL, expected
+from tests.unit.docs.test_guides import InThisProcess
+from tests.unit.taskmanager.runtime import in_process
+from tidegate.common import WatermarkStrategy
+from tidegate.connectors.file_sink import FileSink
+from tidegate.datastream import DataStream, StreamExecutionEnvironment
+from tidegate.datastream.executor import installed
+
+EPOCHS, RATE = 100, 100.0
+"""5,000 events in 50 seconds."""
+LAST_OF = {"q4": ("category",), "q15": ("window_start",), "q16": ("window_start", "channel")}
+"""Running aggregates tell a key again and again; its last row, which has the largest values, is the result."""
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pa.Table]:
+    return {kind: events.table(kind, EPOCHS, RATE) for kind in events.KINDS}
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole queries take longer than single operators, and a busy machine more so."""
+    monkeypatch.setattr(in_process, "TIMEOUT_S", 100.0)
+
+
+def house(env: StreamExecutionEnvironment) -> House:
+    def stream(kind: str) -> DataStream:
+        in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("dateTime")
+        return env.from_source(events.source(kind, EPOCHS, RATE), in_order, kind)
+
+    return House(stream("persons"), stream("auctions"), stream("bids"))
+
+
+def result_of(name: str, directory: Path) -> pa.Table:
+    env = StreamExecutionEnvironment()
+    env.set_parallelism(2)
+    QUERIES[name](house(env)).sink_to(FileSink.for_parquet(str(directory / "out")))
+    here = InThisProcess(directory)
+    with installed(here):  # type: ignore[arg-type]
+        env.execute(name)
+    found: pa.Table = ds.dataset(str(directory / "out"), exclude_invalid_files=True).to_table()
+    return found
+
+
+def rows_of(table: pa.Table, names: Iterable[str], key: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
+    columns = list(names)
+    rows = table.select(columns).to_pylist()
+    if key:
+        largest: dict[Any, tuple[Any, ...]] = {}
+        for row in rows:
+            at, values = tuple(row[name] for name in key), tuple(row.values())
+            largest[at] = max(values, largest.get(at, values))
+        return sorted(largest.values(), key=repr)
+    return sorted((tuple(row.values()) for row in rows), key=repr)
+
+
+@pytest.mark.parametrize("name", sorted(SQL))
+def test_a_query_gives_what_sql_gives(name: str, tables: dict[str, pa.Table], tmp_path: Path) -> None:
+    wanted = expected(name, tables)
+    found = result_of(name, tmp_path)
+    assert wanted.num_rows > 0
+    columns = wanted.column_names
+    assert rows_of(found, columns, LAST_OF.get(name, ())) == rows_of(wanted, columns)
+
+
+def test_windows_of_processing_time_count_nothing_twice(tables: dict[str, pa.Table], tmp_path: Path) -> None:
+    totals = result_of("q12", tmp_path).group_by("bidder").aggregate([("bids", "sum")])
+    bids = tables["bids"].group_by("bidder").aggregate([("bidder", "count")])
+    wanted = dict(rows_of(bids, ["bidder", "bidder_count"]))
+    assert all(count <= wanted[bidder] for bidder, count in rows_of(totals, ["bidder", "bids_sum"]))
+
+
+@given(first=st.integers(0, 10_000), rows=st.integers(1, 300))
+@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("kind", sorted(events.KINDS))
+def test_events_are_the_same_however_they_are_cut(kind: str, first: int, rows: int) -> None:
+    generate, _ = events.KINDS[kind]
+    whole = generate(max(0, first - 50), rows + 50 + min(first, 50))
+    assert generate(first, rows).equals(whole.slice(min(first, 50), rows))
+
+
+def test_the_mix_is_nexmarks(tables: dict[str, pa.Table]) -> None:
+    assert {kind: table.num_rows for kind, table in tables.items()} == {
+        "persons": EPOCHS,
+        "auctions": 3 * EPOCHS,
+        "bids": 46 * EPOCHS,
+    }
+    per_auction = tables["bids"].group_by("auction").aggregate([("price", "count")])["price_count"].to_pylist()
+    assert max(per_auction) > 50 * sum(per_auction) / len(per_auction) / 10, "some are hot"
+    sellers, people = set(tables["auctions"]["seller"].to_pylist()), set(tables["persons"]["id"].to_pylist())
+    assert sellers <= people
