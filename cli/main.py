@@ -6,7 +6,7 @@ import click
 
 from cli.cluster import cluster
 from cli.jobs import cancel, checkpoints, list_jobs
-from cli.processes import jobmanager, taskmanager
+from cli.processes import historyserver, jobmanager, taskmanager
 from cli.run import info, run
 from cli.snapshots import checkpoint, savepoint, stop
 from cli.state import state
@@ -34,6 +34,7 @@ for command in (
     cluster,
     jobmanager,
     taskmanager,
+    historyserver,
 ):
     main.add_command(command)
 

@@ -1,4 +1,4 @@
-"""`tidegate jobmanager` and `tidegate taskmanager`: the processes themselves, in the foreground."""
+"""`tidegate jobmanager`, `tidegate taskmanager` and `tidegate historyserver`: the processes themselves, in the foreground."""
 
 from __future__ import annotations
 
@@ -86,6 +86,24 @@ def taskmanager(
         from taskmanager.service import app
 
         return app.run(configuration, lambda identity: ready({"id": str(identity.task_manager_id)}))
+
+    _serve(run, configuration, **process)
+
+
+@click.command()
+@click.option("--port", type=int, metavar="PORT", help="Port to listen on; default: 8082.")
+@configuration_options
+@process_options
+@reporting
+def historyserver(port: int | None, config: Path | None, definitions: tuple[str, ...], **process: Any) -> None:
+    """Show jobs that are over, from the archives of JobManagers, until Ctrl-C or SIGTERM."""
+    forced = [] if port is None else [f"historyserver.web.port={port}"]
+    configuration = load_configuration(config, definitions, *forced)
+
+    def run(ready: Callable[[dict[str, Any]], None]) -> int:
+        from jobmanager.service import history_server
+
+        return history_server.run(configuration, lambda bound: ready({"rest_port": bound}))
 
     _serve(run, configuration, **process)
 

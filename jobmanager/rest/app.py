@@ -17,6 +17,7 @@ from typing import Any
 
 from aiohttp import web
 
+from jobmanager.rest.archivist import archived_answers
 from jobmanager.rest.asked import Asked
 from jobmanager.rest.backend import Backend, Core
 from jobmanager.rest.bodies import MAX_BODY_BYTES, Upload, drain, read_body
@@ -38,6 +39,7 @@ from jobmanager.rest.vertex_handlers import VertexHandlers
 from jobmanager.web.pages import Pages
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.rpc import port_error
+from tidegate.model.ids import JobId
 from tidegate.model.options import JobManagerOptions, RestOptions, WebOptions
 
 _JSON, _TEXT = "application/json; charset=UTF-8", "text/plain; charset=UTF-8"
@@ -64,7 +66,9 @@ class RestEndpoint:
             outside.dispose,
             outside.shutdown,
             now_ms,
+            outside.history,
         )
+        self._backend = backend
         self._operations = Operations(option(RestOptions.ASYNC_STORE_DURATION), now_ms)
         timeouts_ms = {
             Kept.GRAPH: option(RestOptions.GRAPH_CACHE_TIMEOUT),
@@ -139,6 +143,9 @@ class RestEndpoint:
         kept = self._keeper.find(key) if route.kept is not Kept.NOT else None
         if kept is not None:
             return self._response(route.status, kept)
+        archived = await self._archived(route, parameters, request)
+        if archived is not None:
+            return self._response(route.status, archived)
         answer = route.handler(await self._asked(route, parameters, request))
         if inspect.isawaitable(answer):
             answer = await answer
@@ -160,6 +167,22 @@ class RestEndpoint:
             body = await read_body(request)
         base_url = f"{request.scheme}://{request.host}"
         return Asked(route.method, request.path, parameters, dict(request.query), body, base_url, upload)
+
+    async def _archived(self, route: Route, parameters: dict[str, str], request: web.Request) -> bytes | None:
+        """The answer about a job that only the archive knows."""
+        history = self._backend.history
+        if history is None or route.method != "GET" or route.changes or "jobid" not in parameters:
+            return None
+        job_id = JobId(parameters["jobid"])
+        if not history.knows(job_id) or self._views.job(job_id) is not None:
+            return None
+        return await history.answer(job_id, plain_path(request.rel_url.raw_path))
+
+    async def answers_to_archive(self, job_id: JobId) -> dict[str, str]:
+        """All that is to be kept of a job that is over: JSON by path."""
+        self._drop()
+        job = self._views.job(job_id)
+        return {} if job is None else await archived_answers(self.router, job)
 
     def _drop(self) -> None:
         self._keeper.drop()

@@ -13,6 +13,8 @@ from jobmanager.machines.events import Event, SnapshotRequested
 from jobmanager.machines.views import AttemptView, ClusterView, JobView, SubtaskView, TaskManagerView, VertexView
 from jobmanager.rest.asked import Asked
 from jobmanager.rest.errors import not_found, server_side
+from jobmanager.rest.figures import Json
+from jobmanager.rest.history import History
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
@@ -84,6 +86,13 @@ class Backend:
     dispose: Callable[[str], Awaitable[None]]
     shutdown: Callable[[str], None]
     now_ms: Callable[[], int] = field(default=wall_clock_ms)
+    history: History | None = None
+
+    def archived(self, path: str) -> list[Json]:
+        """Items of a list of jobs that only the archive knows."""
+        if self.history is None:
+            return []
+        return self.history.items(path, [job.job_id for job in self.views.jobs()])
 
     def job(self, asked: Asked) -> JobView:
         """The job of the path. Raises ``RestError`` 400 or 404."""

@@ -78,16 +78,17 @@ def dashboard_config(configuration: Configuration, now_ms: int) -> Json:
     }
 
 
-def overview(cluster: ClusterView, jobs: Sequence[JobView]) -> Json:
-    states = Counter(job.state for job in jobs)
+def overview(cluster: ClusterView, jobs: Sequence[JobView], archived: Sequence[Json] = ()) -> Json:
+    """``archived``: items of jobs that are over, and that only the archive knows."""
+    states = Counter([job.state.value for job in jobs] + [str(item["state"]) for item in archived])
     return {
         "taskmanagers": len(cluster.task_managers),
         "slots-total": cluster.slots_total,
         "slots-available": cluster.slots_free,
         "jobs-running": sum(not job.state.is_terminal for job in jobs),
-        "jobs-finished": states[JobState.FINISHED],
-        "jobs-cancelled": states[JobState.CANCELED],
-        "jobs-failed": states[JobState.FAILED],
+        "jobs-finished": states[JobState.FINISHED.value],
+        "jobs-cancelled": states[JobState.CANCELED.value],
+        "jobs-failed": states[JobState.FAILED.value],
         "flink-version": FLINK_VERSION,
         "flink-commit": f"tidegate {VERSION}",
     }

@@ -6,6 +6,7 @@ from jobmanager.rest import cluster_answers, metrics
 from jobmanager.rest.asked import Asked
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.figures import Json
+from jobmanager.rest.history import OVERVIEW
 from jobmanager.rest.routes import Route, reads, writes
 
 
@@ -34,7 +35,9 @@ class ClusterHandlers:
         return cluster_answers.dashboard_config(self._backend.configuration, self._backend.now_ms())
 
     def _overview(self, asked: Asked) -> Json:
-        return cluster_answers.overview(self._backend.views.cluster(), self._backend.views.jobs())
+        return cluster_answers.overview(
+            self._backend.views.cluster(), self._backend.views.jobs(), self._backend.archived(OVERVIEW)
+        )
 
     def _metrics(self, asked: Asked) -> list[Json]:
         found = metrics.cluster_metrics(self._backend.views.cluster(), self._backend.views.jobs())

@@ -17,6 +17,7 @@ from jobmanager.rest.cluster_answers import (
 )
 from jobmanager.rest.errors import RestError, bad_request, server_side
 from jobmanager.rest.figures import Json
+from jobmanager.rest.history import APPLICATIONS, OVERVIEW
 from jobmanager.rest.routes import Kept, Route, reads, writes
 from tidegate.model.states import JobState
 
@@ -65,15 +66,19 @@ class JobHandlers:
         return lambda asked: answer(self._backend.job(asked), self._backend.now_ms())
 
     def _ids(self, asked: Asked) -> Json:
-        return {"jobs": [{"id": job.job_id, "status": job.state.value} for job in self._backend.views.jobs()]}
+        shown = [{"id": job.job_id, "status": job.state.value} for job in self._backend.views.jobs()]
+        archived = [{"id": item["jid"], "status": item["state"]} for item in self._backend.archived(OVERVIEW)]
+        return {"jobs": [*shown, *archived]}
 
     def _overview(self, asked: Asked) -> Json:
         now_ms = self._backend.now_ms()
-        return {"jobs": [job_answers.job_item(job, now_ms) for job in self._backend.views.jobs()]}
+        shown = [job_answers.job_item(job, now_ms) for job in self._backend.views.jobs()]
+        return {"jobs": [*shown, *self._backend.archived(OVERVIEW)]}
 
     def _applications(self, asked: Asked) -> Json:
         now_ms = self._backend.now_ms()
-        return {"applications": [application_item(job, now_ms) for job in self._backend.views.jobs()]}
+        shown = [application_item(job, now_ms) for job in self._backend.views.jobs()]
+        return {"applications": [*shown, *self._backend.archived(APPLICATIONS)]}
 
     def _status(self, asked: Asked) -> Json:
         """Flink answers an unknown job with 500 here, and with 404 elsewhere."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from jobmanager.rest.history import History
 from jobmanager.rest.process_handlers import TaskManagerInspector
 from jobmanager.service.program_runs import ProgramRuns
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """``dispose`` removes a savepoint, ``shutdown`` ends the process for a reason. ``programs``: ``None`` where none may be uploaded."""
+    """``dispose`` removes a savepoint, ``shutdown`` ends the process for a reason. ``programs``: ``None`` where none may be uploaded.
+    ``history``: jobs of JobManagers before this one, where they are archived."""
 
     shutdown: Callable[[str], None]
     dispose: Callable[[str], Awaitable[None]]
     inspector: TaskManagerInspector
     programs: ProgramRuns | None = None
+    history: History | None = None

@@ -66,6 +66,8 @@ class JobManagerCore:
         self._files = CheckpointFiles(storage, pool, self.post, timeout_ms)
         self._inline_state = InlineState(storage, pool)
         self._known: set[JobId] = set()
+        self.on_terminated: Callable[[JobId], None] = lambda _: None
+        """Told of each job that is over."""
         self._sessions: dict[TaskManagerId, str] = {}
         self._outboxes: dict[tuple[TaskManagerId, str], Outbox] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -149,6 +151,7 @@ class JobManagerCore:
                 self.attempts.forget(command.job_id)
                 self._blobs.release(command.job_id)
                 self.watchers.changed(command.job_id)
+                self.on_terminated(command.job_id)
             case cmd.ReportSnapshot():
                 _log.info("%s", with_ids("snapshot request is over", request=command.request_id, path=command.path))
                 self.snapshots.reported(command)

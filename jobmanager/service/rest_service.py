@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobmanager.rest.app import RestEndpoint
+from jobmanager.rest.history import History
 from jobmanager.rest.outside import Outside
+from jobmanager.service.archiving import Archiving
 from jobmanager.service.core import JobManagerCore
 from jobmanager.service.inspection import Inspector
 from jobmanager.service.program_runs import ProgramRuns
@@ -13,7 +15,8 @@ from jobmanager.service.snapshot_servicer import Disposal
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import JobManagerOptions, RestOptions
+from tidegate.model.options import HistoryOptions, JobManagerOptions, RestOptions
+from tidegate.store.job_archives import JobArchives
 
 PROGRAM_THREADS = 2
 _ANY_INTERFACE = ("0.0.0.0", "::")
@@ -43,7 +46,15 @@ async def start_rest(
     if programs is not None:
         services.started(f"uploaded programs: {programs.files.directory}", programs.close)
     services.started("pool of programs: up", pool.close)
-    endpoint = RestEndpoint(core, Outside(shutdown.ask, disposal.dispose, Inspector(), programs))
+    directory = option(HistoryOptions.ARCHIVE_DIR)
+    archives = JobArchives(directory) if directory is not None else None
+    history = History([archives], pool) if archives is not None else None
+    endpoint = RestEndpoint(core, Outside(shutdown.ask, disposal.dispose, Inspector(), programs, history))
+    if archives is not None and history is not None:
+        archiving = Archiving(archives, pool, endpoint.answers_to_archive)
+        core.on_terminated = archiving.job_terminated
+        services.started(f"archive of jobs: {archives.directory}", archiving.settled)
+        await history.refresh()
     port = await endpoint.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
     services.started(f"REST endpoint: port {port}", endpoint.stop)
     bound = option(JobManagerOptions.BIND_HOST)

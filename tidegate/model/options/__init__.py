@@ -45,7 +45,7 @@ from tidegate.model.options.option import ConfigOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, SparkOptions
 from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
-from tidegate.model.options.web import WebOptions
+from tidegate.model.options.web import HistoryOptions, WebOptions
 
 __all__ = [
     "GROUPS",
@@ -59,6 +59,7 @@ __all__ = [
     "FailoverStrategy",
     "FileOptions",
     "HeartbeatOptions",
+    "HistoryOptions",
     "JobManagerOptions",
     "Kind",
     "LogFormat",
@@ -98,6 +99,7 @@ GROUPS: tuple[type, ...] = (
     JobManagerOptions,
     RestOptions,
     WebOptions,
+    HistoryOptions,
     TaskManagerOptions,
     HeartbeatOptions,
     ClusterOptions,

@@ -1,8 +1,10 @@
-"""What goes by the REST port beside questions: programs that are uploaded."""
+"""What goes by the REST port beside questions: programs that are uploaded, and the history of jobs that are over."""
 
 from __future__ import annotations
 
-from tidegate.model.options.option import BOOL, DURATION, MEMORY_SIZE, STRING, option, optional
+from tidegate.model.options.option import BOOL, DURATION, INT, LIST, MEMORY_SIZE, STRING, option, optional
+
+PORT_MAX = 65535
 
 
 class WebOptions:
@@ -35,4 +37,47 @@ class WebOptions:
         "1 min",
         "Longest run of an uploaded program until it has submitted its job; then its process is ended.",
         minimum=1,
+    )
+
+
+class HistoryOptions:
+    """Jobs that are over: kept as files, and shown by the history server (Flink: ``HistoryServerOptions``)."""
+
+    ARCHIVE_DIR = optional(
+        "jobmanager.archive.fs.dir",
+        STRING,
+        "Where the JobManager writes what REST tells of a job when it is over. After a restart it reads them again.",
+    )
+    DIRECTORIES = optional(
+        "historyserver.archive.fs.dir", LIST, "Directories of such archives that the history server shows; commas."
+    )
+    REFRESH_INTERVAL = option(
+        "historyserver.archive.fs.refresh-interval",
+        DURATION,
+        "10 s",
+        "How often the history server looks for new archives.",
+        minimum=1,
+    )
+    RETAINED_JOBS = option(
+        "historyserver.archive.retained-jobs",
+        INT,
+        "-1",
+        "How many archives the history server keeps in each directory, the newest; the others are deleted. -1: all.",
+        minimum=1,
+        except_for=(-1,),
+    )
+    ADDRESS = option(
+        "historyserver.web.address",
+        STRING,
+        "localhost",
+        "Interface that the history server listens on; 0.0.0.0: all.",
+        deviation="there all interfaces",
+    )
+    PORT = option(
+        "historyserver.web.port",
+        INT,
+        "8082",
+        "Port of the history server; 0: any free one.",
+        minimum=0,
+        maximum=PORT_MAX,
     )

@@ -1,0 +1,108 @@
+"""Jobs that are over, from their archives: what a JobManager before this one told of them, or any, for a history server.
+
+directory of archives ─refresh─▶ index: one item of /jobs/overview for each job        kept
+                                 answers of a job, read when it is asked for            the last few kept
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from jobmanager.rest.figures import Json
+from tidegate.model.errors import TidegateError
+from tidegate.model.ids import JobId
+from tidegate.store.job_archives import JobArchives
+
+KEPT_JOBS = 16
+OVERVIEW, APPLICATIONS = "/jobs/overview", "/applications/overview"
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class Disk(Protocol):
+    """Where slow work is done: ``tidegate.aio.pool.Pool``."""
+
+    def submit(self, call: Callable[[], T]) -> Awaitable[T]: ...
+
+
+class History:
+    """Over some directories of archives; without any it knows no job."""
+
+    def __init__(self, archives: Sequence[JobArchives], disk: Disk) -> None:
+        self._archives = archives
+        self._disk = disk
+        self._where: dict[JobId, JobArchives] = {}
+        self._items: dict[str, dict[JobId, Json]] = {OVERVIEW: {}, APPLICATIONS: {}}
+        self._answers: OrderedDict[JobId, dict[str, str]] = OrderedDict()
+
+    def knows(self, job_id: JobId) -> bool:
+        return job_id in self._where
+
+    def items(self, path: str, except_for: Iterable[JobId] = ()) -> list[Json]:
+        """Entries of ``/jobs/overview`` or ``/applications/overview``, the job that ended last first."""
+        left_out = frozenset(except_for)
+        found = [item for job_id, item in self._items[path].items() if job_id not in left_out]
+        return sorted(found, key=lambda item: -item["end-time"])
+
+    async def answer(self, job_id: JobId, path: str) -> bytes | None:
+        """What was told under this path; ``None``: nothing. Raises ``TidegateError`` when the archive cannot be read."""
+        archive = self._where.get(job_id)
+        if archive is None:
+            return None
+        answers = self._answers.get(job_id)
+        if answers is None:
+            answers = self._answers[job_id] = await self._disk.submit(partial(archive.read, job_id))
+            while len(self._answers) > KEPT_JOBS:
+                self._answers.popitem(last=False)
+        self._answers.move_to_end(job_id)
+        text = answers.get(path)
+        return None if text is None else text.encode()
+
+    async def refresh(self, retained: int | None = None) -> None:
+        """Look for new archives and for those that went. ``retained``: more in one directory are deleted, oldest first.
+        What cannot be read is logged and left out."""
+        for archive in self._archives:
+            try:
+                await self._refresh(archive, retained)
+            except TidegateError as error:
+                _log.warning("archives of jobs: %s", error.message)
+
+    async def _refresh(self, archive: JobArchives, retained: int | None) -> None:
+        there = set(await self._disk.submit(archive.job_ids))
+        for job_id in [known for known, place in self._where.items() if place is archive and known not in there]:
+            self._forget(job_id)
+        for job_id in sorted(there - self._where.keys()):
+            try:
+                answers = await self._disk.submit(partial(archive.read, job_id))
+                self._learn(job_id, archive, answers)
+            except (TidegateError, ValueError, LookupError, TypeError) as error:
+                _log.warning("the archive of job %s is left out: %s", job_id, error)
+        if retained is not None:
+            ended = sorted((j for j, place in self._where.items() if place is archive), key=self._end_ms, reverse=True)
+            for job_id in ended[retained:]:
+                await self._disk.submit(partial(archive.delete, job_id))
+                self._forget(job_id)
+
+    def _learn(self, job_id: JobId, archive: JobArchives, answers: dict[str, str]) -> None:
+        [job] = json.loads(answers[OVERVIEW])["jobs"]
+        applications: list[Any] = json.loads(answers.get(APPLICATIONS, '{"applications": []}'))["applications"]
+        int(job["end-time"])
+        self._items[OVERVIEW][job_id] = job
+        if applications:
+            self._items[APPLICATIONS][job_id] = applications[0]
+        self._where[job_id] = archive
+
+    def _forget(self, job_id: JobId) -> None:
+        del self._where[job_id]
+        self._answers.pop(job_id, None)
+        for items in self._items.values():
+            items.pop(job_id, None)
+
+    def _end_ms(self, job_id: JobId) -> int:
+        return int(self._items[OVERVIEW][job_id]["end-time"])

@@ -1,0 +1,46 @@
+"""Writes what REST tells of a job into the archive when the job is over (Flink: ``JsonResponseHistoryServerArchivist``)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from tidegate.aio.logs import with_ids
+from tidegate.aio.pool import Pool
+from tidegate.model.errors import TidegateError
+from tidegate.model.ids import JobId
+from tidegate.store.job_archives import JobArchives
+
+_log = logging.getLogger(__name__)
+
+
+class Archiving:
+    """``answers``: JSON by path about a job that is over. A job that cannot be archived is logged; nothing else depends on it."""
+
+    def __init__(
+        self, archives: JobArchives, pool: Pool, answers: Callable[[JobId], Awaitable[Mapping[str, str]]]
+    ) -> None:
+        self._archives = archives
+        self._pool = pool
+        self._answers = answers
+        self._running: set[asyncio.Task[None]] = set()
+
+    def job_terminated(self, job_id: JobId) -> None:
+        task = asyncio.create_task(self._archive(job_id), name=f"archive-{job_id}")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def settled(self) -> None:
+        """Until all that ended is written."""
+        await asyncio.gather(*self._running)
+
+    async def _archive(self, job_id: JobId) -> None:
+        answers = await self._answers(job_id)
+        try:
+            await self._pool.submit(partial(self._archives.write, job_id, answers))
+        except TidegateError as error:
+            _log.error("%s", with_ids(f"the job is not archived: {error.message}", job=job_id))
+            return
+        _log.info("%s", with_ids(f"archived in {self._archives.directory}", job=job_id))

@@ -1,0 +1,165 @@
+"""The history server: jobs that are over, from their archives, at the paths where their JobManager told of them (``HistoryServer.java``).
+
+directories of archives ─every refresh interval─▶ History ─▶ /jobs/overview, /applications/overview, /jobs/:jobid/...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from jobmanager.rest.cluster_answers import dashboard_config
+from jobmanager.rest.history import APPLICATIONS, OVERVIEW, History
+from jobmanager.rest.routes import plain_path
+from jobmanager.web.files import INDEX, FileAnswers, open_files
+from tidegate.aio.driver import wall_clock_ms
+from tidegate.aio.pool import Pool
+from tidegate.aio.process import Services, Shutdown
+from tidegate.aio.rpc import port_error
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError, TidegateError
+from tidegate.model.ids import JobId
+from tidegate.model.options import HistoryOptions, RestOptions
+from tidegate.store.job_archives import JobArchives
+
+ALL = -1
+_JSON = {"content-type": "application/json; charset=UTF-8", "access-control-allow-origin": "*"}
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Jobs that are over</title>
+<style>body{{font:16px system-ui;margin:2rem}}td,th{{text-align:left;padding:.2rem 1rem .2rem 0}}</style>
+<h1>Jobs that are over</h1><table><tr><th>job<th>name<th>state<th>ended{rows}</table></html>"""
+
+_log = logging.getLogger("historyserver")
+
+
+class HistoryServer:
+    """Reads only."""
+
+    def __init__(self, configuration: Configuration, history: History) -> None:
+        self._configuration = configuration
+        self._history = history
+        path = configuration.get(RestOptions.DASHBOARD_DIR)
+        self._dashboard = (
+            FileAnswers(open_files(Path(path), RestOptions.DASHBOARD_DIR.key), {}, keep=False) if path else None
+        )
+
+    def application(self) -> web.Application:
+        application = web.Application()
+        application.router.add_get("/{path:.*}", self._answer)
+        return application
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        path = plain_path(request.rel_url.raw_path)
+        match path.split("/")[1:]:
+            case ["config"]:
+                return _json(self._config())
+            case ["jobs"]:
+                jobs = [{"id": item["jid"], "status": item["state"]} for item in self._history.items(OVERVIEW)]
+                return _json({"jobs": jobs})
+            case ["jobs", "overview"]:
+                return _json({"jobs": self._history.items(OVERVIEW)})
+            case ["applications", "overview"]:
+                return _json({"applications": self._history.items(APPLICATIONS)})
+            case ["jobs" | "applications", job_id, *_]:
+                return await self._of_job(JobId(job_id), path)
+        name = path.removeprefix("/") or INDEX
+        if self._dashboard is not None and self._dashboard.has(name):
+            return self._dashboard.answer(request, name)
+        return self._page() if name == INDEX else _not_found(path)
+
+    async def _of_job(self, job_id: JobId, path: str) -> web.Response:
+        try:
+            body = await self._history.answer(job_id, path)
+        except TidegateError as error:
+            return _json({"errors": ["Internal server error.", error.message]}, 500)
+        return _not_found(path) if body is None else web.Response(body=body, headers=_JSON)
+
+    def _config(self) -> dict[str, object]:
+        config = dashboard_config(self._configuration, wall_clock_ms())
+        interval_ms = self._configuration.get(HistoryOptions.REFRESH_INTERVAL)
+        features = {"web-submit": False, "web-cancel": False, "web-rescale": False, "web-history": True}
+        return {**config, "refresh-interval": interval_ms, "features": features}
+
+    def _page(self) -> web.Response:
+        rows = "".join(
+            f'<tr><td><a href="jobs/{job["jid"]}">{job["jid"]}</a><td>{html.escape(str(job["name"]))}'
+            f"<td>{html.escape(str(job['state']))}<td>{job['end-time']}"
+            for job in self._history.items(OVERVIEW)
+        )
+        headers = {
+            "content-type": "text/html; charset=UTF-8",
+            "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
+        }
+        return web.Response(text=_PAGE.format(rows=rows), headers=headers)
+
+
+def run(configuration: Configuration, on_ready: Callable[[int], None] = lambda _: None) -> int:
+    """Serve until a signal. Raises ``TidegateError`` when it cannot start."""
+    return asyncio.run(serve(configuration, on_ready))
+
+
+async def serve(configuration: Configuration, on_ready: Callable[[int], None]) -> int:
+    """The same on a running loop. Exit code 0."""
+    services, shutdown = Services(), Shutdown()
+    shutdown.catch_signals()
+    try:
+        on_ready(await start_history_server(configuration, services))
+        await shutdown.wait()
+        _log.info("shutting down: %s", shutdown.reason)
+    finally:
+        await services.stop_all()
+    return shutdown.exit_code
+
+
+async def start_history_server(configuration: Configuration, services: Services) -> int:
+    """The port. Raises ``ConfigurationError`` without directories, ``ExternalError`` when the port cannot be had."""
+    option = configuration.get
+    directories = option(HistoryOptions.DIRECTORIES)
+    if not directories:
+        raise ConfigurationError(
+            "historyserver.archive.fs.dir is not set: name the directory that JobManagers have as jobmanager.archive.fs.dir"
+        )
+    pool = Pool(1, "archives")
+    services.started(f"archives: {', '.join(directories)}", pool.close)
+    history = History([JobArchives(directory) for directory in directories], pool)
+    retained = option(HistoryOptions.RETAINED_JOBS)
+    refreshing = asyncio.create_task(
+        _refresh(history, option(HistoryOptions.REFRESH_INTERVAL), None if retained == ALL else retained)
+    )
+    services.started("refresh: runs", lambda: _end(refreshing))
+    runner = web.AppRunner(HistoryServer(configuration, history).application(), access_log=None)
+    await runner.setup()
+    services.started("history server: up", runner.cleanup)
+    host, port = option(HistoryOptions.ADDRESS), option(HistoryOptions.PORT)
+    try:
+        await web.TCPSite(runner, host, port, reuse_address=True).start()
+    except OSError as error:
+        raise port_error(host, port, "history server", os.strerror(error.errno or 0)) from None
+    bound = int(runner.addresses[0][1])
+    _log.info("history server: port %d", bound)
+    return bound
+
+
+async def _refresh(history: History, interval_ms: int, retained: int | None) -> None:
+    while True:
+        await history.refresh(retained)
+        await asyncio.sleep(interval_ms / 1000)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _json(answer: object, status: int = 200) -> web.Response:
+    return web.Response(status=status, body=json.dumps(answer, separators=(",", ":")).encode(), headers=_JSON)
+
+
+def _not_found(path: str) -> web.Response:
+    return _json({"errors": [f"Unable to load requested file {path[:4096]}."]}, 404)

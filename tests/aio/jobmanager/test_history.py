@@ -1,0 +1,153 @@
+"""A job that is over is archived: the next JobManager, and the history server, tell the same of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from jobmanager.service.history_server import start_history_server
+from tests.aio.jobmanager.cluster import (
+    FakeTaskManager,
+    client_of,
+    make_graph,
+    put_blob,
+    running_job_manager,
+    submit,
+    watch_until,
+)
+from tidegate.aio.process import Services
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError
+from tidegate.model.ids import JobId, hex_id
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.store.job_archives import JobArchives
+
+JOB = JobId("a" * 32)
+PATHS = (
+    f"/jobs/{JOB}",
+    f"/jobs/{JOB}/checkpoints",
+    f"/jobs/{JOB}/checkpoints/config",
+    f"/jobs/{JOB}/checkpoints/details/1",
+    f"/jobs/{JOB}/checkpoints/details/1/subtasks/{'1' * 32}",
+    f"/jobs/{JOB}/vertices/{'2' * 32}",
+    f"/jobs/{JOB}/vertices/{'2' * 32}/subtasks/1/attempts/0",
+    f"/jobs/{JOB}/execution-result",
+    f"/jobs/{JOB}/exceptions",
+    f"/applications/{JOB}",
+)
+
+
+async def get(port: int, path: str, status: int = 200) -> Any:
+    async with aiohttp.ClientSession() as session, session.get(f"http://localhost:{port}{path}") as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.json()
+
+
+def without_now(answer: Any) -> Any:
+    return {key: value for key, value in answer.items() if key != "now"}
+
+
+async def run_a_job(tmp_path: Path, archive: Path) -> dict[str, Any]:
+    """With a checkpoint; what was told of it when it was over."""
+    async with running_job_manager(jobmanager_archive_fs_dir=str(archive)) as listening, client_of(listening) as client:
+        task_manager = FakeTaskManager("tm-1")
+        await task_manager.start(listening)
+        await put_blob(client)
+        await submit(client, make_graph(execution_checkpointing_dir=str(tmp_path / "cp")))
+        await watch_until(client, JOB, lambda s: all(t.state == "RUNNING" for v in s.vertices for t in v.subtasks))
+        taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=20_000))
+        assert taken.checkpoint_id == 1
+        await client.CancelJob(pb.JobRequest(job_id=JOB))
+        await watch_until(client, JOB, lambda status: status.state == "CANCELED")
+        told = {path: await get(listening.rest_port, path) for path in PATHS}
+        await task_manager.stop()
+    return told  # the JobManager has ended: the archive is written
+
+
+async def test_a_job_survives_the_jobmanager(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    told = await run_a_job(tmp_path, archive)
+    content = json.loads((archive / JOB).read_bytes())["archive"]
+    assert {"path", "json"} == set(content[0]), "the format of Flink's archives"
+    async with running_job_manager(jobmanager_archive_fs_dir=str(archive)) as listening:
+        port = listening.rest_port
+        for path in PATHS:
+            for prefix in ("", "/v1"):
+                assert without_now(await get(port, prefix + path)) == without_now(told[path]), path
+        [item] = (await get(port, "/jobs/overview"))["jobs"]
+        assert (item["jid"], item["state"]) == (JOB, "CANCELED")
+        assert (await get(port, "/jobs"))["jobs"] == [{"id": JOB, "status": "CANCELED"}]
+        assert (await get(port, "/applications/overview"))["applications"][0]["id"] == JOB
+        assert (await get(port, "/overview"))["jobs-cancelled"] == 1
+        assert (await get(port, f"/jobs/{JOB}/checkpoints/details/9", 404))["errors"]
+        async with aiohttp.ClientSession() as session:
+            cancel = await session.patch(f"http://localhost:{port}/jobs/{JOB}?mode=cancel")
+            assert cancel.status == 404
+
+
+async def test_the_history_server_tells_the_same(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    told = await run_a_job(tmp_path, archive)
+    (archive / hex_id("damaged")).write_text("no archive")
+    (archive / "notes.txt").write_text("no job")
+    services = Services()
+    texts = {"historyserver.archive.fs.dir": str(archive), "historyserver.web.port": "0"}
+    try:
+        port = await start_history_server(Configuration.from_strings(texts), services)
+        async with asyncio.timeout(20):
+            while not (await get(port, "/jobs/overview"))["jobs"]:
+                pass
+        assert [item["jid"] for item in (await get(port, "/jobs/overview"))["jobs"]] == [JOB]
+        for path in PATHS:
+            assert without_now(await get(port, path)) == without_now(told[path])
+        assert (await get(port, "/config"))["features"]["web-history"] is True
+        for path in (f"/jobs/{hex_id('nobody')}", "/jobs/..%2F..%2Fetc%2Fpasswd", "/nothing"):
+            assert list(await get(port, path, 404)) == ["errors"]
+        async with aiohttp.ClientSession() as session, session.get(f"http://localhost:{port}/") as page:
+            assert f"jobs/{JOB}" in await page.text()
+    finally:
+        await services.stop_all()
+
+
+async def test_old_archives_go(tmp_path: Path) -> None:
+    archives = JobArchives(str(tmp_path))
+    for number in range(4):
+        job_id = JobId(hex_id("job", str(number)))
+        item = {"jid": job_id, "name": "x", "state": "FINISHED", "end-time": number}
+        archives.write(job_id, {"/jobs/overview": json.dumps({"jobs": [item]})})
+    services = Services()
+    texts = {
+        "historyserver.archive.fs.dir": str(tmp_path),
+        "historyserver.web.port": "0",
+        "historyserver.archive.retained-jobs": "2",
+    }
+    try:
+        port = await start_history_server(Configuration.from_strings(texts), services)
+        async with asyncio.timeout(20):
+            while len(archives.job_ids()) > 2 or len((await get(port, "/jobs"))["jobs"]) != 2:
+                await get(port, "/config")
+        assert [item["end-time"] for item in (await get(port, "/jobs/overview"))["jobs"]] == [3, 2]
+    finally:
+        await services.stop_all()
+
+
+async def test_without_a_directory_it_does_not_start() -> None:
+    with pytest.raises(ConfigurationError, match="historyserver.archive.fs.dir"):
+        await start_history_server(Configuration(), Services())
+
+
+async def test_an_archive_that_cannot_be_written_is_logged_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    with caplog.at_level(logging.WARNING):
+        told = await run_a_job(tmp_path, blocked / "archive")
+    assert told[f"/jobs/{JOB}"]["state"] == "CANCELED"
+    assert "the job is not archived" in caplog.text
