@@ -177,7 +177,6 @@ class InProcessJob:
                 deployment = self._deployment(vertex, attempt)
                 self.tasks[attempt] = Task(attempt, vertex, deployment, Mailbox(), RecordingPort(attempt, self.inbox))
 
-    # --- life -------------------------------------------------------------------------------------
     def start(self) -> None:
         self.start_failing()
         self.until(lambda: all(task.state is not ExecutionState.DEPLOYING for task in self.tasks.values()), "deployed")
@@ -297,8 +296,6 @@ class InProcessJob:
             self._take_in(told)
             if not failing:
                 assert not self.errors, self.errors[0]
-
-    # --- inside -----------------------------------------------------------------------------------
 
     def _take_in(self, told: Told) -> None:
         task = self.tasks[told.attempt]
