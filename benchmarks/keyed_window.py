@@ -1,8 +1,9 @@
 """Keyed tumbling windows, beside pyarrow in memory: alternating runs over the same rows, answers compared.
 
 tidegate generates the rows, exchanges what its senders pre-aggregated, takes an exactly-once checkpoint every second and
-commits Parquet files; the same without checkpoints says what they cost. pyarrow is given the table ready in memory. Both use
-two threads' worth of cores. How long a checkpoint takes is told by runs of their own, with one every 200 ms.
+commits Parquet files. pyarrow is given the table ready in memory. Both use two threads' worth of cores. What checkpoints cost is
+told by pairs of longer jobs, with and without: a bounded job with checkpoints also waits for its final one, once, which is no
+rate and would weigh much in a job of three seconds. How long a checkpoint takes is told by runs of their own, with one every 200 ms.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ TIMED_S = 20
 """Length of a run whose checkpoints are timed."""
 IDLE_ROWS_PER_SECOND = 1_000
 TIMED_INTERVAL_MS = 200
+LONG = 5
+"""So many times the rows: a job of which what checkpoints cost is measured."""
+PAIRS = 3
 HISTORY = {"web.checkpoints.history": "1000"}
 
 
@@ -34,8 +38,10 @@ class Runs:
     """Figures of all runs; rates in million rows a second, times in ms, memory in MiB."""
 
     tidegate: list[float] = field(default_factory=list)
+    long: list[float] = field(default_factory=list)
+    """Rates of long jobs."""
     without_checkpoints: list[float] = field(default_factory=list)
-    """Rates, as ``tidegate``: each run beside one of those."""
+    """Of jobs as long: each beside one of those."""
     pyarrow: list[float] = field(default_factory=list)
     first_result_s: list[float] = field(default_factory=list)
     checkpoints_ms: list[float] = field(default_factory=list)
@@ -53,7 +59,7 @@ class Runs:
     @property
     def checkpointing_costs(self) -> float:
         """Part of the rate without checkpoints that is lost with one every second."""
-        return 1 - statistics.median(self.tidegate) / statistics.median(self.without_checkpoints)
+        return 1 - statistics.median(self.long) / statistics.median(self.without_checkpoints)
 
 
 def measure(rows: int, repeats: int) -> Runs:
@@ -67,12 +73,21 @@ def measure(rows: int, repeats: int) -> Runs:
         for repeat in range(repeats):
             seconds, expected = in_memory.run(table, PARALLELISM)
             runs.pyarrow.append(rows / seconds / 1e6)
-            without = Runs()
-            for name, into, interval_ms in (("run", runs, INTERVAL_MS), ("without", without, 0)):
-                found = _stream(cluster, rows, f"{name}-{repeat}", into, interval_ms=interval_ms)
-                if found != expected:
-                    raise RuntimeError(f"the answers differ: tidegate {found}, pyarrow {expected}")
+            found = _stream(cluster, rows, f"run-{repeat}", runs)
+            if found != expected:
+                raise RuntimeError(f"the answers differ: tidegate {found}, pyarrow {expected}")
+        del table
+        for pair in range(PAIRS):
+            with_them, without = Runs(), Runs()
+            both = [
+                _stream(cluster, LONG * rows, f"long-{interval_ms}-{pair}", into, interval_ms=interval_ms)
+                for into, interval_ms in ((with_them, INTERVAL_MS), (without, 0))
+            ]
+            if both[0] != both[1]:
+                raise RuntimeError(f"the answers differ: with checkpoints {both[0]}, without {both[1]}")
+            runs.long += with_them.tidegate
             runs.without_checkpoints += without.tidegate
+            runs.checkpoints_ms += with_them.checkpoints_ms
         rate = int(statistics.median(runs.tidegate) * 1e6)
         for load, rows_per_second in (("full", 0), ("half", rate // 2), ("idle", IDLE_ROWS_PER_SECOND)):
             _time_checkpoints(cluster, load, rate, rows_per_second, runs)
