@@ -139,9 +139,11 @@ class AsyncWaitOperator(FunctionOperatorBase):
             if answer.error is not None:
                 raise user_error(self._name, answer.error) from answer.error
             if not isinstance(answer.result, Iterable) or isinstance(answer.result, (str, bytes, dict)):
+                wrong = "cannot be none" if answer.result is None else "should be of list type"
                 raise UserFunctionError(
-                    f"operator '{self._name}': async_invoke and timeout of {type(self._func).__qualname__} should return a "
-                    f"list of results, not {answer.result!r} (for the record {record.value!r})"
+                    f"operator '{self._name}': The result of AsyncFunction {wrong}, please check the methods 'async_invoke' and "
+                    f"'timeout' of class '{type(self._func).__qualname__}' (it was {answer.result!r} for the record "
+                    f"{record.value!r})"
                 )
             record.results = list(answer.result)
             self._on(RecordCompleted(answer.number))

@@ -187,13 +187,13 @@ class SubtaskLoop:
         return worked
 
     def _finish_data(self) -> bool:
-        """Whether it is done: operators may still wait for what they have in flight. Meanwhile nothing is read, and the
-        barrier of a stop is held back."""
+        """Whether it is done: operators may still wait for what they have in flight. Meanwhile nothing is read but
+        barriers with priority, and the barrier of a stop is held back."""
         if self._work.drained:
             self._congested = not all(partition.is_available() for partition in self._partitions)
             finishing = Finishing.WAITING if self._congested else self._chain.finish()
             if finishing is not Finishing.DONE:
-                return self._timers.fire() or finishing is Finishing.WORKING
+                return self._work.step_priority() or self._timers.fire() or finishing is Finishing.WORKING
         self._timers.quiesce()
         if not self._work.drained:
             self._chain.suspend()  # before the barrier of the stop would be too late: behind the end of data nothing may come

@@ -118,7 +118,7 @@ def test_what_a_function_raises_fails_the_operator() -> None:
 def test_results_must_be_a_list(result: Any) -> None:
     one = running(ordered=False)
     one.feed([7])
-    with pytest.raises(UserFunctionError, match="should return a list of results"):
+    with pytest.raises(UserFunctionError, match="should be of list type, please check the methods"):
         one.calls[0].answer(1, result=result)
 
 
