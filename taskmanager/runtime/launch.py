@@ -235,7 +235,7 @@ class _SubtaskRun:
             mailbox=self._mailbox,
             port=self._port,
             clock=self._clock,
-            flush_ms=settings.flush_ms,
+            flush_ms=self._program.flush_ms(settings.flush_ms),
             probe=self._probe,
             check=endpoint.check,
         )

@@ -23,6 +23,7 @@ from tidegate.common.serialization import (
     SerializationSchema,
     SimpleStringSchema,
 )
+from tidegate.common.serializer import TypeSerializer
 from tidegate.common.time import Duration, Instant, Time
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
@@ -52,6 +53,7 @@ __all__ = [
     "Time",
     "TimestampAssigner",
     "TypeInformation",
+    "TypeSerializer",
     "Types",
     "WatermarkStrategy",
 ]

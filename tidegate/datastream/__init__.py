@@ -55,6 +55,7 @@ from tidegate.datastream.functions import (
     RuntimeContext,
     WindowFunction,
 )
+from tidegate.datastream.java_functions import SinkFunction, SourceFunction
 from tidegate.datastream.keyed_stream import KeyedStream
 from tidegate.datastream.output_tag import OutputTag
 from tidegate.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
@@ -138,7 +139,9 @@ __all__ = [
     "ReduceFunction",
     "RuntimeContext",
     "RuntimeExecutionMode",
+    "SinkFunction",
     "SlotSharingGroup",
+    "SourceFunction",
     "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",

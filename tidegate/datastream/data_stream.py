@@ -167,7 +167,7 @@ class DataStream(OperatorHandle):
 
     def shuffle(self) -> DataStream:
         """Records are dealt evenly; here that is ``rebalance``, which is repeatable where a random choice is not."""
-        return self._partitioned(Partitioner.REBALANCE)
+        return self._partitioned(Partitioner.REBALANCE, "SHUFFLE")
 
     def rescale(self) -> DataStream:
         """Records are dealt in turn to the few subtasks that belong to this one."""
@@ -342,12 +342,13 @@ class DataStream(OperatorHandle):
         inputs = (self._values_transformation(),)
         return DataStream(self._env, self._env.add_operator(kind, name, options, output_type, inputs))
 
-    def _partitioned(self, partitioner: Partitioner) -> DataStream:
+    def _partitioned(self, partitioner: Partitioner, shown_as: str = "") -> DataStream:
         made = PartitionTransformation(
             self._env.next_transformation_id(),
             self.get_type(),
             input=self._values_transformation(),
             partitioner=partitioner,
+            shown_as=shown_as,
         )
         return DataStream(self._env, made)
 
@@ -382,3 +383,12 @@ class DataStream(OperatorHandle):
         if not isinstance(strategy, WatermarkStrategy):
             raise InvalidJob(f"not a WatermarkStrategy: {strategy!r}")
         return bind_strategy(strategy, self.get_type())
+
+
+def __getattr__(name: str) -> object:
+    """Streams of other files, which PyFlink has in this module."""
+    from tidegate import datastream
+
+    if name in ("ConnectedStreams", "KeyedStream", "WindowedStream"):
+        return getattr(datastream, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

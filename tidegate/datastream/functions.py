@@ -25,6 +25,7 @@ from tidegate.datastream.checkpointed_function import (
     OperatorStateStore,
 )
 from tidegate.datastream.function import Function, KeyedStateStore, RuntimeContext
+from tidegate.datastream.java_functions import SinkFunction, SourceFunction
 from tidegate.datastream.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from tidegate.datastream.time_domain import TimeDomain
 from tidegate.datastream.timerservice import TimerService
@@ -74,6 +75,8 @@ __all__ = [
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
+    "SinkFunction",
+    "SourceFunction",
     "WindowContext",
     "WindowFunction",
 ]

@@ -121,7 +121,9 @@ class _Builder:
         ]
         inside = {node.node_id for node in chain.nodes}
         outputs = [edge for edge in self._crossing if edge.source in inside]
+        timeouts = [node.buffer_timeout_ms for node in chain.nodes if node.buffer_timeout_ms is not None]
         return VertexProgram(
+            buffer_timeout_ms=min((t for t in timeouts if t >= 0), default=-1) if timeouts else None,
             operators=tuple(self._spec(node) for node in chain.nodes),
             links=tuple(links),
             inputs=tuple(InputSpec(self._edge_id(e), e.input_index, e.type_info, e.key) for e in chain.head.inputs),

@@ -151,6 +151,12 @@ class KeyedStream(DataStream):
         pairs.follows_input = True
         return super()._collected(pairs, Types.PICKLED_BYTE_ARRAY(), job_name, limit)
 
+    def _partitioned(self, partitioner: Partitioner, shown_as: str = "") -> DataStream:
+        raise InvalidJob(
+            f"{(shown_as or partitioner.value).lower()}: the records of a keyed stream go where their keys belong; "
+            "deal them anew before key_by, or behind an operator"
+        )
+
     # --- inside ----------------------------------------------------------------------------------
 
     def _values_transformation(self) -> Transformation:

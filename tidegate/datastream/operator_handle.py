@@ -74,6 +74,14 @@ class OperatorHandle:
         self._operator("set_max_parallelism()").max_parallelism = check_max_parallelism(max_parallelism)
         return self
 
+    def set_buffer_timeout(self: Self, timeout_millis: int) -> Self:
+        """The longest time (ms) that a record of this operator waits for its batch to fill; -1: batches leave only when
+        they are full. In a chain the shortest counts."""
+        if timeout_millis < -1:
+            raise InvalidJob(f"operator {self.get_name()!r}: a buffer timeout of {timeout_millis} ms; give -1 or more")
+        self._operator("set_buffer_timeout()").buffer_timeout_ms = timeout_millis
+        return self
+
     def set_description(self: Self, description: str) -> Self:
         self._operator("set_description()").description = description
         return self

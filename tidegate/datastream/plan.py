@@ -23,6 +23,7 @@ def _node(node: StreamNode) -> dict[str, Any]:
     }
     if node.inputs:
         found["predecessors"] = [
-            {"id": edge.source + 1, "ship_strategy": edge.partitioner.value, "side": "second"} for edge in node.inputs
+            {"id": edge.source + 1, "ship_strategy": edge.shown_as or edge.partitioner.value, "side": "second"}
+            for edge in node.inputs
         ]
     return found

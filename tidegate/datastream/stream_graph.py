@@ -42,6 +42,7 @@ class StreamEdge:
     input_index: int = 0
     key: KeySpec | None = None
     tag: str = ""
+    shown_as: str = ""
 
 
 @dataclass
@@ -61,6 +62,7 @@ class StreamNode:
     second_key: KeySpec | None
     uid: str
     uid_hash: str = ""
+    buffer_timeout_ms: int | None = None
     inputs: list[StreamEdge] = field(default_factory=list)
     outputs: list[StreamEdge] = field(default_factory=list)
 
@@ -126,6 +128,7 @@ class _GraphMaker:
             key=transformation.key,
             second_key=transformation.second_key,
             uid=transformation.uid,
+            buffer_timeout_ms=transformation.buffer_timeout_ms,
             uid_hash=transformation.uid_hash,
         )
         if node.max_parallelism is not None and node.parallelism > node.max_parallelism:
@@ -150,6 +153,7 @@ class _GraphMaker:
             input_index=input_index,
             key=origin.key,
             tag="" if origin.tag is None else origin.tag.tag_id,
+            shown_as=origin.shown_as,
         )
         return edge, origin.partitioner
 
@@ -196,6 +200,7 @@ class _Origin:
     operator: OperatorTransformation
     type_info: TypeInformation
     partitioner: Partitioner | None = None
+    shown_as: str = ""
     key: KeySpec | None = None
     tag: OutputTag | None = None
 
@@ -207,9 +212,9 @@ def _origins(transformation: Transformation) -> list[_Origin]:
             return [_Origin(transformation, transformation.output_type)]
         case UnionTransformation(inputs=inputs):
             return [origin for member in inputs for origin in _origins(member)]
-        case PartitionTransformation(input=before, partitioner=partitioner, key=key):
+        case PartitionTransformation(input=before, partitioner=partitioner, key=key, shown_as=shown_as):
             # The partitioning nearest to the consumer wins, as in Flink.
-            return [replace(origin, partitioner=partitioner, key=key) for origin in _origins(before)]
+            return [replace(o, partitioner=partitioner, key=key, shown_as=shown_as) for o in _origins(before)]
         case SideOutputTransformation(input=before, tag=tag):
             return [replace(origin, tag=tag, type_info=tag.type_info) for origin in _origins(before)]
     raise AssertionError(f"unknown transformation {transformation!r}")

@@ -59,12 +59,15 @@ class OperatorTransformation(Transformation):
     slot_sharing_group: str | None = None
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     description: str = ""
+    buffer_timeout_ms: int | None = None
 
 
 @dataclass(eq=False)
 class PartitionTransformation(Transformation):
     input: Transformation = field(kw_only=True)
     partitioner: Partitioner = field(kw_only=True)
+    shown_as: str = field(default="", kw_only=True)
+    """In the execution plan, where that is another word than the partitioner's."""
     key: KeySpec | None = field(default=None, kw_only=True)
 
 

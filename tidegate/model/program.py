@@ -111,3 +111,11 @@ class VertexProgram:
     links: tuple[ChainLink, ...] = ()
     inputs: tuple[InputSpec, ...] = ()
     outputs: tuple[OutputSpec, ...] = ()
+    buffer_timeout_ms: int | None = None
+    """How long a record waits for its batch to fill; -1: until it is full; ``None``: as the job says."""
+
+    def flush_ms(self, of_job: int | None) -> int | None:
+        """The time in effect; ``None``: batches leave when they are full."""
+        if self.buffer_timeout_ms is None:
+            return of_job
+        return self.buffer_timeout_ms if self.buffer_timeout_ms >= 0 else None

@@ -1,0 +1,24 @@
+"""`SourceFunction` and `SinkFunction` of PyFlink wrap Java objects: refused when one is made, with what to use instead.
+
+They are there so that a module that only names them can be imported.
+"""
+
+from __future__ import annotations
+
+__all__ = ["SinkFunction", "SourceFunction"]
+
+
+class SourceFunction:
+    def __init__(self, *_: object, **__: object) -> None:
+        raise TypeError(
+            "a SourceFunction wraps a Java class, which tidegate does not run; "
+            "write a Source in Python (tidegate.connectors.base) or use one of tidegate.connectors"
+        )
+
+
+class SinkFunction:
+    def __init__(self, *_: object, **__: object) -> None:
+        raise TypeError(
+            "a SinkFunction wraps a Java class, which tidegate does not run; "
+            "write a Sink in Python (tidegate.connectors.base), use one of tidegate.connectors, or execute_and_collect()"
+        )
