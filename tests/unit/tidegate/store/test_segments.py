@@ -118,3 +118,16 @@ def test_a_large_file_is_mapped_and_stays_readable_when_it_is_removed(tmp_path: 
     read = open_segment_source(str(tmp_path)).read(handle)
     (tmp_path / handle.path).unlink()
     assert bytes(read) == content
+
+
+def test_a_new_file_never_takes_the_place_of_another(tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"old")
+    with pytest.raises(FileExistsError):
+        LocalFiles().write_new(str(tmp_path / "there"), [b"new"])
+    assert (tmp_path / "there").read_bytes() == b"old"
+
+
+def test_a_new_file_that_could_not_be_written_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        LocalFiles(FullDisk(3)).write_new(str(tmp_path / "new"), [b"0123456789"])
+    assert list(tmp_path.iterdir()) == []
