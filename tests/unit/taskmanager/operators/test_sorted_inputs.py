@@ -15,6 +15,7 @@ from taskmanager.operators.sorting import ExternalSorter
 from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tests.unit.taskmanager.operators.keyed_kit import PAIR, first
 from tests.unit.taskmanager.operators.test_broadcast import RULES, Counting, Scale
+from tests.unit.taskmanager.operators.test_interval_join import Pairs
 from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch
 from tidegate.common.record_codec import decode, encode
 from tidegate.common.time import Time
@@ -29,7 +30,7 @@ from tidegate.datastream.functions import (
 )
 from tidegate.datastream.record_functions import FinalReduce
 from tidegate.datastream.state import ValueStateDescriptor
-from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 
@@ -183,3 +184,22 @@ def test_runs_are_files_that_go() -> None:
         assert found == [[3] * 10, [1] * 10, [2] * 10]
         sorter.close()
         assert not list(Path(directory).iterdir())
+
+
+def test_sessions_are_of_one_key() -> None:
+    running = batch(
+        "window",
+        assigner=EventTimeSessionWindows.with_gap(Time.milliseconds(10)),
+        function=("reduce", lambda left, right: (left[0], left[1] + right[1])),
+    )
+    columns(running, [("a", 1), ("b", 1), ("a", 1)], [25, 5, 5])
+    columns(running, [("a", 1), ("b", 1)], [15, 30])
+    assert end(running) == [("a", 3), ("b", 1), ("b", 1)]
+    assert running.out.stamps() == [34, 14, 39]
+
+
+def test_buffers_of_an_interval_join_are_of_one_key() -> None:
+    running = batch("interval_join", ("KEYED", "KEYED"), func=Pairs(), lower_ms=-5, upper_ms=5, late_tags=(None, None))
+    columns(running, [("b", 1), ("a", 2)], [20, 10])
+    columns(running, [("a", 3), ("b", 4), ("a", 5)], [12, 10, 30], side=1)
+    assert [value[:2] for value in end(running)] == [(2, 3)]
