@@ -6,36 +6,42 @@ is given once, when event time has passed the end of its day or auction, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common import Row, Time, Types, WatermarkStrategy
+from benchmarks.nexmark.functions import (
+    Q3,
+    Q4,
+    Q5,
+    Q7,
+    Q8,
+    Q11,
+    WINDOW_MS,
+    Closing,
+    CountOf,
+    Highest,
+    MostOf,
+    NewSellers,
+    SellersFirst,
+    Session,
+)
+from tidegate.common import Time, Types, WatermarkStrategy
 from tidegate.datastream import DataStream, col, if_else
 from tidegate.datastream.aggregates import avg, count, max, min, sum
 from tidegate.datastream.expressions import Expression, call
-from tidegate.datastream.functions import (
-    CoGroupFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    ProcessWindowFunction,
-    RuntimeContext,
-)
-from tidegate.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from tidegate.datastream.window import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
-    TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
 
 DAY = Time.days(1)
 TEN_SECONDS = Time.seconds(10)
-WINDOW_MS = 10_000
 
 
 @dataclass(frozen=True)
@@ -65,32 +71,6 @@ def q2(house: House) -> DataStream:
     return house.bids.filter(col("auction") % 123 == 0).select("auction", "price")
 
 
-Q3 = Types.ROW_NAMED(["name", "city", "state", "id"], [Types.STRING(), Types.STRING(), Types.STRING(), Types.LONG()])
-
-
-class _SellersFirst(KeyedCoProcessFunction):
-    """A seller and the auctions of the same id, whichever comes first."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        fields = Types.ROW([Types.STRING(), Types.STRING(), Types.STRING()])
-        self.seller = runtime_context.get_state(ValueStateDescriptor("seller", fields))
-        self.waiting = runtime_context.get_list_state(ListStateDescriptor("auctions", Types.LONG()))
-
-    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
-        seller = Row(value["name"], value["city"], value["state"])
-        self.seller.update(seller)
-        for auction in self.waiting.get():
-            yield Row(*seller, auction)
-        self.waiting.clear()
-
-    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
-        seller = self.seller.value()
-        if seller is None:
-            self.waiting.add(value["id"])
-        else:
-            yield Row(*seller, value["id"])
-
-
 def q3(house: House) -> DataStream:
     """Who sells in three states, and what."""
     persons = house.persons.filter(col("state").is_in(["OR", "ID", "CA"])).select(
@@ -98,49 +78,7 @@ def q3(house: House) -> DataStream:
     )
     auctions = house.auctions.filter(col("category") == 10).select("id", "seller", "dateTime")
     both = persons.key_by(_of("id"), Types.LONG()).connect(auctions.key_by(_of("seller"), Types.LONG()))
-    return both.process(_SellersFirst(), Q3)
-
-
-Q4 = Types.ROW_NAMED(["category", "final", "auction"], [Types.LONG(), Types.LONG(), Types.LONG()])
-
-
-class _Closing(KeyedCoProcessFunction):
-    """The highest bid while an auction is open; told when it expires. Bids may come before their auction."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        times = Types.ROW([Types.LONG(), Types.LONG(), Types.LONG()])
-        self.auction = runtime_context.get_state(ValueStateDescriptor("auction", times))
-        self.highest = runtime_context.get_state(ValueStateDescriptor("highest", Types.LONG()))
-        self.early = runtime_context.get_list_state(
-            ListStateDescriptor("early", Types.ROW([Types.LONG(), Types.LONG()]))
-        )
-
-    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
-        self.auction.update(Row(value["category"], value["dateTime"], value["expires"]))
-        for price, at_ms in self.early.get():
-            self._bid(price, at_ms)
-        self.early.clear()
-        ctx.timer_service().register_event_time_timer(value["expires"])
-        yield from ()
-
-    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
-        if self.auction.value() is None:
-            self.early.add(Row(value["price"], value["dateTime"]))
-        else:
-            self._bid(value["price"], value["dateTime"])
-        yield from ()
-
-    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterator[Row]:
-        auction, highest = self.auction.value(), self.highest.value()
-        if auction is not None and highest is not None:
-            yield Row(auction[0], highest, ctx.get_current_key())
-        self.highest.clear()
-
-    def _bid(self, price: int, at_ms: int) -> None:
-        auction = self.auction.value()
-        assert auction is not None
-        if auction[1] <= at_ms <= auction[2] and price > (self.highest.value() or 0):
-            self.highest.update(price)
+    return both.process(SellersFirst(), Q3)
 
 
 def q4(house: House) -> DataStream:
@@ -148,41 +86,7 @@ def q4(house: House) -> DataStream:
     auctions = house.auctions.select("id", "category", "dateTime", "expires")
     bids = house.bids.select("auction", "price", "dateTime")
     both = auctions.key_by(_of("id"), Types.LONG()).connect(bids.key_by(_of("auction"), Types.LONG()))
-    return both.process(_Closing(), Q4).key_by("category").agg(count().alias("auctions"), sum("final").alias("total"))
-
-
-Q5 = Types.ROW_NAMED(["auction", "num", "window_end"], [Types.LONG(), Types.LONG(), Types.LONG()])
-
-
-class _CountOf(ProcessWindowFunction[Any, Row, Any, TimeWindow]):
-    def process(self, key: Any, context: ProcessWindowFunction.Context[TimeWindow], elements: Any) -> Iterator[Row]:
-        for pair in elements:
-            yield Row(key, pair[1], context.window().end)
-
-    def clear(self, context: ProcessWindowFunction.Context[TimeWindow]) -> None:
-        """Nothing is kept."""
-
-
-class _MostOf(KeyedProcessFunction):
-    """Of the rows of a window, keyed by its end, those with the most bids, when the window is over."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.rows = runtime_context.get_list_state(ListStateDescriptor("rows", Types.ROW([Types.LONG(), Types.LONG()])))
-
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Row]:
-        self.rows.add(Row(value["auction"], value["num"]))
-        ctx.timer_service().register_event_time_timer(value["window_end"])
-        yield from ()
-
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Row]:
-        rows = list(self.rows.get())
-        most = 0
-        for _, num in rows:
-            most = num if num > most else most
-        for auction, num in rows:
-            if num == most:
-                yield Row(auction, num, ctx.get_current_key())
-        self.rows.clear()
+    return both.process(Closing(), Q4).key_by("category").agg(count().alias("auctions"), sum("final").alias("total"))
 
 
 def q5(house: House) -> DataStream:
@@ -191,12 +95,11 @@ def q5(house: House) -> DataStream:
     pair = Types.TUPLE([Types.LONG(), Types.LONG()])
     ones = house.bids.select("auction").map(lambda bid: (bid["auction"], 1), pair)
     windows = ones.key_by(lambda one: one[0], Types.LONG()).window(sliding)
-    counted = windows.reduce(lambda a, b: (a[0], a[1] + b[1]), window_function=_CountOf(), output_type=Q5)
-    return counted.key_by(lambda row: row[2], Types.LONG()).process(_MostOf(), Q5)
+    counted = windows.reduce(lambda a, b: (a[0], a[1] + b[1]), window_function=CountOf(), output_type=Q5)
+    return counted.key_by(lambda row: row[2], Types.LONG()).process(MostOf(), Q5)
 
 
 BID = pa.schema([("auction", pa.int64()), ("bidder", pa.int64()), ("price", pa.int64()), ("dateTime", pa.int64())])
-Q7 = Types.ROW_NAMED(["auction", "price", "bidder", "dateTime"], [Types.LONG()] * 4)
 
 
 def _highest_of_each_window(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -207,20 +110,6 @@ def _highest_of_each_window(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.filter(pc.equal(batch["price"], of_row))
 
 
-class _Highest(ProcessWindowFunction[Any, Row, Any, TimeWindow]):
-    def process(self, key: Any, context: ProcessWindowFunction.Context[TimeWindow], elements: Any) -> Iterator[Row]:
-        rows = list(elements)
-        best = rows[0]["price"]
-        for row in rows:
-            best = row["price"] if row["price"] > best else best
-        for row in rows:
-            if row["price"] == best:
-                yield Row(row["auction"], row["price"], row["bidder"], row["dateTime"])
-
-    def clear(self, context: ProcessWindowFunction.Context[TimeWindow]) -> None:
-        """Nothing is kept."""
-
-
 def q7(house: House) -> DataStream:
     """The highest bids of every ten seconds. Every batch leaves only what may be the highest; functions of batches make new
     rows, which need their event time again."""
@@ -229,18 +118,7 @@ def q7(house: House) -> DataStream:
     by_window = best.assign_timestamps_and_watermarks(in_order).key_by(
         lambda bid: bid["dateTime"] // WINDOW_MS, Types.LONG()
     )
-    return by_window.window(TumblingEventTimeWindows.of(TEN_SECONDS)).process(_Highest(), Q7)
-
-
-Q8 = Types.ROW_NAMED(["id", "name", "window_start"], [Types.LONG(), Types.STRING(), Types.LONG()])
-
-
-class _NewSellers(CoGroupFunction):
-    def co_group(self, first: Any, second: Any) -> Iterator[Row]:
-        persons, auctions = list(first), list(second)
-        if auctions:
-            for person in persons:
-                yield Row(person["id"], person["name"], person["dateTime"] // WINDOW_MS * WINDOW_MS)
+    return by_window.window(TumblingEventTimeWindows.of(TEN_SECONDS)).process(Highest(), Q7)
 
 
 def q8(house: House) -> DataStream:
@@ -248,19 +126,7 @@ def q8(house: House) -> DataStream:
     persons = house.persons.select("id", "name", "dateTime")
     auctions = house.auctions.select("seller", "dateTime")
     grouped = persons.co_group(auctions).where(_of("id"), Types.LONG()).equal_to(_of("seller"))
-    return grouped.window(TumblingEventTimeWindows.of(TEN_SECONDS)).apply(_NewSellers(), Q8)
-
-
-Q11 = Types.ROW_NAMED(["bidder", "bids", "start", "end"], [Types.LONG()] * 4)
-
-
-class _Session(ProcessWindowFunction[Any, Row, Any, TimeWindow]):
-    def process(self, key: Any, context: ProcessWindowFunction.Context[TimeWindow], elements: Any) -> Iterator[Row]:
-        for pair in elements:
-            yield Row(key, pair[1], context.window().start, context.window().end)
-
-    def clear(self, context: ProcessWindowFunction.Context[TimeWindow]) -> None:
-        """Nothing is kept."""
+    return grouped.window(TumblingEventTimeWindows.of(TEN_SECONDS)).apply(NewSellers(), Q8)
 
 
 def q11(house: House) -> DataStream:
@@ -268,7 +134,7 @@ def q11(house: House) -> DataStream:
     pair = Types.TUPLE([Types.LONG(), Types.LONG()])
     ones = house.bids.select("bidder").map(lambda bid: (bid["bidder"], 1), pair)
     windows = ones.key_by(lambda one: one[0], Types.LONG()).window(EventTimeSessionWindows.with_gap(TEN_SECONDS))
-    return windows.reduce(lambda a, b: (a[0], a[1] + b[1]), window_function=_Session(), output_type=Q11)
+    return windows.reduce(lambda a, b: (a[0], a[1] + b[1]), window_function=Session(), output_type=Q11)
 
 
 def q12(house: House) -> DataStream:
@@ -276,7 +142,7 @@ def q12(house: House) -> DataStream:
     pair = Types.TUPLE([Types.LONG(), Types.LONG()])
     ones = house.bids.select("bidder").map(lambda bid: (bid["bidder"], 1), pair)
     windows = ones.key_by(lambda one: one[0], Types.LONG()).window(TumblingProcessingTimeWindows.of(TEN_SECONDS))
-    return windows.reduce(lambda a, b: (a[0], a[1] + b[1]), window_function=_Session(), output_type=Q11)
+    return windows.reduce(lambda a, b: (a[0], a[1] + b[1]), window_function=Session(), output_type=Q11)
 
 
 def q14(house: House) -> DataStream:

@@ -35,7 +35,6 @@ from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 STORAGE_THREADS = 4
-
 _log = logging.getLogger("jobmanager")
 
 
@@ -92,8 +91,8 @@ async def start_services(configuration: Configuration, services: Services, shutd
         add_JobManagerClientServiceServicer_to_server(clients, server)
         add_JobManagerServiceServicer_to_server(TaskManagerServicer(core, blobs), server)
 
-    bind_port = option(JobManagerOptions.RPC_BIND_PORT)
-    port = option(JobManagerOptions.RPC_PORT) if bind_port is None else bind_port
+    own = option(JobManagerOptions.RPC_BIND_PORT)
+    port = option(JobManagerOptions.RPC_PORT) if own is None else own
     server, bound = await start_server(option(JobManagerOptions.BIND_HOST), port, register, "JobManager")
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     rest.clients_may_dial(bound)

@@ -9,6 +9,7 @@ groups; exchanges between them are calls. (Flink: ``KeyedOneInputStreamOperatorT
 
 from __future__ import annotations
 
+import queue
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from taskmanager.operators.base import Operator, OperatorContext
 from taskmanager.operators.factory import make_operator
 from taskmanager.runtime.conversion import BothShapes
 from taskmanager.runtime.outputs import ChainOutput
+from tidegate.aio.async_calls import AsyncCalls
 from tidegate.common.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream import DataStream, OutputTag, StreamExecutionEnvironment
@@ -31,6 +33,7 @@ from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorSpec
 
 MAX_PARALLELISM = 128
+ASYNC_TIMEOUT_S = 60.0
 _JOB, _VERTEX = JobId("0" * 32), VertexId("1" * 32)
 
 
@@ -127,6 +130,7 @@ class OperatorHarness:
         self._entries: list[list[_Input | _Collected]] = [[] for _ in input_types]
         self._last_checkpoint_id = restore.checkpoint_id if restore else 0
         self._is_closed = False
+        self._mails: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._assemble(_built(piece, input_types), restore)
         for operator in reversed(self._operators.values()):
             operator.open()
@@ -163,9 +167,18 @@ class OperatorHarness:
         self._timers.advance_to(to)
 
     def finish(self) -> None:
-        """The end of all input: what is held back is emitted."""
+        """The end of all input: what is held back is emitted, and asynchronous calls are waited for."""
         for operator in self._operators.values():
+            while operator.has_in_flight():
+                if not operator.emit_some():
+                    self._mails.get(timeout=ASYNC_TIMEOUT_S)()
             operator.finish()
+
+    def wait_for_output(self, count: int) -> list[Any]:
+        """``output``, as soon as so many records are there: for asynchronous calls. Raises ``queue.Empty`` after a while."""
+        while len(self._end.values) < count:
+            self._mails.get(timeout=ASYNC_TIMEOUT_S)()
+        return self.output
 
     # --- what comes out -------------------------------------------------------------------------------
 
@@ -264,6 +277,7 @@ class OperatorHarness:
                 restored=None if found is None else _restored(found),
                 restored_checkpoint_id=restore.checkpoint_id if restore and found else None,
                 segments=MemoryStore() if found else None,
+                open_async_calls=lambda ready: AsyncCalls(lambda: self._mails.put(ready)),
             )
         )
         return operator

@@ -16,9 +16,8 @@ from taskmanager.service.blob_cache import BlobCache
 from taskmanager.service.endpoint import start_endpoint
 from taskmanager.service.faults import Delays, Faults
 from taskmanager.service.job_manager import JobManagerClient
-from taskmanager.service.metrics import task_manager_samples
-from taskmanager.service.process_metrics import ProcessMetrics
 from taskmanager.service.registration import keep_registered, registration_times
+from taskmanager.service.reporters import start_reporters
 from taskmanager.service.slot_memory import SlotMemory
 from taskmanager.service.spark_service import SparkService
 from taskmanager.service.subtasks import SparkSubtasks
@@ -26,7 +25,6 @@ from taskmanager.service.task_executor import TaskExecutor, make_machine
 from taskmanager.service.watches import end_process, watch
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
-from tidegate.aio.prometheus import serve_metrics
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
@@ -93,14 +91,7 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     dialed = control if control is not None and session.is_embedded else identity.address
     subtasks.connect(session, dialed, own.data_listen(host, session.is_embedded, directory))
     services.started("Spark: workers are warm", watch(session, executor, memory.process_bytes, fatal))
-    looking = ProcessMetrics(
-        session, executor, memory, configuration.get(TaskManagerOptions.NUM_SLOTS), Pool(1, "figures")
-    )
-    services.started("metrics: counted", looking.start())
-    bind_host = configuration.get(TaskManagerOptions.BIND_HOST)
-    serving = await serve_metrics(configuration, bind_host, lambda: task_manager_samples(executor))
-    if serving is not None:
-        services.started(f"Prometheus: port {serving[0]}", serving[1])
+    await start_reporters(configuration, executor, session, memory, services)
     spark.rehearse_soon()
     on_ready(identity)
     services.started("registration: begins", keep_registered(job_manager, executor, identity, fatal), 4_500)

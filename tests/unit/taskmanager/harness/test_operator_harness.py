@@ -10,7 +10,7 @@ import pytest
 
 from taskmanager.harness.operators import OperatorHarness
 from tidegate.common import Time, Types
-from tidegate.datastream import DataStream, OutputTag
+from tidegate.datastream import AsyncDataStream, AsyncFunction, DataStream, OutputTag
 from tidegate.datastream.functions import CoMapFunction, KeyedProcessFunction, RuntimeContext
 from tidegate.datastream.state import ValueStateDescriptor
 from tidegate.datastream.window import TumblingEventTimeWindows
@@ -30,7 +30,8 @@ class Sum(KeyedProcessFunction):
         if value[1] < 0:
             yield LATE, value
             return
-        self.total.update(value[1] + (self.total.value() or 0))
+        before: int = self.total.value() or 0
+        self.total.update(before + value[1])
         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
@@ -142,6 +143,22 @@ def test_a_function_that_raises_says_so_in_the_test() -> None:
         pytest.raises(Exception, match=r"divide.*ZeroDivisionError"),
     ):
         harness.push(0)
+
+
+def test_asynchronous_calls_are_waited_for() -> None:
+    class Ask(AsyncFunction[int, str]):
+        async def async_invoke(self, value: int) -> list[str]:
+            return [f"answer to {value}"]
+
+    def piece(stream: DataStream) -> DataStream:
+        return AsyncDataStream.ordered_wait(stream, Ask(), Time.seconds(30), 10, Types.STRING())
+
+    with OperatorHarness(piece, Types.INT()) as harness:
+        harness.push_all([1, 2])
+        assert harness.wait_for_output(2) == ["answer to 1", "answer to 2"]
+        harness.push(3)
+        harness.finish()
+        assert harness.output[2:] == ["answer to 3"]
 
 
 def test_what_is_no_piece() -> None:
