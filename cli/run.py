@@ -17,6 +17,7 @@ from cli.options import (
     job_manager_option,
     load_configuration,
 )
+from cli.python_options import program_of, python_definitions, python_options
 from tidegate.model.errors import InvalidJob, Misuse
 
 if TYPE_CHECKING:
@@ -42,11 +43,12 @@ _PARALLELISM = click.option(
 )
 @job_manager_option
 @click.option("--local", is_flag=True, help="Run in a cluster of its own, for the length of the job.")
+@python_options
 @click.option("--profile", is_flag=True, help="Print at the end what the subtasks' time went into.")
 @click.option("--job-id", hidden=True)
 @click.option("--submitted-file", type=click.Path(path_type=Path), hidden=True)
 @configuration_options
-@click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
+@click.argument("job", metavar="job.py", required=False, type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reporting
 def run(
@@ -57,12 +59,18 @@ def run(
     claim_mode: str | None,
     job_manager: str | None,
     local: bool,
+    python_files: str | None,
+    requirements: str | None,
+    archives: str | None,
+    executable: str | None,
+    module: str | None,
+    python: str | None,
     profile: bool,
     job_id: str | None,
     submitted_file: Path | None,
     config: Path | None,
     definitions: tuple[str, ...],
-    job: Path,
+    job: Path | None,
     arguments: tuple[str, ...],
 ) -> None:
     """Run a job file. Attached, it shows progress and exits with 0 when the job FINISHED, 1 when it FAILED or was
@@ -71,8 +79,9 @@ def run(
 
     if local and (job_manager is not None or detached):
         raise Misuse("--local runs a cluster only as long as the job: it goes with neither --jobmanager nor --detached")
-    check_readable(job)
-    forced = address_definitions(job_manager)
+    program, arguments = program_of(job, arguments, module, python, python_files)
+    check_readable(program)
+    forced = address_definitions(job_manager) + python_definitions(python_files, requirements, archives, executable)
     if parallelism is not None:
         forced.append(f"parallelism.default={parallelism}")
     if profile:
@@ -85,8 +94,8 @@ def run(
         from cli.local import LocalClusterExecutor
 
         local_executor = LocalClusterExecutor(restore or "", allow_non_restored_state)
-        run_program(job, arguments, local_executor, texts)
-        _check_submitted(job, local_executor.submitted)
+        run_program(program, arguments, local_executor, texts)
+        _check_submitted(program, local_executor.submitted)
         return
     from cli.client import JobManagerClient
     from cli.executor import ClusterExecutor
@@ -96,8 +105,8 @@ def run(
         client.cluster()  # no cluster: say so before the program does its work
         given_id = None if job_id is None else JobId(job_id)
         executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached, given_id, submitted_file)
-        run_program(job, arguments, executor, texts)
-        _check_submitted(job, executor.submitted)
+        run_program(program, arguments, executor, texts)
+        _check_submitted(program, executor.submitted)
 
 
 @click.command(context_settings=_PROGRAM)

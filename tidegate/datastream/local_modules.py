@@ -51,12 +51,17 @@ def shipped_files(python_files: Mapping[str, Path]) -> dict[str, bytes]:
             found[JOB_MODULES] = zipped(beside)
         for path in python_files.values():
             if path.is_dir():
-                found[f"{path.name}.zip"] = zipped([path])
+                found[f"{path.name}.zip"] = zipped(_importable(path))
             else:
                 found[path.name] = path.read_bytes()
     except OSError as error:
         raise InvalidJob(f"a python file of the job cannot be read: {error}") from error
     return found
+
+
+def _importable(directory: Path) -> list[Path]:
+    """A package is imported by its name. What lies in a directory that is none, also without it, as in PyFlink."""
+    return [directory] if (directory / "__init__.py").exists() else [directory, *sorted(directory.iterdir())]
 
 
 def modules_beside_the_job() -> list[ModuleType]:

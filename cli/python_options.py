@@ -1,0 +1,73 @@
+"""What a program brings with it, on the command line of ``run`` as in ``flink run``: they become Flink's ``python.*`` keys."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidegate.model.errors import Misuse
+
+_OPTIONS = (
+    click.option("-pyfs", "--pyFiles", "python_files", metavar="a.py,b.zip,dir", help="Files that functions import."),
+    click.option(
+        "-pyreq",
+        "--pyRequirements",
+        "requirements",
+        metavar="FILE[#DIR]",
+        help="Requirements file to install where the job runs; DIR: its packages.",
+    ),
+    click.option(
+        "-pyarch", "--pyArchives", "archives", metavar="FILE[#NAME],...", help="Archives to unpack where the job runs."
+    ),
+    click.option("-pyexec", "--pyExecutable", "executable", metavar="PYTHON", help="Interpreter that the job needs."),
+    click.option("-pym", "--pyModule", "module", metavar="a.b", help="Run this module instead of a job file."),
+    click.option("-py", "--python", "python", metavar="job.py", help="The job file, as `flink run` has it."),
+)
+
+
+def python_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def python_definitions(
+    python_files: str | None, requirements: str | None, archives: str | None, executable: str | None
+) -> list[str]:
+    """``key=value``, with files by their absolute paths. What the job's functions import, its program imports too."""
+    paths = [Path(part).expanduser().absolute() for part in (python_files or "").split(",") if part]
+    sys.path[:0] = [str(path.parent if path.suffix == ".py" else path) for path in paths]
+    found = {
+        "python.files": ",".join(map(str, paths)),
+        "python.requirements": requirements,
+        "python.archives": archives,
+        "python.executable": executable,
+    }
+    return [f"{key}={text}" for key, text in found.items() if text]
+
+
+def program_of(
+    job: Path | None, arguments: tuple[str, ...], module: str | None, python: str | None, python_files: str | None
+) -> tuple[Path, tuple[str, ...]]:
+    """The file to run and its arguments. Raises `Misuse` when none or several are named."""
+    if module is not None and python is not None:
+        raise Misuse("-pym and -py both name a program: give one of them")
+    given = arguments if job is None else (str(job), *arguments)
+    if python is not None:
+        return Path(python), given
+    if module is None:
+        if job is None:
+            raise Misuse("no program: give a job file (tidegate run job.py), or a module with -pym")
+        return job, arguments
+    places = [Path(part) for part in (python_files or "").split(",") if part] + [Path()]
+    relative = Path(*module.split("."))
+    for place in places:
+        root = place.parent if place.suffix == ".py" else place
+        for candidate in (root / relative.with_suffix(".py"), root / relative / "__main__.py"):
+            if candidate.is_file():
+                return candidate, given
+    raise Misuse(f"module {module!r} is in none of {', '.join(map(str, places))}; name its directory with -pyfs")
