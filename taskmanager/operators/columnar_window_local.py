@@ -35,6 +35,7 @@ from taskmanager.operators.window_aggregates import (
     plan_of_rows,
     timestamps_of,
     ungrouped,
+    with_times,
     with_windows,
 )
 from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch, Batch
@@ -95,10 +96,11 @@ class ColumnarWindowLocal(Operator):
             return
         plan = self._plan_for(batch.data.schema)
         stamps = timestamps_of(batch, self._name)
+        data = with_times(plan, batch.data, stamps)
         first = (int(stamps.min()) - self._offset_ms) // self._size_ms
         last = (int(stamps.max()) - self._offset_ms) // self._size_ms
-        if last - first >= MAX_WINDOWS_OF_BATCH or not self._add_dense(plan, batch.data, stamps, first, last):
-            self._add_grouped(plan, batch.data, stamps, first, last)
+        if last - first >= MAX_WINDOWS_OF_BATCH or not self._add_dense(plan, data, stamps, first, last):
+            self._add_grouped(plan, data, stamps, first, last)
         if self._held_rows > MAX_HELD_ROWS:
             self._shrink()
 
@@ -231,7 +233,7 @@ class ColumnarWindowLocal(Operator):
             self._emit(ungrouped(plan.by_window(), rows))
             return
         grouped = group_windows(plan.by_window(), rows)
-        if grouped.num_rows > data.num_rows // 2 and data.num_rows >= MIN_ROWS_TO_JUDGE:
+        if not plan.is_joint and grouped.num_rows > data.num_rows // 2 and data.num_rows >= MIN_ROWS_TO_JUDGE:
             self._pass = PASS_BATCHES
         self._hold(grouped, first)
 

@@ -30,6 +30,7 @@ from taskmanager.operators.window_aggregates import (
     plan_of_partials,
     plan_of_rows,
     timestamps_of,
+    with_times,
     with_windows,
 )
 from taskmanager.state.base import FrozenState
@@ -81,6 +82,8 @@ class ColumnarWindow(Operator):
         times = as_numpy(data.column(WINDOW_START)) if self._takes_partials else timestamps_of(batch, self._name)
         windows = (times - self._offset_ms) // self._size_ms
         if int(windows.min()) <= self._ended:
+            kept = pa.array(windows > self._ended)
+            times = as_numpy(pa.array(times).filter(kept))
             windows, data = self._drop_late(windows, data)
             if not len(windows):
                 return
@@ -89,6 +92,7 @@ class ColumnarWindow(Operator):
         if self._takes_partials:
             self._state.add(with_windows(pa.array(windows), data, self._plan.partial_schema.names))
         else:
+            data = with_times(self._plan, data, times)
             rows = with_windows(pa.array(windows), data, self._plan.inputs)
             self._state.add(group_windows(self._plan.by_window(), rows))
 

@@ -4,7 +4,7 @@
 
 A partial of ``avg`` is a sum and a count; any other is of its own kind. All work is one scatter for each column over
 dense key codes (``key_codes``). Integers sum as int64 (uint64 when unsigned) and wrap like Arrow's; ``avg`` is that sum
-divided by the count, a float64. Nulls are left out; an aggregate of no value is null, but a count is 0. NaN is left out
+divided by the count, a float64. Others have partials of several numbers (``joint_aggregates``). Nulls are left out; an aggregate of no value is null, but a count is 0. NaN is left out
 by min and max, unless there is nothing else.
 """
 
@@ -19,6 +19,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskmanager.operators.joint_aggregates import (
+    JOINT,
+    JointScatter,
+    finished,
+    joint_accumulator,
+    merging,
+    state_type,
+    timed,
+    timed_type,
+)
 from taskmanager.operators.key_codes import Codes, KeyCodes, as_numpy, encode_keys, integer_view
 from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch
 from tidegate.model.errors import SchemaMismatch
@@ -30,7 +40,9 @@ WINDOW_END = "window_end"
 ROWS = "__rows"
 """How many rows a partial stands for: what the receiver counts when it has to drop it as late."""
 
-Scatter = Literal["count", "sum", "min", "max"]
+Scatter = Literal["count", "sum", "min", "max"] | JointScatter
+_TIMED = "__timed."
+"""Begins the names of columns of (time, value), which ``first`` and ``last`` are made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,8 @@ class PartialColumn:
     def type(self) -> pa.DataType:
         if self.scatter == "count":
             return pa.int64()
+        if self.scatter in JOINT:
+            return state_type(self.scatter, self.source_type)
         if self.scatter in ("min", "max"):
             return self.source_type
         if pa.types.is_floating(self.source_type):
@@ -59,6 +73,8 @@ class ResultColumn:
 
     name: str
     parts: tuple[str, ...]
+    function: str = ""
+    """What makes the result of a joint partial (``joint_aggregates.finished``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +94,18 @@ class AggregatePlan:
         return pa.schema([*keys, *(pa.field(p.name, p.type) for p in self.partials)])
 
     @property
+    def is_joint(self) -> bool:
+        """Some partial is more than a number."""
+        return any(partial.scatter in JOINT for partial in self.partials)
+
+    @property
     def inputs(self) -> list[str]:
         """The columns that it reads: keys, then what is aggregated."""
         return list(dict.fromkeys([*self.keys, *(p.source for p in self.partials if p.source)]))
 
     def merging(self) -> AggregatePlan:
         """The plan that merges what this one makes."""
-        partials = tuple(
-            PartialColumn(p.name, "sum" if p.scatter == "count" else p.scatter, p.name, p.type) for p in self.partials
-        )
+        partials = tuple(PartialColumn(p.name, _merging(p.scatter), p.name, p.type) for p in self.partials)
         return replace(self, partials=partials)
 
     def by_window(self) -> AggregatePlan:
@@ -112,7 +131,7 @@ def plan_of_rows(
         kind = schema.field(column).type if column else pa.null()
         parts = _parts_of(operator, name, function, column, kind)
         partials += parts
-        results.append(ResultColumn(name, tuple(p.name for p in parts)))
+        results.append(ResultColumn(name, tuple(p.name for p in parts), function))
     if count_rows:
         partials.append(PartialColumn(ROWS, "count", None, pa.null()))
     return AggregatePlan(operator, tuple(keys), _key_types(schema, keys), tuple(partials), tuple(results))
@@ -127,9 +146,9 @@ def plan_of_partials(operator: str, keys: Sequence[str], aggregates: Aggregates,
         missing = [part for part in [*keys, *parts] if part not in schema.names]
         if missing:
             raise SchemaMismatch(f"operator '{operator}': no column {missing[0]!r} among {', '.join(schema.names)}")
-        scatter: Scatter = "min" if function == "min" else "max" if function == "max" else "sum"
+        scatter = _merging(_SCATTERS.get(function.partition(":")[0], "sum"))
         partials += [PartialColumn(part, scatter, part, schema.field(part).type) for part in parts]
-        results.append(ResultColumn(name, tuple(parts)))
+        results.append(ResultColumn(name, tuple(parts), function))
     return AggregatePlan(operator, tuple(keys), _key_types(schema, keys), tuple(partials), tuple(results))
 
 
@@ -140,7 +159,10 @@ class Accumulators:
         self._plan = plan
         self.rows: npt.NDArray[np.intp] = np.zeros(cardinality, np.intp)
         self._valid: dict[str, npt.NDArray[np.intp]] = {}
-        self._values = [_identity(p, cardinality) for p in plan.partials]
+        self._values = [np.zeros(0) if p.scatter in JOINT else _identity(p, cardinality) for p in plan.partials]
+        self._joint = {
+            p.name: joint_accumulator(p.scatter, p.type, cardinality) for p in plan.partials if p.scatter in JOINT
+        }
 
     def add(self, codes: Codes, data: pa.RecordBatch) -> None:
         """Row i of ``data`` belongs to ``codes[i]``."""
@@ -148,6 +170,9 @@ class Accumulators:
         columns: dict[str, tuple[Codes, npt.NDArray[Any]]] = {}
         for partial, values in zip(self._plan.partials, self._values, strict=True):
             if partial.source is None:
+                continue
+            if partial.scatter in JOINT:
+                self._add_joint(partial.name, partial.source, codes, data)
                 continue
             if partial.source not in columns:
                 columns[partial.source] = self._valid_rows(partial.source, codes, counts, data)
@@ -158,6 +183,14 @@ class Accumulators:
     def take(self, present: Codes) -> list[pa.Array]:
         """The partial columns of some codes."""
         return [self._column(p, v, present) for p, v in zip(self._plan.partials, self._values, strict=True)]
+
+    def _add_joint(self, name: str, source: str, codes: Codes, data: pa.RecordBatch) -> None:
+        column = data.column(source)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if column.null_count:
+            codes, column = codes[as_numpy(column.is_valid())], column.drop_null()
+        self._joint[name].add(codes, column)
 
     def _valid_rows(
         self, source: str, codes: Codes, counts: npt.NDArray[np.intp], data: pa.RecordBatch
@@ -182,6 +215,8 @@ class Accumulators:
     def _column(self, partial: PartialColumn, values: npt.NDArray[Any], present: Codes) -> pa.Array:
         if partial.source is None:
             return pa.array(self.rows[present], pa.int64())
+        if partial.scatter in JOINT:
+            return self._joint[partial.name].take(present)
         valid = (
             self._valid[partial.source][present] if partial.source in self._valid else np.zeros(len(present), np.intp)
         )
@@ -241,7 +276,9 @@ def finish(plan: AggregatePlan, partials: pa.RecordBatch, size_ms: int, offset_m
     arrays = [pa.array(starts), pa.array(ends), *(partials.column(name) for name in keys)]
     for result in plan.results:
         names.append(result.name)
-        if len(result.parts) == 1:
+        if result.function.partition(":")[0] in _JOINT_FUNCTIONS:
+            arrays.append(finished(result.function, partials.column(result.parts[0])))
+        elif len(result.parts) == 1:
             arrays.append(partials.column(result.parts[0]))
         else:
             total, count = (partials.column(part).cast(pa.float64(), safe=False) for part in result.parts)
@@ -257,6 +294,13 @@ def timestamps_of(batch: ArrowBatch, operator: str) -> npt.NDArray[np.int64]:
             "WatermarkStrategy with a timestamp column or assigner before the window"
         )
     return as_numpy(batch.timestamps)
+
+
+def with_times(plan: AggregatePlan, data: pa.RecordBatch, stamps: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """The batch with the columns of (time, value) that the plan reads."""
+    for source in dict.fromkeys(p.source for p in plan.partials if p.source and p.source.startswith(_TIMED)):
+        data = data.append_column(source, timed(data.column(source.removeprefix(_TIMED)), pa.array(stamps)))
+    return data
 
 
 def last_ended(watermark: int, size_ms: int, offset_ms: int) -> int:
@@ -280,7 +324,34 @@ def _parts_of(operator: str, name: str, function: str, column: str | None, kind:
         return [PartialColumn(total, "sum", column, kind), PartialColumn(count, "count", column, kind)]
     if function in ("min", "max") and (is_number or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)):
         return [PartialColumn(name, "min" if function == "min" else "max", column, kind)]
+    if function in ("first", "last"):
+        scatter: Scatter = "first" if function == "first" else "last"
+        return [PartialColumn(name, scatter, f"{_TIMED}{column}", timed_type(kind))]
+    if function == "approx_distinct" and not pa.types.is_nested(kind):
+        return [PartialColumn(name, "distinct", column, kind)]
+    if function == "stddev" and is_number:
+        return [PartialColumn(name, "moments", column, kind)]
+    if function.startswith("quantile:") and is_number:
+        return [PartialColumn(name, "buckets", column, kind)]
     raise SchemaMismatch(f"operator '{operator}': {function}({column}) of a column of type {kind} is not possible")
+
+
+_SCATTERS: dict[str, Scatter] = {
+    "min": "min",
+    "max": "max",
+    "first": "first",
+    "last": "last",
+    "stddev": "moments",
+    "approx_distinct": "distinct",
+    "quantile": "buckets",
+}
+_JOINT_FUNCTIONS = frozenset({"first", "last", "stddev", "approx_distinct", "quantile"})
+
+
+def _merging(scatter: Scatter) -> Scatter:
+    if scatter in JOINT:
+        return merging(scatter)  # type: ignore[return-value]
+    return "sum" if scatter == "count" else scatter
 
 
 def _average_parts(name: str) -> tuple[str, str]:

@@ -1,4 +1,5 @@
-"""Aggregates of columns, in windows or running: ``count()``, ``sum("x")``, ``min("x")``, ``max("x")``, ``avg("x")``.
+"""Aggregates of columns, in windows or running: ``count()``, ``sum("x")``, ``min("x")``, ``max("x")``, ``avg("x")``; in windows also
+``first("x")``, ``last("x")`` (by event time), ``stddev("x")``, ``approx_distinct("x")``, ``quantile("x", 0.99)``, ``median("x")``.
 
 Nulls are left out, as in SQL: ``count()`` counts rows, ``count("x")`` the values that are not null; the other
 aggregates of no value are null. Integers sum up as int64 (unsigned: uint64) and wrap on overflow, as Arrow does;
@@ -16,9 +17,15 @@ import pyarrow as pa
 from tidegate.datastream.expressions import Column, Expression
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
-__all__ = ["Aggregate", "avg", "count", "max", "min", "sum"]
+__all__ = [
+    "Aggregate", "approx_distinct", "avg", "count", "first", "last", "max", "median", "min", "quantile", "stddev", "sum",
+]  # fmt: skip
 
-AggregateFunctionName = Literal["count", "sum", "min", "max", "avg"]
+AggregateFunctionName = Literal[
+    "count", "sum", "min", "max", "avg", "first", "last", "stddev", "approx_distinct", "quantile"
+]
+RUNNING = ("count", "sum", "min", "max", "avg")
+"""Those that there are without windows too."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,13 @@ class Aggregate:
     function: AggregateFunctionName
     column: str | None = None
     name: str = ""
+    share: float | None = None
+    """Of a quantile."""
+
+    @property
+    def spec(self) -> str:
+        """The function as operators are told it."""
+        return self.function if self.share is None else f"{self.function}:{self.share}"
 
     def alias(self, name: str) -> Aggregate:
         return replace(self, name=name)
@@ -50,6 +64,9 @@ class Aggregate:
     def partial_fields(self, schema: pa.Schema) -> list[pa.Field]:
         """What travels from the local aggregation to the one behind the exchange: ``avg`` is a sum and a count."""
         name = self.output_name
+        if self.function not in RUNNING:
+            kind = self.output_field(schema) and schema.field(self.column).type
+            return [pa.field(name, _joint_type(self.function, kind))]
         if self.function != "avg":
             return [self.output_field(schema)]
         total = replace(self, function="sum", name=f"{name}__sum").output_field(schema)
@@ -65,11 +82,40 @@ class Aggregate:
             if self.function == "avg" or pa.types.is_floating(kind):
                 return pa.float64()
             return pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
-        allowed = "a number" if self.function in ("sum", "avg") else "a number, a boolean or a time"
+        if self.function in ("first", "last"):
+            return kind.value_type if pa.types.is_dictionary(kind) else kind
+        if self.function == "approx_distinct" and not pa.types.is_nested(kind):
+            return pa.int64()
+        if self.function in ("stddev", "quantile") and numeric:
+            return pa.float64()
+        allowed = {"min": "a number, a boolean or a time", "max": "a number, a boolean or a time"}.get(
+            self.function, "single values" if self.function == "approx_distinct" else "a number"
+        )
         raise SchemaMismatch(
             f"{self.function}({self.column!r}): the column is of type {kind}, but {self.function} needs {allowed}; "
             'select(col("...").cast("float64")) before the window converts it'
         )
+
+
+def _joint_type(function: str, kind: pa.DataType) -> pa.DataType:
+    """Of what travels for aggregates that are more than one number; as ``taskmanager.operators.joint_aggregates`` makes it."""
+    match function:
+        case "first" | "last":
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            return pa.struct([("at", pa.int64()), ("value", kind)])
+        case "stddev":
+            return pa.struct([("n", pa.float64()), ("mean", pa.float64()), ("m2", pa.float64())])
+        case "approx_distinct":
+            return pa.list_(pa.uint64())
+        case _:
+            return pa.list_(pa.struct([("bucket", pa.int64()), ("count", pa.int64())]))
+
+
+def check_running(aggregates: Sequence[Aggregate]) -> None:
+    """Raises ``InvalidJob`` for those that need windows."""
+    for aggregate in aggregates:
+        if aggregate.function not in RUNNING:
+            raise InvalidJob(f"{aggregate.function} needs a window: without one there are {', '.join(RUNNING)}")
 
 
 def check_aggregates(aggregates: Sequence[Aggregate]) -> None:
@@ -116,6 +162,40 @@ def max(column: str | Expression) -> Aggregate:
 
 def avg(column: str | Expression) -> Aggregate:
     return Aggregate("avg", _name_of(column))
+
+
+def first(column: str | Expression) -> Aggregate:
+    """The value with the earliest event time; of equal times any."""
+    return Aggregate("first", _name_of(column))
+
+
+def last(column: str | Expression) -> Aggregate:
+    """The value with the latest event time; of equal times any."""
+    return Aggregate("last", _name_of(column))
+
+
+def stddev(column: str | Expression) -> Aggregate:
+    """Of a sample (n - 1); null for fewer than two values."""
+    return Aggregate("stddev", _name_of(column))
+
+
+def approx_distinct(column: str | Expression) -> Aggregate:
+    """How many different values there are: exact up to 1,023, then with a standard error of 3 %."""
+    return Aggregate("approx_distinct", _name_of(column))
+
+
+def quantile(column: str | Expression, share: float) -> Aggregate:
+    """The value that this share of the values does not exceed, to 1 % of its size. NaN is left out. Raises ``InvalidJob``
+    unless ``share`` is from 0 to 1."""
+    if not 0.0 <= share <= 1.0:
+        raise InvalidJob(f"quantile({column!r}, {share!r}): the share is from 0 to 1")
+    name = _name_of(column)
+    return Aggregate("quantile", name, f"p{share * 100:g}_{name}".replace(".", "_"), float(share))
+
+
+def median(column: str | Expression) -> Aggregate:
+    """``quantile`` of one half."""
+    return replace(quantile(column, 0.5), name=f"median_{_name_of(column)}")
 
 
 def _name_of(column: str | Expression) -> str:

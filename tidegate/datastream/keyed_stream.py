@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.datastream import record_functions as adapters
-from tidegate.datastream.aggregates import Aggregate, check_aggregates, distinct, key_fields
+from tidegate.datastream.aggregates import Aggregate, check_aggregates, check_running, distinct, key_fields
 from tidegate.datastream.closeable_iterator import CloseableIterator
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.expressions import Expression
@@ -105,6 +105,7 @@ class KeyedStream(DataStream):
         if not keys:
             raise InvalidJob('agg works on columns: use key_by("column", ...) before it')
         check_aggregates(aggregates)
+        check_running(aggregates)
         schema = self._columns("agg")
         fields = [*key_fields(schema, keys), *(aggregate.output_field(schema) for aggregate in aggregates)]
         named = [(a.output_name, a.function, a.column) for a in aggregates]

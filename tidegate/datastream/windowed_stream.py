@@ -207,7 +207,7 @@ class WindowedStream(WindowsOfStream):
             "size_ms": assigner.size_ms,
             "offset_ms": assigner.offset_ms,
             "keys": keys,
-            "aggregates": [(a.output_name, a.function, a.column) for a in aggregates],
+            "aggregates": [(a.output_name, a.spec, a.column) for a in aggregates],
         }
         env = self.get_execution_environment()
         local = env.add_operator(

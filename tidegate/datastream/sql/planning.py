@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.common.time import Time
-from tidegate.datastream.aggregates import Aggregate
+from tidegate.datastream.aggregates import Aggregate, AggregateFunctionName
 from tidegate.datastream.expressions import Expression, col, lit
 from tidegate.datastream.sql.engine import DuckDbColumns, aggregate_names, interval_ms, text_of, types_of
 from tidegate.datastream.sql.query import Node, Query, arguments_of, column_ref, parse, plain, replaced, walk
@@ -29,7 +29,21 @@ from tidegate.model.errors import InvalidJob
 if TYPE_CHECKING:
     from tidegate.datastream.data_stream import DataStream
 
-_AGGREGATES = {"count_star": "count", "count": "count", "sum": "sum", "min": "min", "max": "max", "avg": "avg"}
+_AGGREGATES: dict[str, AggregateFunctionName] = {
+    "count_star": "count",
+    "count": "count",
+    "sum": "sum",
+    "min": "min",
+    "max": "max",
+    "avg": "avg",
+    "first": "first",
+    "last": "last",
+    "stddev": "stddev",
+    "stddev_samp": "stddev",
+    "approx_count_distinct": "approx_distinct",
+    "median": "quantile",
+    "approx_quantile": "quantile",
+}
 _WINDOW = {"tumble": "window_start", "tumble_start": "window_start", "tumble_end": "window_end"}
 _ALL = "__all"
 
@@ -117,13 +131,27 @@ class _Grouping:
         name = node["function_name"]
         if name not in _AGGREGATES or node["distinct"] or node["filter"] or node["order_bys"]["orders"]:
             what = "DISTINCT, FILTER and ORDER BY in an aggregate" if name in _AGGREGATES else f"the aggregate {name}"
-            raise InvalidJob(f"sql on a stream knows no {what}, only count, sum, min, max and avg: {self.query.text}")
+            raise InvalidJob(
+                f"sql on a stream knows no {what}, only {', '.join(list(_AGGREGATES)[1:])}: {self.query.text}"
+            )
         column = None
         if arguments_of(node):
             column = f"__arg_{len(self.arguments)}"
             self.arguments.append((column, arguments_of(node)[0]))
-        made = Aggregate(_AGGREGATES[name], column, f"__agg_{len(self.aggregates)}")  # type: ignore[arg-type]
+        share = self._share_of(node) if _AGGREGATES[name] == "quantile" else None
+        made = Aggregate(_AGGREGATES[name], column, f"__agg_{len(self.aggregates)}", share)
         self.aggregates.append((node, made))
+
+    def _share_of(self, node: Node) -> float:
+        """Of ``median(x)`` and ``approx_quantile(x, share)``."""
+        arguments = arguments_of(node)
+        if len(arguments) == 1 and node["function_name"] == "median":
+            return 0.5
+        literal = arguments[-1].get("literal", {})
+        share = float(literal["text"]) if literal.get("kind") in ("INTEGER", "NUMERIC") else -1.0
+        if len(arguments) != 2 or not 0.0 <= share <= 1.0:
+            raise InvalidJob(f"sql: {node['function_name']} takes a column and a number from 0 to 1: {self.query.text}")
+        return share
 
     def behind(self, node: Node) -> Node | None:
         """What stands behind the window for a node of the query."""

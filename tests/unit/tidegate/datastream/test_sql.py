@@ -96,6 +96,21 @@ def test_windows_give_what_duckdb_gives_by_time_bucket(tmp_path: Path) -> None:
         assert all(math.isclose(a, b) for a, b in zip(row[4:], other[4:], strict=True))
 
 
+def test_other_aggregates(tmp_path: Path) -> None:
+    made = stream().sql(
+        "SELECT carrier, first(Distance) AS f, last(Distance) AS l, stddev(Distance) AS sd, "
+        "approx_count_distinct(delay) AS d, median(Distance) AS m, approx_quantile(Distance, 0.9) AS p "
+        "FROM input GROUP BY carrier, TUMBLE(ts, INTERVAL '1' HOUR)"
+    )
+    expected = reference(
+        "SELECT carrier, min(Distance) AS f, max(Distance) AS l, stddev(Distance) AS sd, count(DISTINCT delay) AS d, "
+        "median(Distance) AS m, quantile_cont(Distance, 0.9) AS p FROM input GROUP BY carrier"
+    )
+    for row, other in zip(result(made, tmp_path), expected, strict=True):
+        assert row[:3] == other[:3]
+        assert row[3:] == pytest.approx(other[3:], rel=0.015)
+
+
 def test_a_window_of_all_rows_and_a_key_that_is_an_expression(tmp_path: Path) -> None:
     whole = stream().sql("SELECT sum(delay) AS total FROM input GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)")
     assert result(whole, tmp_path) == reference("SELECT sum(delay)::BIGINT AS total FROM input")
@@ -125,7 +140,8 @@ def test_a_window_of_all_rows_and_a_key_that_is_an_expression(tmp_path: Path) ->
         ("SELECT nosuch(delay) AS a FROM input", "nosuch"),
         ("INSERT INTO input VALUES (1)", "Only SELECT"),
         ("SELECT delay, count(*) AS n FROM input GROUP BY carrier, TUMBLE(ts, INTERVAL '5' SECOND)", "GROUP BY"),
-        ("SELECT median(delay) AS m FROM input GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)", "aggregate median"),
+        ("SELECT mode(delay) AS m FROM input GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)", "aggregate mode"),
+        ("SELECT approx_quantile(delay, 2) AS m FROM input GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)", "from 0 to 1"),
         ("SELECT count(*) AS n FROM input GROUP BY TUMBLE(ts, 'soon')", "interval"),
         ("SELECT carrier FROM read_csv('x.csv')", "no other table"),
     ],
