@@ -30,8 +30,8 @@ class Sum(KeyedProcessFunction):
         if value[1] < 0:
             yield LATE, value
             return
-        before: int = self.total.value() or 0
-        self.total.update(before + value[1])
+        before: Any = self.total.value()
+        self.total.update(value[1] if before is None else before + value[1])
         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
