@@ -18,6 +18,12 @@ from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _HEARTBEAT_STEP_MS = 10_000
 """The last heartbeat is told so coarsely."""
+_MIB = 1024 * 1024
+_MEMORY = {
+    "process": ("Status.Process.Memory.Resident",),
+    "JVM": ("Status.JVM.Memory.Heap.Used", "Status.JVM.Memory.NonHeap.Used"),
+    "subtasks": ("Status.Subtasks.Memory.Resident",),
+}
 _Users = Mapping[AllocationId, list[tuple[int, int, int]]]
 """By slot: numbers of job, vertex and subtask."""
 
@@ -90,14 +96,13 @@ def _users(jobs: Sequence[JobView]) -> _Users:
 
 
 def _task_manager(view: TaskManagerView, numbers: Mapping[str, int], users: _Users, backend: Backend) -> Json:
-    measured = backend.measures.process_metrics_of(view.task_manager_id)
     return {
         "id": view.task_manager_id,
         "address": view.address,
         "host": view.host,
         "pid": view.pid,
         "memory_bytes": view.memory_bytes,
-        "measured": {name: round(value, 2) for name, value in measured.items()},
+        "used_mib": _used_mib(backend.measures.process_metrics_of(view.task_manager_id)),
         "registered_ms": view.registered_ms,
         "heard_ms": view.last_heartbeat_ms - view.last_heartbeat_ms % _HEARTBEAT_STEP_MS,
         "slots": [
@@ -110,6 +115,12 @@ def _task_manager(view: TaskManagerView, numbers: Mapping[str, int], users: _Use
             for slot in view.slots
         ],
     }
+
+
+def _used_mib(measured: Mapping[str, float]) -> dict[str, int]:
+    """In whole MiB, so that it does not change all the time; empty before the first report."""
+    found = {part: [measured[name] for name in names if name in measured] for part, names in _MEMORY.items()}
+    return {part: round(sum(values) / _MIB) for part, values in found.items() if values}
 
 
 def _job(job: JobView) -> Json:

@@ -118,19 +118,21 @@ def pipeline_scene(
 def take(cluster: Cluster, checkpoint_id: int) -> None:
     """Everybody acknowledges, vertex by vertex, later and later."""
     began_ms = next(v.trigger_ms for v in cluster.checkpoints().history if v.checkpoint_id == checkpoint_id)
-    for depth, view in enumerate(cluster.job().vertices):
+    job = cluster.job()
+    for depth, view in enumerate(job.vertices):
         for subtask in view.subtasks:
             if subtask.current.state is ExecutionState.RUNNING:
-                _acknowledge(cluster, subtask.current.attempt, checkpoint_id, depth, began_ms)
+                _acknowledge(cluster, job.graph, subtask.current.attempt, checkpoint_id, depth, began_ms)
 
 
-def _acknowledge(cluster: Cluster, attempt: AttemptId, checkpoint_id: int, depth: int, began_ms: int) -> None:
-    job = cluster.job()
-    inputs = job.graph.inputs_of(attempt.vertex_id)
+def _acknowledge(
+    cluster: Cluster, graph: JobGraph, attempt: AttemptId, checkpoint_id: int, depth: int, began_ms: int
+) -> None:
+    inputs = graph.inputs_of(attempt.vertex_id)
     slow = 1 + (checkpoint_id * 7 + attempt.subtask * 3) % 5
     waited_for = ""
     if inputs and depth != 4:
-        source = job.graph.vertex(inputs[0].source)
+        source = graph.vertex(inputs[0].source)
         waited_for = f"{source.name} ({1 + (attempt.subtask + 1) % source.parallelism}/{source.parallelism})"
     metrics = CheckpointMetrics(
         start_delay_ms=1.4 + 4.0 * depth,

@@ -7,6 +7,7 @@ import { badge, isOver, taskCounts } from "./states.js";
 const HUES = ["#0b7285", "#5f3dc4", "#a6401b", "#2b7a3d", "#9c2b6b", "#1864ab", "#7a5c00", "#495057"];
 const SILENT_MS = 45000;
 const TASKS_NAMED = 12;
+const MIB = 1048576;
 
 export function clusterView({ data, nowMs, kept, render }) {
   const { cluster, jobs } = data;
@@ -110,9 +111,11 @@ function machineCard(machine, cluster, kept, render, nowMs) {
 }
 
 function memory(machine) {
-  const used = machine.measured.memory_bytes ?? machine.measured.rss_bytes ?? machine.measured["Status.Process.Memory.Resident"];
-  if (machine.memory_bytes) return ` · ${used ? `${bytes(used)} of ` : ""}${bytes(machine.memory_bytes)} memory`;
-  return used ? ` · ${bytes(used)} memory` : "";
+  const used = Object.entries(machine.used_mib);
+  const total = used.reduce((sum, [, mib]) => sum + mib * MIB, 0);
+  if (used.length === 0) return machine.memory_bytes ? ` · ${bytes(machine.memory_bytes)} of memory` : "";
+  const parts = used.map(([part, mib]) => `${part} ${bytes(mib * MIB)}`).join(", ");
+  return h("span", { title: parts }, ` · ${bytes(total)}${machine.memory_bytes ? ` of ${bytes(machine.memory_bytes)}` : ""} of memory used`, h("span", { class: "hidden-text" }, ` (${parts})`));
 }
 
 function slotSquare(slot, cluster, look, isChosen) {
