@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,45 +31,62 @@ _OPTIONS = (
 )
 
 
-def python_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+@dataclass(frozen=True)
+class Brought:
+    """What these options gave; ``None``: not given."""
 
+    python_files: str | None
+    requirements: str | None
+    archives: str | None
+    executable: str | None
+    module: str | None
+    python: str | None
 
-def python_definitions(
-    python_files: str | None, requirements: str | None, archives: str | None, executable: str | None
-) -> list[str]:
-    """``key=value``, with files by their absolute paths. What the job's functions import, its program imports too."""
-    paths = [Path(part).expanduser().absolute() for part in (python_files or "").split(",") if part]
-    sys.path[:0] = [str(path.parent if path.suffix == ".py" else path) for path in paths]
-    found = {
-        "python.files": ",".join(map(str, paths)),
-        "python.requirements": requirements,
-        "python.archives": archives,
-        "python.executable": executable,
-    }
-    return [f"{key}={text}" for key, text in found.items() if text]
+    def definitions(self) -> list[str]:
+        """``key=value``, with files by their absolute paths. What the job's functions import, its program imports too."""
+        paths = [Path(part).expanduser().absolute() for part in (self.python_files or "").split(",") if part]
+        sys.path[:0] = [str(path.parent if path.suffix == ".py" else path) for path in paths]
+        found = {
+            "python.files": ",".join(map(str, paths)),
+            "python.requirements": self.requirements,
+            "python.archives": self.archives,
+            "python.executable": self.executable,
+        }
+        return [f"{key}={text}" for key, text in found.items() if text]
 
-
-def program_of(
-    job: Path | None, arguments: tuple[str, ...], module: str | None, python: str | None, python_files: str | None
-) -> tuple[Path, tuple[str, ...]]:
-    """The file to run and its arguments. Raises `Misuse` when none or several are named."""
-    if module is not None and python is not None:
-        raise Misuse("-pym and -py both name a program: give one of them")
-    given = arguments if job is None else (str(job), *arguments)
-    if python is not None:
-        return Path(python), given
-    if module is None:
+    def program(self, job: Path | None, arguments: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]:
+        """The file to run and its arguments. Raises `Misuse` when none or several are named."""
+        if self.module is not None and self.python is not None:
+            raise Misuse("-pym and -py both name a program: give one of them")
+        given = arguments if job is None else (str(job), *arguments)
+        if self.python is not None:
+            return Path(self.python), given
+        if self.module is not None:
+            return self._module_file(self.module), given
         if job is None:
             raise Misuse("no program: give a job file (tidegate run job.py), or a module with -pym")
         return job, arguments
-    places = [Path(part) for part in (python_files or "").split(",") if part] + [Path()]
-    relative = Path(*module.split("."))
-    for place in places:
-        root = place.parent if place.suffix == ".py" else place
-        for candidate in (root / relative.with_suffix(".py"), root / relative / "__main__.py"):
-            if candidate.is_file():
-                return candidate, given
-    raise Misuse(f"module {module!r} is in none of {', '.join(map(str, places))}; name its directory with -pyfs")
+
+    def _module_file(self, module: str) -> Path:
+        places = [Path(part) for part in (self.python_files or "").split(",") if part] + [Path()]
+        relative = Path(*module.split("."))
+        for place in places:
+            root = place.parent if place.suffix == ".py" else place
+            for candidate in (root / relative.with_suffix(".py"), root / relative / "__main__.py"):
+                if candidate.is_file():
+                    return candidate
+        raise Misuse(f"module {module!r} is in none of {', '.join(map(str, places))}; name its directory with -pyfs")
+
+
+def python_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options; the command gets them as one argument, ``brought``."""
+
+    @functools.wraps(command)
+    def gathered(**options: Any) -> Any:
+        brought = Brought(**{field.name: options.pop(field.name) for field in fields(Brought)})
+        return command(brought=brought, **options)
+
+    made: Callable[..., Any] = gathered
+    for option in reversed(_OPTIONS):
+        made = option(made)
+    return made

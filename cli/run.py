@@ -17,7 +17,7 @@ from cli.options import (
     job_manager_option,
     load_configuration,
 )
-from cli.python_options import program_of, python_definitions, python_options
+from cli.python_options import Brought, python_options
 from tidegate.model.errors import InvalidJob, Misuse
 
 if TYPE_CHECKING:
@@ -59,12 +59,7 @@ def run(
     claim_mode: str | None,
     job_manager: str | None,
     local: bool,
-    python_files: str | None,
-    requirements: str | None,
-    archives: str | None,
-    executable: str | None,
-    module: str | None,
-    python: str | None,
+    brought: Brought,
     profile: bool,
     job_id: str | None,
     submitted_file: Path | None,
@@ -79,9 +74,9 @@ def run(
 
     if local and (job_manager is not None or detached):
         raise Misuse("--local runs a cluster only as long as the job: it goes with neither --jobmanager nor --detached")
-    program, arguments = program_of(job, arguments, module, python, python_files)
+    program, arguments = brought.program(job, arguments)
     check_readable(program)
-    forced = address_definitions(job_manager) + python_definitions(python_files, requirements, archives, executable)
+    forced = address_definitions(job_manager) + brought.definitions()
     if parallelism is not None:
         forced.append(f"parallelism.default={parallelism}")
     if profile:
@@ -103,8 +98,8 @@ def run(
 
     with JobManagerClient(address_of(configuration)) as client:
         client.cluster()  # no cluster: say so before the program does its work
-        given_id = None if job_id is None else JobId(job_id)
-        executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached, given_id, submitted_file)
+        given = None if job_id is None else JobId(job_id)
+        executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached, given, submitted_file)
         run_program(program, arguments, executor, texts)
         _check_submitted(program, executor.submitted)
 
