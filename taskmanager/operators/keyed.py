@@ -44,6 +44,7 @@ class KeyedOperator(Operator):
         self._name = name
         self._keys = keys
         self._selected = [KeyFunction(key, f"key selector of {name}") for key in keys]
+        self._only_key: tuple[Any, int] | None = None
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
@@ -99,9 +100,13 @@ class KeyedOperator(Operator):
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
         """A timer fires; its key is the current one. Emits through ``_collector``."""
 
-    def keys_of(self, batch: RecordsBatch, input_index: int) -> list[Any]:
-        """Canonical, and checked to be this subtask's."""
-        return self._keys_and_groups(batch, input_index)[0]
+    def keys_of(self, batch: RecordsBatch, input_index: int) -> tuple[list[Any], list[int]]:
+        """Canonical keys, checked to be this subtask's, and their key groups."""
+        return self._keys_and_groups(batch, input_index)
+
+    def begin_key(self, key: Any, group: int) -> None:
+        """In BATCH execution mode: all records until ``end_of_key`` are of this key."""
+        self._only_key = (key, group)
 
     def end_of_key(self) -> None:
         """In BATCH execution mode, after the last record of a key, the only one that there is: its timers fire, and nothing of it
@@ -115,6 +120,7 @@ class KeyedOperator(Operator):
         self._collector.flush()
         timers.watermark, timers.is_quiesced = MIN_TIMESTAMP, False
         self._backend.forget_all()
+        self._only_key = None
 
     def _fire(self, timer: Timer, domain: TimeDomain) -> None:
         self.on_timer(timer, domain)
@@ -139,6 +145,9 @@ class KeyedOperator(Operator):
 
     def _keys_and_groups(self, batch: RecordsBatch, input_index: int) -> tuple[list[Any], list[int]]:
         """Of all records, worked out for the whole batch."""
+        if self._only_key is not None:
+            key, group = self._only_key
+            return [key] * len(batch), [group] * len(batch)
         self._backend.merge_some()
         keys = self._selected[input_index].keys_of(batch.values)
         if not _AS_THEY_ARE.issuperset(map(type, keys)):

@@ -13,6 +13,7 @@ goes on in steps of some milliseconds, as the outputs have room. There are no sn
 from __future__ import annotations
 
 import heapq
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -24,7 +25,7 @@ from taskmanager.operators.keyed import KeyedOperator
 from taskmanager.operators.sorting import ExternalSorter, Row
 from taskmanager.operators.user_code import EMIT_RECORDS
 from taskmanager.state.base import FrozenState
-from taskmanager.state.rocksdb_keys import encode_key
+from taskmanager.state.rocksdb_keys import decode_key, encode_key
 from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch, Batch, RecordsBatch
 from tidegate.common.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
@@ -34,6 +35,9 @@ from tidegate.model.units import parse_size_bytes
 
 STEP_MS = 5.0
 STEP_ROWS = 512
+
+_GROUP = struct.Struct(">H")
+"""The key group stands behind the bytes of a key, which tell where they end."""
 
 
 class InputMode(Enum):
@@ -94,7 +98,10 @@ class SortedInputs(Operator):
                 self._sorters[input_index].add(batch.data, [b""] * len(batch), None)
             case InputMode.KEYED:
                 assert isinstance(self._inner, KeyedOperator)
-                keys = [encode_key(key) for key in self._inner.keys_of(records, input_index)]
+                keys = [
+                    encode_key(key) + _GROUP.pack(group)
+                    for key, group in zip(*self._inner.keys_of(records, input_index), strict=True)
+                ]
                 self._sorters[input_index].add(batch.data, keys, batch.timestamps)
 
     def on_watermark(self, timestamp_ms: int) -> None:
@@ -144,6 +151,9 @@ class SortedInputs(Operator):
             if key != self._key:
                 self._end_of_key()
                 self._key = key
+                if isinstance(self._inner, KeyedOperator):
+                    found, end = decode_key(key)
+                    self._inner.begin_key(found, *_GROUP.unpack_from(key, end))
             if side != self._side or len(self._group) >= STEP_ROWS:
                 self._hand_on()
                 self._side = side

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.datastream.record_functions import FinalReduce
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ INPUTS = {
 }
 """By kind of operator: how the runtime hands its inputs on (``taskmanager.operators.sorted_inputs``)."""
 
-STRATEGIES = ("strategy", "watermark_strategy")
 RUNTIME_MODE = "execution.runtime-mode"
 CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
 
@@ -45,9 +45,9 @@ def to_batch(node: StreamNode) -> None:
         node.options = {"func": FinalReduce(node.options["func"], node.output_type)}
     if node.kind in INPUTS:
         node.options["batch_inputs"] = INPUTS[node.kind]
-    for name in STRATEGIES:
-        if node.options.get(name) is not None:
-            node.options[name] = _without_watermarks(node.options[name])
+    for name, option in node.options.items():
+        if isinstance(option, WatermarkStrategy):
+            node.options[name] = _without_watermarks(option)
 
 
 def batch_configuration(configuration: Mapping[str, str]) -> dict[str, str]:
@@ -56,5 +56,5 @@ def batch_configuration(configuration: Mapping[str, str]) -> dict[str, str]:
     return {**kept, RUNTIME_MODE: "BATCH"}
 
 
-def _without_watermarks(strategy: Any) -> Any:
+def _without_watermarks(strategy: WatermarkStrategy) -> WatermarkStrategy:
     return replace(strategy, max_out_of_orderness_ms=None, generator=None, idle_timeout_ms=None)

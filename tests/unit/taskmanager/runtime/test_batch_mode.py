@@ -12,8 +12,14 @@ import pytest
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tests.unit.tidegate.datastream.graph_kit import make_env, numbers
-from tidegate.common import Types, WatermarkStrategy
-from tidegate.datastream import KeyedProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
+from tidegate.common import Time, Types, WatermarkStrategy
+from tidegate.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
+    KeyedProcessFunction,
+    RuntimeExecutionMode,
+    StreamExecutionEnvironment,
+)
 from tidegate.datastream.functions import KeyedContext, KeyedTimerContext
 from tidegate.datastream.state import ListStateDescriptor
 
@@ -81,3 +87,16 @@ def test_the_job_has_no_checkpoints_and_says_its_mode() -> None:
     configuration = env.build().graph.configuration
     assert configuration["execution.runtime-mode"] == "BATCH"
     assert "execution.checkpointing.interval" not in configuration
+
+
+def test_only_strategies_of_event_time_lose_their_watermarks(directory: Path) -> None:
+    env = batch_env()
+    waited = AsyncDataStream.unordered_wait(numbers(env), Same(), Time.seconds(60), 5, Types.LONG())
+    waited.sink_to(CollectingSink("batch-async"))
+    run(env, directory)
+    assert sorted(row[0] for row in committed("batch-async")) == list(range(1, 101))
+
+
+class Same(AsyncFunction[int, int]):
+    async def async_invoke(self, value: int) -> list[int]:
+        return [value]
