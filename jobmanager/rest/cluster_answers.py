@@ -46,12 +46,20 @@ _MEMORY = (
     "jvmOverhead",
     "totalFlinkMemory",
 )
-_JVM_METRICS = (
-    "heapUsed", "heapCommitted", "heapMax", "nonHeapUsed", "nonHeapCommitted", "nonHeapMax",
-    "directCount", "directUsed", "directMax", "mappedCount", "mappedUsed", "mappedMax",
+_JVM_METRICS = {
+    "heapUsed": "Heap.Used", "heapCommitted": "Heap.Committed", "heapMax": "Heap.Max",
+    "nonHeapUsed": "NonHeap.Used", "nonHeapCommitted": "NonHeap.Committed", "nonHeapMax": "NonHeap.Max",
+    "directCount": "Direct.Count", "directUsed": "Direct.MemoryUsed", "directMax": "Direct.TotalCapacity",
+    "mappedCount": "Mapped.Count", "mappedUsed": "Mapped.MemoryUsed", "mappedMax": "Mapped.TotalCapacity",
+}  # fmt: skip
+_NETTY_METRICS = (
     "nettyShuffleMemorySegmentsAvailable", "nettyShuffleMemorySegmentsUsed", "nettyShuffleMemorySegmentsTotal",
     "nettyShuffleMemoryAvailable", "nettyShuffleMemoryUsed", "nettyShuffleMemoryTotal",
 )  # fmt: skip
+_COLLECTOR = "Status.JVM.GarbageCollector."
+
+Figures = Mapping[str, float]
+"""What a TaskManager process measured of itself; empty before its first report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +177,10 @@ def assigned_tasks(jobs: Sequence[JobView]) -> AssignedTasks:
     return AssignedTasks(Counter(a.task_manager_id for a in attempts), Counter(a.allocation_id for a in attempts))
 
 
-def task_manager_item(view: TaskManagerView, tasks: AssignedTasks) -> Json:
-    """One TaskManager. Memory is known as a whole only: the parts that Flink divides it into are ``null`` or -1."""
+def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> Json:
+    """One TaskManager. Of the parts that Flink divides memory into, those that are not here are ``null`` or -1."""
     free = sum(slot.allocation_id is None for slot in view.slots)
+    managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
     return {
         "id": view.task_manager_id,
         "path": view.address,
@@ -181,35 +190,63 @@ def task_manager_item(view: TaskManagerView, tasks: AssignedTasks) -> Json:
         "slotsNumber": len(view.slots),
         "freeSlots": free,
         "assignedTasks": tasks.by_task_manager.get(view.task_manager_id, 0),
-        "totalResource": _resource(len(view.slots)),
-        "freeResource": _resource(free),
-        "hardware": {"cpuCores": NOT_KNOWN, "physicalMemory": None, "freeMemory": None, "managedMemory": None},
-        "memoryConfiguration": {**dict.fromkeys(_MEMORY), "totalProcessMemory": view.memory_bytes or None},
+        "totalResource": _resource(len(view.slots), len(view.slots), managed),
+        "freeResource": _resource(free, len(view.slots), managed),
+        "hardware": {
+            "cpuCores": int(figures.get("System.CPU.Count", NOT_KNOWN)),
+            "physicalMemory": _bytes(figures, "System.Memory.Total"),
+            "freeMemory": _bytes(figures, "System.Memory.Available"),
+            "managedMemory": managed,
+        },
+        "memoryConfiguration": {
+            **dict.fromkeys(_MEMORY),
+            "managedMemory": managed,
+            "totalProcessMemory": view.memory_bytes or None,
+        },
     }
 
 
-def task_manager_details(view: TaskManagerView, tasks: AssignedTasks) -> Json:
-    """With its slots in use. There is no JVM whose memory could be told."""
+def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> Json:
+    """With its slots in use, and the memory of its JVM, which is that of Spark."""
+    managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
     slots = [
         {
             "jobId": slot.job_id,
-            "resource": _resource(1),
+            "resource": _resource(1, len(view.slots), managed),
             "assignedTasks": tasks.by_allocation.get(slot.allocation_id, 0),
         }
         for slot in view.slots
         if slot.job_id is not None
     ]
-    metrics: Json = {**dict.fromkeys(_JVM_METRICS, NOT_KNOWN), "garbageCollectors": []}
-    return {**task_manager_item(view, tasks), "allocatedSlots": slots, "metrics": metrics}
+    jvm = {key: int(figures.get(f"Status.JVM.Memory.{name}", NOT_KNOWN)) for key, name in _JVM_METRICS.items()}
+    metrics: Json = {**jvm, **dict.fromkeys(_NETTY_METRICS, NOT_KNOWN), "garbageCollectors": _collectors(figures)}
+    return {**task_manager_item(view, tasks, figures), "allocatedSlots": slots, "metrics": metrics}
 
 
-def _resource(slots: int) -> Json:
-    """As Flink counts by default: one core a slot. Shares of memory are not known here."""
+def _collectors(figures: Figures) -> list[Json]:
+    names = [name.removesuffix(".Count") for name in figures if name.startswith(_COLLECTOR) and name.endswith(".Count")]
+    return [
+        {
+            "name": name.removeprefix(_COLLECTOR),
+            "count": int(figures[f"{name}.Count"]),
+            "time": int(figures.get(f"{name}.Time", NOT_KNOWN)),
+        }
+        for name in names
+    ]
+
+
+def _bytes(figures: Figures, name: str) -> int | None:
+    return int(figures[name]) if name in figures else None
+
+
+def _resource(slots: int, of: int, managed_bytes: int | None) -> Json:
+    """As Flink counts by default: one core a slot, equal shares of managed memory (MiB). The rest is not known here."""
+    managed = NOT_KNOWN if managed_bytes is None else managed_bytes * slots // max(1, of) >> 20
     return {
         "cpuCores": float(slots),
         "taskHeapMemory": NOT_KNOWN,
         "taskOffHeapMemory": NOT_KNOWN,
-        "managedMemory": NOT_KNOWN,
+        "managedMemory": managed,
         "networkMemory": NOT_KNOWN,
         "extendedResources": {},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobmanager.machines.views import TaskManagerView
 from jobmanager.rest import cluster_answers, metrics
 from jobmanager.rest.asked import Asked
 from jobmanager.rest.backend import Backend
@@ -46,11 +47,16 @@ class ClusterHandlers:
     def _task_managers(self, asked: Asked) -> Json:
         tasks = cluster_answers.assigned_tasks(self._backend.views.jobs())
         views = self._backend.views.cluster().task_managers
-        return {"taskmanagers": [cluster_answers.task_manager_item(view, tasks) for view in views]}
+        return {"taskmanagers": [cluster_answers.task_manager_item(view, tasks, self._figures(view)) for view in views]}
 
     def _task_manager(self, asked: Asked) -> Json:
         view = self._backend.task_manager(asked)
-        return cluster_answers.task_manager_details(view, cluster_answers.assigned_tasks(self._backend.views.jobs()))
+        return cluster_answers.task_manager_details(
+            view, cluster_answers.assigned_tasks(self._backend.views.jobs()), self._figures(view)
+        )
+
+    def _figures(self, view: TaskManagerView) -> cluster_answers.Figures:
+        return self._backend.measures.process_metrics_of(view.task_manager_id)
 
     def _task_manager_metrics(self, asked: Asked) -> list[Json]:
         view = self._backend.task_manager(asked)

@@ -96,7 +96,7 @@ class JobHandlers:
                 raise bad_request(
                     f"Cannot resolve query parameter (failureLabelFilter) from value {label!r}: key:value."
                 )
-        return job_answers.exceptions(self._backend.job(asked), maximum, labels)
+        return job_answers.exceptions(self._backend.job(asked), maximum, labels, self._backend.endpoints())
 
     def _metrics(self, asked: Asked) -> list[Json]:
         return metrics.collection(metrics.job_metrics(self._backend.job(asked), self._backend.now_ms()), asked)

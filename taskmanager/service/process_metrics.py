@@ -45,8 +45,12 @@ class ProcessMetrics:
             await asyncio.sleep(INTERVAL_S)
 
     def _look(self, pids: list[int]) -> Mapping[str, float]:
+        machine = psutil.virtual_memory()
         found = {
             **process_figures(),
+            "System.CPU.Count": float(psutil.cpu_count() or 1),
+            "System.Memory.Total": float(machine.total),
+            "System.Memory.Available": float(machine.available),
             "Status.Subtasks.Count": float(len(pids)),
             "Status.Subtasks.Memory.Resident": float(sum(resident_bytes(pid) for pid in pids)),
             "Status.Flink.Memory.Managed.Total": float(self._managed_bytes),

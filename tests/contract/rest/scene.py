@@ -29,6 +29,18 @@ atexit.register(_UPLOADS.cleanup)
 
 T = TypeVar("T")
 
+FIGURES = {
+    "Status.JVM.Threads.Count": 7.0,
+    "Status.JVM.CPU.Load": 0.25,
+    "Status.JVM.Memory.Heap.Used": 1024.0,
+    "Status.JVM.GarbageCollector.G1 Young Generation.Count": 3.0,
+    "Status.JVM.GarbageCollector.G1 Young Generation.Time": 12.0,
+    "Status.Flink.Memory.Managed.Total": float(64 << 20),
+    "System.CPU.Count": 2.0,
+    "System.Memory.Total": float(8 << 30),
+    "System.Memory.Available": float(4 << 30),
+}
+
 RETAINED = {"execution.checkpointing.dir": "/cp", "execution.checkpointing.num-retained": "1"}
 
 
@@ -47,7 +59,7 @@ class Counted:
         return Span(_counters(0, attempt.subtask), _counters(10_000, attempt.subtask), 10_000, 10_000)
 
     def process_metrics_of(self, task_manager_id: TaskManagerId) -> Mapping[str, float]:
-        return {} if self.is_silent else {"Status.JVM.Threads.Count": 7.0, "Status.JVM.CPU.Load": 0.25}
+        return {} if self.is_silent else FIGURES
 
 
 def _counters(at_ms: int, index: int) -> TaskMetrics:

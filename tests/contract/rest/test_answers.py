@@ -180,3 +180,27 @@ async def test_the_summary_is_over_all_completed_checkpoints_not_only_over_those
     assert summary["min"] < min(durations)
     assert summary["max"] == max(durations)
     assert summary["p50"] < min(durations)
+
+
+async def test_a_taskmanager_tells_what_it_has_measured_of_itself(client: Client, scene: Scene) -> None:
+    details = await ask(client, "GET", "/taskmanagers/tm-1", 200)
+    assert details["hardware"] == {
+        "cpuCores": 2,
+        "physicalMemory": 8 << 30,
+        "freeMemory": 4 << 30,
+        "managedMemory": 64 << 20,
+    }
+    assert details["totalResource"]["managedMemory"] == 64
+    assert details["metrics"]["heapUsed"] == 1024
+    assert details["metrics"]["garbageCollectors"] == [{"name": "G1 Young Generation", "count": 3, "time": 12}]
+    scene.attempts.is_silent = True
+    before = await ask(client, "GET", "/taskmanagers/tm-1", 200)
+    assert (before["hardware"]["physicalMemory"], before["metrics"]["heapUsed"]) == (None, -1)
+
+
+async def test_a_failure_names_where_its_task_was() -> None:
+    async with serving(Scene(failed_job())) as client:
+        history = (await ask(client, "GET", f"/jobs/{JOB}/exceptions", 200))["exceptionHistory"]
+    placed = [entry for entry in history["entries"] if "taskManagerId" in entry]
+    assert placed
+    assert all(isinstance(entry["endpoint"], str) and entry["endpoint"] for entry in placed)
