@@ -213,7 +213,7 @@ class FakeTaskManager(TaskManagerServicer):
         self.triggered.set()
         self.last_trigger = request.checkpoint_id
         if self.acknowledges:  # as if the barriers had flown
-            self._later(self.acknowledge(self.deployments))
+            self._later(self.acknowledge(list(self.deployments), request.checkpoint_id))
         return taskmanager_pb2.CheckpointAnswer()
 
     async def ConfirmCheckpoint(
@@ -243,12 +243,15 @@ class FakeTaskManager(TaskManagerServicer):
         answer: common_pb2.Ack = await self.job_manager.UpdateTaskState(request)
         return answer
 
-    async def acknowledge(self, attempts: Iterable[str]) -> jobmanager_pb2.AcknowledgeCheckpointAnswer:
-        """The last checkpoint that was triggered, in one message."""
+    async def acknowledge(
+        self, attempts: Iterable[str], checkpoint_id: int | None = None
+    ) -> jobmanager_pb2.AcknowledgeCheckpointAnswer:
+        """In one message; the last checkpoint that was triggered, or that one."""
+        of = self.last_trigger if checkpoint_id is None else checkpoint_id
         request = jobmanager_pb2.AcknowledgeCheckpointRequest(
             generation=self.generation,
             acknowledgements=[
-                jobmanager_pb2.Acknowledgement(attempt=attempt, checkpoint_id=self.last_trigger, snapshot=self.snapshot)
+                jobmanager_pb2.Acknowledgement(attempt=attempt, checkpoint_id=of, snapshot=self.snapshot)
                 for attempt in attempts
             ],
         )
