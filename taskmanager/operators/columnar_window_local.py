@@ -259,7 +259,7 @@ class ColumnarWindowLocal(Operator):
 
     def _flush(self, watermark: int | None) -> None:
         """Emit the partials of the windows that ``watermark`` ends; of all windows when it is ``None``."""
-        last = None if watermark is None else last_ended(watermark, self._size_ms, self._offset_ms)
+        last = None if watermark is None else last_ended(watermark, self._size_ms, self._size_ms, self._offset_ms)
         ended = [window for window in sorted(self._dense) if last is None or window <= last]
         if ended and not self._held:  # each key of a window once: there is nothing to merge
             parts = [self._take_dense(window) for window in ended]

@@ -1,6 +1,9 @@
-"""Tumbling event-time windows over columns: merging and firing behind the exchange.
+"""Tumbling and sliding event-time windows over columns: merging and firing behind the exchange.
 
     columnar_window_local ──partials: window_start, keys, partial columns──▶ HASH ──▶ columnar_window ──▶ results
+
+A sliding window is made of panes as long as its slide. A row is aggregated into its pane, once; here the partials of a pane
+are given to each of the windows that it is part of. Window number n begins with pane number n.
 
 A row that is late is known only here, where the watermark is the minimum over all senders; it is dropped and counted.
 """
@@ -50,10 +53,20 @@ class ColumnarWindow(Operator):
     works_on = "arrow"
 
     def __init__(
-        self, name: str, size_ms: int, offset_ms: int, keys: Sequence[str], aggregates: Aggregates, takes_partials: bool
+        self,
+        name: str,
+        size_ms: int,
+        offset_ms: int,
+        keys: Sequence[str],
+        aggregates: Aggregates,
+        takes_partials: bool,
+        slide_ms: int | None = None,
     ) -> None:
+        """``slide_ms`` divides ``size_ms``; ``None``: the windows tumble."""
         self._name = name
         self._size_ms = size_ms
+        self._slide_ms = slide_ms or size_ms
+        assert self._size_ms % self._slide_ms == 0, (size_ms, slide_ms)
         self._offset_ms = offset_ms
         self._keys = tuple(keys)
         self._aggregates = aggregates
@@ -66,7 +79,7 @@ class ColumnarWindow(Operator):
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
-        times = WindowTimes(self._size_ms, self._offset_ms)
+        times = WindowTimes(self._size_ms, self._offset_ms, self._slide_ms)
         self._state = ColumnarWindowState(
             self._name, WINDOW, self._keys, self._merge, times, owned, context.max_parallelism
         )
@@ -80,7 +93,7 @@ class ColumnarWindow(Operator):
             return
         data = batch.data
         times = as_numpy(data.column(WINDOW_START)) if self._takes_partials else timestamps_of(batch, self._name)
-        windows = (times - self._offset_ms) // self._size_ms
+        windows = (times - self._offset_ms) // self._slide_ms
         if int(windows.min()) <= self._ended:
             kept = pa.array(windows > self._ended)
             times = as_numpy(pa.array(times).filter(kept))
@@ -90,20 +103,34 @@ class ColumnarWindow(Operator):
         if self._plan is None:
             self._plan = self._learn(data.schema)
         if self._takes_partials:
-            self._state.add(with_windows(pa.array(windows), data, self._plan.partial_schema.names))
+            self._add(with_windows(pa.array(windows), data, self._plan.partial_schema.names))
         else:
             data = with_times(self._plan, data, times)
             rows = with_windows(pa.array(windows), data, self._plan.inputs)
-            self._state.add(group_windows(self._plan.by_window(), rows))
+            self._add(group_windows(self._plan.by_window(), rows))
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        self._ended = last_ended(timestamp_ms, self._size_ms, self._offset_ms)
+        self._ended = last_ended(timestamp_ms, self._size_ms, self._slide_ms, self._offset_ms)
         for partials in self._state.take(self._ended):
             self._emit(partials)
         super().on_watermark(timestamp_ms)
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         return self._state.freeze()
+
+    def _add(self, partials: pa.RecordBatch) -> None:
+        """``partials`` are of panes."""
+        panes = self._size_ms // self._slide_ms
+        if panes == 1:
+            self._state.add(partials)
+            return
+        numbers = as_numpy(partials.column(0))
+        for back in range(panes - 1, -1, -1):
+            windows = numbers - back
+            open_ones = windows > self._ended
+            if open_ones.any():
+                moved = partials.set_column(0, WINDOW, pa.array(windows))
+                self._state.add(moved if open_ones.all() else moved.filter(pa.array(open_ones)))
 
     def _drop_late(self, windows: Int64s, data: pa.RecordBatch) -> tuple[Int64s, pa.RecordBatch]:
         late = windows <= self._ended
@@ -125,7 +152,7 @@ class ColumnarWindow(Operator):
 
     def _emit(self, partials: pa.RecordBatch) -> None:
         assert self._merging is not None  # what comes out of the state was merged
-        results = finish(self._merging, partials, self._size_ms, self._offset_ms)
+        results = finish(self._merging, partials, self._size_ms, self._slide_ms, self._offset_ms)
         stamps = pc.subtract(results.column(WINDOW_END), 1)
         for at in range(0, results.num_rows, EMIT_ROWS):
             self.context.output.emit(ArrowBatch(results.slice(at, EMIT_ROWS), stamps.slice(at, EMIT_ROWS)))

@@ -22,6 +22,7 @@
 | map_batches            | ``func``: RecordBatch -> RecordBatch of the output type's columns                                 |
 | columnar_window_local  | ``size_ms``, ``offset_ms``, ``keys``: [column], ``aggregates``: [(name, function, column or None)] |
 | columnar_window        | the same, and ``input``: ``partial`` (behind columnar_window_local) or ``raw``                    |
+|                        | ``slide_ms``, if they slide; ``size_ms`` of columnar_window_local is the slide then               |
 | columnar_aggregate     | ``keys``: [column], ``aggregates``: [(name, function, column or None)]                            |
 
 In BATCH execution mode operators with state have ``batch_inputs`` besides: an ``InputMode`` for each input.
@@ -160,7 +161,8 @@ def _window_local(spec: OperatorSpec) -> Operator:
 def _columnar_window(spec: OperatorSpec) -> Operator:
     o = spec.options
     takes_partials = o["input"] == "partial"
-    return ColumnarWindow(spec.name, o["size_ms"], o["offset_ms"], o["keys"], o["aggregates"], takes_partials)
+    slide_ms = o.get("slide_ms")
+    return ColumnarWindow(spec.name, o["size_ms"], o["offset_ms"], o["keys"], o["aggregates"], takes_partials, slide_ms)
 
 
 def key_of(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> KeySpec:

@@ -267,9 +267,11 @@ def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatc
     return group_windows(plan, pa.concat_batches(parts) if len(parts) > 1 else parts[0])
 
 
-def finish(plan: AggregatePlan, partials: pa.RecordBatch, size_ms: int, offset_ms: int) -> pa.RecordBatch:
+def finish(
+    plan: AggregatePlan, partials: pa.RecordBatch, size_ms: int, slide_ms: int, offset_ms: int
+) -> pa.RecordBatch:
     """The results of windows: ``window_start``, ``window_end``, keys, aggregates. ``plan`` is one ``by_window``."""
-    starts = as_numpy(partials.column(WINDOW)) * size_ms + offset_ms
+    starts = as_numpy(partials.column(WINDOW)) * slide_ms + offset_ms
     ends = np.where(starts > MAX_TIMESTAMP - size_ms, MAX_TIMESTAMP, starts + size_ms)
     keys = plan.keys[1:]
     names = [WINDOW_START, WINDOW_END, *keys]
@@ -303,9 +305,9 @@ def with_times(plan: AggregatePlan, data: pa.RecordBatch, stamps: npt.NDArray[np
     return data
 
 
-def last_ended(watermark: int, size_ms: int, offset_ms: int) -> int:
-    """Number of the last window that ``watermark`` ends, as an int64."""
-    number = (watermark + 1 - offset_ms) // size_ms - 1
+def last_ended(watermark: int, size_ms: int, slide_ms: int, offset_ms: int) -> int:
+    """Number of the last window that ``watermark`` ends, as an int64. One begins every ``slide_ms``."""
+    number = (watermark + 1 - offset_ms - size_ms) // slide_ms
     return max(MIN_TIMESTAMP, min(number, MAX_TIMESTAMP))
 
 

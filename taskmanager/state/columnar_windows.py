@@ -2,7 +2,7 @@
 
     add(batch) ─▶ buckets by key group (``window_buckets``) ─▶ take(last) when event time has passed window ``last``
 
-Windows have numbers: number n is the time ``[n * size + offset, (n + 1) * size + offset)``. On disk they are times. Law 3
+Windows have numbers: number n is the time from ``n * slide + offset`` on (tumbling ones slide by their size). On disk they are times. Law 3
 holds by construction: a batch is never written in place, so freezing takes the tuples of references, and later merges
 make new batches. What is written is merged and sorted by key group in the snapshot thread.
 """
@@ -31,10 +31,15 @@ WINDOW_COLUMNS = ("window_start", "window_end")
 
 @dataclass(frozen=True, slots=True)
 class WindowTimes:
-    """Tumbling windows: numbers to times and back."""
+    """Windows of one length, one each ``slide_ms`` (0: they tumble): numbers to times and back."""
 
     size_ms: int
     offset_ms: int
+    slide_ms: int = 0
+
+    @property
+    def step_ms(self) -> int:
+        return self.slide_ms or self.size_ms
 
 
 class ColumnarWindowState:
@@ -97,7 +102,7 @@ class ColumnarWindowState:
 
     def _numbers(self, data: pa.RecordBatch) -> pa.Array:
         starts, ends = (data.column(name).to_numpy() for name in WINDOW_COLUMNS)
-        numbers, beside = np.divmod(starts - self._times.offset_ms, self._times.size_ms)
+        numbers, beside = np.divmod(starts - self._times.offset_ms, self._times.step_ms)
         if beside.any() or (ends - starts != self._times.size_ms).any():
             raise SchemaMismatch(
                 f"operator '{self._operator}': the restored windows are not those of the job, which are "
@@ -140,7 +145,7 @@ class _FrozenWindows(FrozenState):
         if not parts:
             return OperatorSnapshot()
         batch = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
-        starts = batch.column(0).to_numpy() * self.times.size_ms + self.times.offset_ms
+        starts = batch.column(0).to_numpy() * self.times.step_ms + self.times.offset_ms
         plain = batch.select(batch.schema.names[1:])
         names = [(KEY_PREFIX if n in self.keys else VALUE_PREFIX) + n for n in plain.schema.names]
         columns = dict(zip(names, plain.columns, strict=True))

@@ -35,6 +35,7 @@ from tidegate.datastream.transformation import PartitionTransformation
 from tidegate.datastream.window import (
     Evictor,
     MergingWindowAssigner,
+    SlidingEventTimeWindows,
     Trigger,
     TumblingEventTimeWindows,
     WindowAssigner,
@@ -190,14 +191,22 @@ class WindowedStream(WindowsOfStream):
 
     def agg(self, *aggregates: Aggregate) -> DataStream:
         """Ours: one row of ``window_start, window_end`` (int64, ms), the key columns and the aggregates for each key and
-        window. Needs ``key_by("column", ...)`` and tumbling event-time windows."""
+        window. Needs ``key_by("column", ...)`` and tumbling event-time windows, or sliding ones whose slide divides their
+        size: a row is aggregated once for each slide, not for each window."""
         keyed, assigner = self._keyed_stream, self._assigner
         keys = list(keyed.exchange_key().columns)
         if not keys:
             raise InvalidJob('agg works on columns: use key_by("column", ...) before the window')
-        if not isinstance(assigner, TumblingEventTimeWindows):
+        if not isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows)):
             raise InvalidJob(
-                f"agg works on TumblingEventTimeWindows, not on {assigner!r}; others take reduce or aggregate"
+                f"agg works on TumblingEventTimeWindows and SlidingEventTimeWindows, not on {assigner!r}; others take "
+                "reduce or aggregate"
+            )
+        slide_ms = assigner.slide_ms if isinstance(assigner, SlidingEventTimeWindows) else assigner.size_ms
+        if assigner.size_ms % slide_ms:
+            raise InvalidJob(
+                f"agg works on sliding windows whose slide divides their size, {assigner.size_ms} ms each {slide_ms} ms "
+                "does not; reduce and aggregate take any"
             )
         settings = (self._trigger, self._evictor, self._late_tag, self._allowed_lateness_ms or None)
         if any(setting is not None for setting in settings):
@@ -213,7 +222,7 @@ class WindowedStream(WindowsOfStream):
         local = env.add_operator(
             "columnar_window_local",
             "LocalWindowAggregate",
-            {**options, "input": "raw"},
+            {**options, "size_ms": slide_ms, "input": "raw"},
             local_type,
             (keyed._values_transformation(),),
         )
@@ -228,7 +237,7 @@ class WindowedStream(WindowsOfStream):
         made = env.add_operator(
             "columnar_window",
             "GlobalWindowAggregate",
-            {**options, "input": "partial"},
+            {**options, "slide_ms": slide_ms, "input": "partial"},
             output_type,
             (exchange,),
             keyed.exchange_key(),

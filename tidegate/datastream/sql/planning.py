@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from tidegate.datastream.expressions import Expression, col, lit
 from tidegate.datastream.sql.engine import DuckDbColumns, aggregate_names, interval_ms, text_of, types_of
 from tidegate.datastream.sql.query import Node, Query, arguments_of, column_ref, parse, plain, replaced, walk
 from tidegate.datastream.sql.translation import column_name, translated
-from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 from tidegate.model.errors import InvalidJob
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ _AGGREGATES: dict[str, AggregateFunctionName] = {
     "median": "quantile",
     "approx_quantile": "quantile",
 }
-_WINDOW = {"tumble": "window_start", "tumble_start": "window_start", "tumble_end": "window_end"}
+_BOUNDS = {"": "window_start", "_start": "window_start", "_end": "window_end"}
+_WINDOW = {kind + bound: column for kind in ("tumble", "hop") for bound, column in _BOUNDS.items()}
 _ALL = "__all"
 
 
@@ -167,14 +168,15 @@ class _Grouping:
 
 
 def _windowed(stream: DataStream, query: Query) -> DataStream:
-    windows = [node for node in query.groups if _is_call(node, ("tumble",))]
+    windows = [node for node in query.groups if _is_call(node, ("tumble", "hop"))]
     if len(windows) != 1:
         raise InvalidJob(
-            "sql: aggregates of a stream need one window: GROUP BY ..., TUMBLE(time column, INTERVAL '5' SECOND): "
+            "sql: aggregates of a stream need one window: GROUP BY ..., TUMBLE(time column, INTERVAL '5' SECOND) "
+            "or HOP(time column, slide, size): "
             f"{query.text}"
         )
     schema = _columns(stream)
-    size_ms, time = _window_of(windows[0], query, schema)
+    window, time = _window_of(windows[0], query, schema)
     grouping = _Grouping(query, schema, windows[0])
     for node in query.groups:
         if node is not windows[0]:
@@ -194,7 +196,6 @@ def _windowed(stream: DataStream, query: Query) -> DataStream:
     if not keys:
         keys, columns = [_ALL], [lit(0).alias(_ALL), *columns]
     aggregates = [one for _, one in grouping.aggregates] or [Aggregate("count", None, "__agg_0")]
-    window = TumblingEventTimeWindows.of(Time.milliseconds(size_ms))
     made = rows.select(*columns).key_by(*keys).window(window).agg(*aggregates)
     if pa.types.is_timestamp(schema.field(time).type):
         made = _with_times(made, schema.field(time).type.tz)
@@ -202,15 +203,22 @@ def _windowed(stream: DataStream, query: Query) -> DataStream:
     return _selected(_filtered(made, query, having), query, results)
 
 
-def _window_of(node: Node, query: Query, schema: pa.Schema) -> tuple[int, str]:
-    """Its length, and its column of time."""
+def _window_of(node: Node, query: Query, schema: pa.Schema) -> tuple[WindowAssigner[Any, Any], str]:
+    """Its assigner, and its column of time."""
     arguments = arguments_of(node)
-    if len(arguments) != 2 or arguments[0]["class"] != "COLUMN_REF":
-        raise InvalidJob(f"sql: TUMBLE takes a column of time and an interval: {query.text}")
-    size_ms = interval_ms(text_of(query, arguments[1]))
-    if size_ms <= 0:
+    slides = node["function_name"] == "hop"
+    if len(arguments) != (3 if slides else 2) or arguments[0]["class"] != "COLUMN_REF":
+        raise InvalidJob(
+            f"sql: TUMBLE takes a column of time and an interval, HOP a column, the slide and the size: {query.text}"
+        )
+    lengths = [interval_ms(text_of(query, argument)) for argument in arguments[1:]]
+    if min(lengths) <= 0:
         raise InvalidJob(f"sql: a window must be at least a millisecond long: {query.text}")
-    return size_ms, column_name(arguments[0], schema, query.table_names)
+    times = [Time.milliseconds(length) for length in lengths]
+    window: WindowAssigner[Any, Any] = (
+        SlidingEventTimeWindows.of(times[1], times[0]) if slides else TumblingEventTimeWindows.of(times[0])
+    )
+    return window, column_name(arguments[0], schema, query.table_names)
 
 
 def _behind(grouping: _Grouping, node: Node) -> Node:

@@ -111,6 +111,16 @@ def test_other_aggregates(tmp_path: Path) -> None:
         assert row[3:] == pytest.approx(other[3:], rel=0.015)
 
 
+def test_sliding_windows(tmp_path: Path) -> None:
+    hop = "HOP(ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND)"
+    made = stream().sql(f"SELECT {hop.replace('HOP', 'HOP_START')} AS began, count(*) AS n FROM input GROUP BY {hop}")
+    expected = reference(
+        "SELECT unnest([bucket, bucket - INTERVAL '5' SECOND]) AS began, sum(n)::BIGINT AS n FROM "
+        "(SELECT time_bucket(INTERVAL '5' SECOND, ts) AS bucket, count(*) AS n FROM input GROUP BY ALL) GROUP BY began"
+    )
+    assert result(made, tmp_path) == expected
+
+
 def test_a_window_of_all_rows_and_a_key_that_is_an_expression(tmp_path: Path) -> None:
     whole = stream().sql("SELECT sum(delay) AS total FROM input GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)")
     assert result(whole, tmp_path) == reference("SELECT sum(delay)::BIGINT AS total FROM input")
