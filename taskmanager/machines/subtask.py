@@ -182,8 +182,10 @@ LifeCommand = (
 
 
 class SubtaskLife:
-    def __init__(self, *, checkpointing: bool, has_inputs: bool) -> None:
+    def __init__(self, *, checkpointing: bool, has_inputs: bool, has_snapshots: bool = True) -> None:
+        """``has_snapshots``: false for a job in BATCH execution mode, which has no savepoints either."""
         self.state = LifeState.CREATED
+        self._has_snapshots = has_snapshots
         self._checkpointing = checkpointing
         self._has_inputs = has_inputs
         self._inputs_closed = not has_inputs
@@ -245,7 +247,9 @@ class SubtaskLife:
 
     def _on_trigger(self, barrier: Barrier) -> list[LifeCommand]:
         kind = barrier.options.snapshot_type
-        if kind.is_synchronous and not self._checkpointing:  # everything was, or will be, committed at the end of data
+        if not self._has_snapshots or (
+            kind.is_synchronous and not self._checkpointing
+        ):  # everything was, or will be, committed at the end of data
             return [DeclineTrigger(barrier.checkpoint_id, DeclineReason.DECLINED)]
         if kind.is_synchronous and self.state is LifeState.RUNNING and not self._has_inputs:
             return [EndData(drain=kind is SnapshotType.TERMINATE), PassTrigger(barrier)]

@@ -9,6 +9,7 @@ from typing import Any
 
 from taskmanager.exchange.settings import ExchangeSettings
 from taskmanager.machines.credit import WindowBounds
+from taskmanager.machines.subtask import SubtaskLife
 from taskmanager.operators.base import AsyncCallsPort, Clock
 from taskmanager.runtime.clock import SystemClock
 from taskmanager.state.base import SegmentStore
@@ -22,6 +23,7 @@ from tidegate.model.options import (
     StateRecoveryOptions,
     TaskManagerOptions,
 )
+from tidegate.model.options.job import RuntimeMode
 from tidegate.store.segments import open_segment_store
 
 Probe = Callable[[str, dict[str, Any]], None]
@@ -58,6 +60,8 @@ class RuntimeSettings:
     """The options that the runtime itself obeys."""
 
     checkpointing: bool
+    batch: bool
+    """BATCH execution mode."""
     exactly_once: bool
     unaligned: bool
     checkpoints_after_tasks_finish: bool
@@ -84,6 +88,7 @@ class RuntimeSettings:
         timed = configuration.get(ExecutionOptions.BUFFER_TIMEOUT_ENABLED)
         return RuntimeSettings(
             checkpointing=configuration.get(CheckpointingOptions.INTERVAL) is not None,
+            batch=configuration.get(ExecutionOptions.RUNTIME_MODE) is RuntimeMode.BATCH,
             exactly_once=configuration.get(CheckpointingOptions.MODE).value == "EXACTLY_ONCE",
             unaligned=configuration.get(CheckpointingOptions.UNALIGNED),
             checkpoints_after_tasks_finish=configuration.get(CheckpointingOptions.AFTER_TASKS_FINISH),
@@ -99,6 +104,9 @@ class RuntimeSettings:
             profile=configuration.get(RuntimeOptions.PROFILE),
             exchange=_exchange_settings(configuration),
         )
+
+    def make_life(self, *, has_inputs: bool) -> SubtaskLife:
+        return SubtaskLife(checkpointing=self.checkpointing, has_inputs=has_inputs, has_snapshots=not self.batch)
 
     def open_store(self, options: CheckpointOptions, attempt: AttemptId, checkpoint_id: int) -> SegmentStore:
         """Where the attempt writes its part of a checkpoint. Raises ``StorageError``."""

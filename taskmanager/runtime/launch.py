@@ -118,7 +118,7 @@ class _SubtaskRun:
     def _run(self, resources: ExitStack) -> None:
         deployment = self._deployment
         settings = RuntimeSettings.of(deployment.configuration)
-        self._life = life.SubtaskLife(checkpointing=settings.checkpointing, has_inputs=bool(deployment.inputs))
+        self._life = settings.make_life(has_inputs=bool(deployment.inputs))
         endpoint = DataEndpoint(
             attempt=deployment.attempt,
             token=deployment.data_token,

@@ -285,7 +285,8 @@ class SubtaskLoop:
 _WHY = {
     DeclineReason.TASK_CLOSING: "the subtask is about to finish",
     DeclineReason.TASK_NOT_READY: "the subtask is not running yet",
-    DeclineReason.DECLINED: "checkpointing is off: what was written is committed at the end of data, not by a savepoint",
+    DeclineReason.DECLINED: "checkpointing is off: what was written is committed at the end of data, not by a savepoint (and a job in BATCH mode "
+    "has no savepoints at all)",
 }
 
 

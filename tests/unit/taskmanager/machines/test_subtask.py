@@ -213,3 +213,13 @@ def test_events_of_later_states_change_nothing(state: LifeState) -> None:
     for event in (SnapshotsSettled(), OutputsDrained()):
         assert on(life, event) == []
     assert_at(life, state)
+
+
+@pytest.mark.parametrize("kind", list(SnapshotType))
+def test_a_job_in_batch_mode_declines_every_snapshot(kind: SnapshotType) -> None:
+    life = SubtaskLife(checkpointing=False, has_inputs=False, has_snapshots=False)
+    life.on(InitializationStarted(), 0)
+    life.on(Initialized(), 0)
+    barrier = Barrier(1, 0, CheckpointOptions("somewhere", snapshot_type=kind))
+    assert life.on(TriggerReceived(barrier), 0) == [DeclineTrigger(1, DeclineReason.DECLINED)]
+    assert life.state is LifeState.RUNNING
