@@ -51,7 +51,7 @@ def subtasks_part(vertex: VertexView, measures: Measures) -> Json:
 
 def exceptions_part(job: JobView) -> Json:
     """As the REST path tells them."""
-    answer: Json = exceptions(job, MAX_EXCEPTIONS, ())["exceptionHistory"]
+    answer: Json = exceptions(job, maximum=MAX_EXCEPTIONS, label_filter=())["exceptionHistory"]
     return answer
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping
 
 from aiohttp import web
@@ -36,6 +37,9 @@ _HEADERS = {
     "x-accel-buffering": "no",
     "x-content-type-options": "nosniff",
 }
+
+
+_log = logging.getLogger(__name__)
 
 
 class Live:
@@ -67,6 +71,8 @@ class Live:
                 await self._serve(stream, changed, request)
             except (ConnectionError, TimeoutError):
                 pass  # the page is gone, or does not read
+            except Exception:  # noqa: BLE001  (a driver: the page comes again)
+                _log.exception("a stream of changes failed: %s", shown)
             finally:
                 self._open.discard(changed)
         return response

@@ -10,6 +10,7 @@ into the page as markup would do nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -35,6 +36,8 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+
+_log = logging.getLogger(__name__)
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -91,7 +94,7 @@ class Pages:
         return self._respond(200, settings(self._backend.configuration, job))
 
     async def _to_dashboard(self, request: web.Request) -> web.StreamResponse:
-        raise web.HTTPFound(DASHBOARD + "/")
+        return web.Response(status=302, headers={"location": DASHBOARD + "/"})
 
     async def _of_dashboard(self, request: web.Request) -> web.StreamResponse:
         """A file, or the REST API: the dashboard asks by paths relative to its own."""
@@ -110,5 +113,8 @@ class Pages:
                 return await answer(request)
             except RestError as error:
                 return self._respond(error.status, {"errors": list(error.messages)})
+            except Exception as error:  # noqa: BLE001  (a driver: one bad answer must not end the endpoint)
+                _log.exception("%s %s failed", request.method, request.path)
+                return self._respond(500, {"errors": ["Internal server error.", f"{type(error).__name__}: {error}"]})
 
         return guarded
