@@ -30,8 +30,7 @@ class Sum(KeyedProcessFunction):
         if value[1] < 0:
             yield LATE, value
             return
-        before: Any = self.total.value()
-        self.total.update(value[1] if before is None else before + value[1])
+        self.total.update(sum(filter(None, (self.total.value(), value[1]))))
         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
