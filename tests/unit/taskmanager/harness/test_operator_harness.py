@@ -30,8 +30,8 @@ class Sum(KeyedProcessFunction):
         if value[1] < 0:
             yield LATE, value
             return
-        self.total.update(sum(filter(None, (self.total.value(), value[1]))))
-        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
+        self.total.update(value[1] + (self.total.value() or 0))
+        ctx.timer_service().register_event_time_timer((ctx.timestamp() or 0) + 10)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         yield ctx.get_current_key(), self.total.value()
