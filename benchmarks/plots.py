@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib
+import numpy as np
+import numpy.typing as npt
 
 matplotlib.use("Agg")
 
@@ -14,6 +16,7 @@ from matplotlib import pyplot as plt
 from benchmarks.keyed_window import Runs
 
 if TYPE_CHECKING:
+    from benchmarks.kafka import Figures as KafkaFigures
     from benchmarks.state import Figures
 
 
@@ -77,6 +80,24 @@ def records(rates: dict[str, dict[str, list[float]]], path: Path) -> None:
     plt.close(figure)
 
 
+def latency(found: dict[str, npt.NDArray[np.float64]], path: Path) -> None:
+    """The share of rows below each latency, by path."""
+    figure, axes = plt.subplots(figsize=(7, 4), constrained_layout=True)
+    shares = np.linspace(0, 100, 1001)
+    for name, times in found.items():
+        axes.plot(np.percentile(times, shares), shares / 100, label=name)
+    for limit_ms, style in ((10, "--"), (50, ":")):
+        axes.axvline(limit_ms, color="grey", linewidth=0.8, linestyle=style)
+    axes.set_xscale("log")
+    axes.set_xlabel("ms from source to the output of the operator")
+    axes.set_ylabel("share of rows")
+    axes.set_title("latency at half of the maximum load")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
 def unaligned(names: list[str], times_ms: list[list[float]], results: Path) -> None:
     """Checkpoint times of each case, side by side."""
     figure, axes = plt.subplots(figsize=(8, 4), constrained_layout=True)
@@ -117,5 +138,28 @@ def state(figures: Figures, path: Path) -> None:
     axes[3].axhline(5, color="gray", linewidth=0.8)
     axes[3].set_xlabel("incremental checkpoints, 1 % of the keys changed before each")
     axes[3].set_ylabel("% of a full one")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def kafka(found: list[KafkaFigures], path: Path) -> None:
+    """Rates for each core by size of record, and the distribution of latencies."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), constrained_layout=True)
+    for place, one in enumerate(found):
+        sizes = list(one.rates_per_core)
+        left.bar(
+            [n + 0.25 * place for n in range(len(sizes))], [one.rates_per_core[s] / 1e3 for s in sizes], width=0.25
+        )
+        left.set_xticks(range(len(sizes)), [f"{size} B" for size in sizes])
+        times = sorted(one.latencies_ms)
+        right.step(times, [(i + 1) / len(times) for i in range(len(times))], where="post", label=one.system)
+    left.legend([one.system for one in found])
+    left.set_ylabel("thousand records a second for each core")
+    left.set_title("Kafka to Kafka")
+    right.axvline(300, color="grey", linewidth=0.8, linestyle="--")
+    right.legend()
+    right.set_xlim(left=0)
+    right.set_xlabel("ms from produced to readable, a checkpoint every 100 ms")
+    right.grid(alpha=0.3)
     figure.savefig(path, dpi=120)
     plt.close(figure)

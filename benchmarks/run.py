@@ -6,6 +6,7 @@ python benchmarks/run.py [--rows 200000000] [--repeats 5]
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import sys
 from dataclasses import asdict
@@ -17,7 +18,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import control_plane, keyed_window, plots, state, unaligned
+from benchmarks import control_plane, kafka, keyed_window, plots, state, unaligned
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -39,6 +40,10 @@ def main(rows: int, repeats: int) -> None:
     control_plane.report(console, RESULTS)
     state.report(console, RESULTS)
     unaligned.report(console, RESULTS)
+    if shutil.which("mvn"):
+        kafka.report(console, RESULTS)
+    else:
+        console.print("Kafka to Kafka is left out: its broker and Flink's connector are fetched by Maven (mvn)")
 
 
 def _rates(runs: keyed_window.Runs) -> Table:

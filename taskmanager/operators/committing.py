@@ -92,7 +92,8 @@ class Commits:
     def _given_up(
         self, checkpoint_id: int, committables: Sequence[Any], failures: int, error: ExternalError
     ) -> ExternalError:
-        shown = ", ".join(str(committable) for committable in committables[:_SHOWN])
+        assert self._committer is not None
+        shown = ", ".join(self._committer.name_of(committable) for committable in committables[:_SHOWN])
         more = f" and {len(committables) - _SHOWN} more" if len(committables) > _SHOWN else ""
         return type(error)(
             f"operator '{self._name}': what checkpoint {checkpoint_id} holds ({shown}{more}) could not be committed in "

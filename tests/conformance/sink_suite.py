@@ -92,6 +92,9 @@ class _FaultyCommitter(Committer):
     def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:
         self._inner.abort_unknown(restored, context)
 
+    def name_of(self, committable: Any) -> str:
+        return self._inner.name_of(committable)
+
     def close(self) -> None:
         self._inner.close()
 

@@ -17,6 +17,7 @@ from tidegate.connectors.kafka.sending import send
 from tidegate.connectors.kafka.sink import KafkaSink
 from tidegate.connectors.kafka.transactions import KafkaTransactions
 from tidegate.connectors.transactions import TransactionLog
+from tidegate.model.errors import TidegateError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # the first may have to fetch the server
 
@@ -85,3 +86,58 @@ class TestKafkaSink(SinkConformance):
         assert subject.visible() == ["a"]
         self.begin(subject, [snapshot], 1)
         assert subject.visible() == ["a"]
+
+    def test_a_job_that_is_down_for_longer_than_transactions_last_loses_nothing(
+        self, subject: Subject, broker: KafkaBroker
+    ) -> None:
+        """A transaction that was opened when the job went down is the clock: the broker has ended it meanwhile."""
+        from confluent_kafka import Producer
+
+        one = self.begin(subject)
+        one.feed(["a"])
+        snapshot = one.snapshot(1)
+        one.operator.close()
+        broker.create_topic("clock")
+        clock = Producer(
+            {"bootstrap.servers": broker.servers, "transactional.id": "clock", "transaction.timeout.ms": 1000}
+        )
+        clock.init_transactions(30)
+        clock.begin_transaction()
+        clock.produce("clock", "never committed")
+        clock.flush(30)
+        assert read_topic(broker.servers, "clock") == []  # reads on until the transaction is over
+        self.begin(subject, [snapshot], 1).operator.close()
+        assert subject.visible() == ["a"]
+
+    def test_an_epoch_that_the_topic_refuses_is_published_when_the_topic_takes_it(
+        self, subject: Subject, broker: KafkaBroker
+    ) -> None:
+        """The client's own limit is larger than the topic's: it is refused after the vote, and nothing is lost."""
+        assert isinstance(subject, Topic)
+        broker.configure_topic(subject.name, max_message_bytes="1000")
+        one = self.begin(subject)
+        large = "x" * 5_000
+        one.feed(["a", large])
+        snapshot = one.snapshot(1)
+        with pytest.raises(TidegateError, match="raise max.message.bytes of the topic"):
+            one.operator.notify_checkpoint_complete(1)
+        assert subject.visible() == []
+        broker.configure_topic(subject.name, max_message_bytes="10000")
+        self.begin(subject, [snapshot], 1).operator.close()
+        assert sorted(subject.visible()) == ["a", large]
+
+    def test_a_record_above_the_limit_of_the_client_fails_when_it_is_written(self, subject: Subject) -> None:
+        one = self.begin(subject)
+        with pytest.raises(TidegateError, match="a record for topic .* takes .* bytes; the limit is 1000000"):
+            one.feed(["x" * 1_100_000])
+
+    def test_a_topic_that_nobody_may_write_to_is_named_with_the_missing_permission(
+        self, subject: Subject, broker: KafkaBroker
+    ) -> None:
+        assert isinstance(subject, Topic)
+        one = self.begin(subject)
+        one.feed(["a"])
+        one.snapshot(1)
+        broker.deny(subject.name, "write")
+        with pytest.raises(TidegateError, match="lacks this permission"):
+            one.operator.notify_checkpoint_complete(1)

@@ -25,7 +25,7 @@ from tidegate.datastream.connectors.kafka import (
     KafkaTopicPartition,
 )
 from tidegate.datastream.formats.json import JsonRowDeserializationSchema
-from tidegate.model.errors import CorruptData, InvalidJob, Unreachable
+from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, Unreachable
 
 pytestmark = pytest.mark.e2e
 
@@ -262,3 +262,25 @@ def test_what_is_wrong_is_told_when_the_job_is_submitted(broker: KafkaBroker) ->
     away = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:1").set_topics("a").build()
     with pytest.raises(Unreachable, match="is the broker up"):
         away.list_splits(1)
+
+
+def test_a_topic_that_nobody_may_read_is_named_with_the_missing_permission(broker: KafkaBroker, topic: str) -> None:
+    source = builder(broker, topic).build()
+    splits = source.list_splits(1)
+    broker.deny(topic, "read")
+    reader = reader_of(source, [SplitState(split) for split in splits])
+
+    def refused() -> str:
+        try:
+            reader.poll()
+        except ExternalError as error:
+            return error.message
+        return ""
+
+    message = wait_until(refused, 30, "the broker refuses to be read")
+    assert topic in message
+    assert "lacks this permission" in message
+    reader.close()
+    broker.deny(topic, "describe")
+    with pytest.raises(ExternalError, match="lacks this permission"):
+        source.list_splits(1)

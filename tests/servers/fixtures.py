@@ -13,8 +13,13 @@ from tests.servers.postgres_server import PostgresServer
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
-    """A test that kills it starts it again."""
-    with KafkaBroker() as broker:
+    """A test that kills it starts it again. Everybody may do everything that no ACL denies."""
+    settings = {
+        "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow_everyone_if_no_acl_found": "true",
+        "transaction_abort_timed_out_transaction_cleanup_interval_ms": "500",
+    }
+    with KafkaBroker(**settings) as broker:
         yield broker
 
 

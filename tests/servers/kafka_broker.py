@@ -6,7 +6,6 @@ A broker keeps its port and its log across ``kill9`` and ``start``, as a broker 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import socket
@@ -17,10 +16,10 @@ from types import TracebackType
 from typing import Any
 
 from tests.e2e.waiting import wait_until
+from tests.servers.jars import fetched
 
 _POM = Path(__file__).parent / "kafka" / "pom.xml"
 _START_LIMIT_S = 120
-_DOWNLOAD_LIMIT_S = 900
 _NO_LOG = """Configuration:
   Appenders:
     Console: {name: STDOUT, PatternLayout: {pattern: "%d %p %m%n"}}
@@ -31,23 +30,7 @@ _NO_LOG = """Configuration:
 
 def jars() -> Path:
     """The directory that holds the broker's jars. Raises ``AssertionError`` when they cannot be had."""
-    cache = Path(os.environ.get("TIDEGATE_TEST_CACHE", Path.home() / ".cache" / "tidegate-tests"))
-    target = cache / f"kafka-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}"
-    if target.exists():
-        return target
-    cache.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=cache))
-    command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_DOWNLOAD_LIMIT_S, check=False)
-    except FileNotFoundError:
-        raise AssertionError("the tests of Kafka need Maven (mvn) to fetch the broker's jars: install it") from None
-    assert done.returncode == 0, f"the broker's jars could not be fetched:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    try:
-        fresh.rename(target)
-    except OSError:  # another test run was faster
-        shutil.rmtree(fresh)
-    return target
+    return fetched(_POM, "kafka")
 
 
 class KafkaBroker:
@@ -95,6 +78,41 @@ class KafkaBroker:
         wanted = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
         client = self.admin()  # its future lives as long as the client
         client.create_topics([wanted])[name].result(30)
+
+    def configure_topic(self, name: str, **config: str) -> None:
+        """Settings of a topic, with ``_`` for ``.``."""
+        from confluent_kafka import admin
+
+        known: Any = admin  # its stubs do not export these
+        setting = known.AlterConfigOpType.SET
+        entries = [
+            known.ConfigEntry(key.replace("_", "."), value, incremental_operation=setting)
+            for key, value in config.items()
+        ]
+        wanted = known.ConfigResource("topic", name, incremental_configs=entries)
+        client = self.admin()
+        client.incremental_alter_configs([wanted])[wanted].result(30)
+
+    def deny(self, topic: str, operation: str) -> None:
+        """To everybody, who may do everything else with this topic."""
+        self._rule(topic, "ALL", "ALLOW")
+        self._rule(topic, operation.upper(), "DENY")
+
+    def _rule(self, topic: str, operation: str, permission: str) -> None:
+        from confluent_kafka import admin
+
+        known: Any = admin  # its stubs do not export these
+        wanted = known.AclBinding(
+            known.ResourceType.TOPIC,
+            topic,
+            known.ResourcePatternType.LITERAL,
+            "User:ANONYMOUS",
+            "*",
+            known.AclOperation[operation],
+            known.AclPermissionType[permission],
+        )
+        client = self.admin()
+        client.create_acls([wanted])[wanted].result(30)
 
     def admin(self) -> Any:
         from confluent_kafka.admin import AdminClient

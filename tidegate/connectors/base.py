@@ -24,6 +24,8 @@ from typing import Any
 
 from tidegate.common.batch import Batch
 
+_SHOWN = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -216,6 +218,10 @@ class Committer(ABC):
     def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:  # noqa: B027  (optional hook)
         """After a restore and before anything is written: remove what earlier attempts of this subtask left behind
         that is in none of the restored committables."""
+
+    def name_of(self, committable: Any) -> str:
+        """What messages call it."""
+        return str(committable)[:_SHOWN]
 
     def close(self) -> None:  # noqa: B027  (optional hook)
         """Give everything back."""

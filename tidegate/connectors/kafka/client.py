@@ -13,6 +13,8 @@ from typing import Any
 from tidegate.model.errors import ConfigurationError, ExternalError, InvalidJob, Unreachable
 
 METADATA_TIMEOUT_S = 15.0
+CONTACT_TIMEOUT_S = 5.0
+"""For the first answer when a job is submitted."""
 
 _LOG = logging.getLogger(__name__)
 _CLIENTS_OWN_LOG = logging.getLogger(f"{__name__}.librdkafka")
@@ -105,9 +107,17 @@ def typed_error(error: Any, doing: str, servers: str) -> ExternalError | Invalid
         codes.SASL_AUTHENTICATION_FAILED,
     ):
         return ExternalError(f"{text}; the user of the client lacks this permission on the broker")
+    if error.code() in (codes.MSG_SIZE_TOO_LARGE, codes.RECORD_LIST_TOO_LARGE):
+        return ExternalError(f"{text}; raise max.message.bytes of the topic, or message.max.bytes of the broker")
     if error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes._UNKNOWN_PARTITION):
         return ExternalError(f"{text}; create the topic, or correct its name")
     return ExternalError(text)
+
+
+def contact(client: Any, servers: str) -> None:
+    """The first request of a client. Raises ``Unreachable`` soon when nobody answers at that address."""
+    with kafka_errors("connect", servers):
+        client.list_topics(timeout=CONTACT_TIMEOUT_S)
 
 
 def partitions_of(client: Any, topic: str, servers: str) -> list[int]:

@@ -15,6 +15,7 @@ away, and the next one looks at the markers first. See docs/adr/0050 for the tab
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ from tidegate.model.errors import CorruptData, ExternalError, TidegateError
 
 INIT_TIMEOUT_S = 30.0
 COMMIT_TIMEOUT_S = 60.0
+ABORT_TIMEOUT_S = 5.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -92,6 +94,8 @@ class _Identity:
     """Markers: keys, and what they say."""
     is_own: bool
     """Nobody but this process can have published under it, and this process knows of no doubt."""
+    refused: list[Any]
+    """Errors of messages that the broker did not take: why the transaction failed."""
 
 
 class EpochPublisher(Committer):
@@ -122,6 +126,9 @@ class EpochPublisher(Committer):
     def abort(self, committable: Any) -> None:
         """Decide that an epoch is never published: its marker alone is written. Does nothing when there is one already."""
         self._publish(Epoch.of(committable), with_records=False)
+
+    def name_of(self, committable: Any) -> str:
+        return f"epoch {Epoch.of(committable).key}"
 
     def close(self) -> None:
         self._identities.clear()
@@ -155,7 +162,9 @@ class EpochPublisher(Committer):
             identity.published[epoch.key] = says
         except kafka.KafkaException as error:
             self._give_up(epoch)
-            raise _told(typed_error(error.args[0], f"publish epoch {epoch.key}", self._servers)) from error
+            _abort(identity.client, error.args[0])
+            why = next(filter(_is_cause, identity.refused), error.args[0])
+            raise _told(typed_error(why, f"publish epoch {epoch.key}", self._servers)) from error
         except TidegateError:
             self._give_up(epoch)
             raise
@@ -177,14 +186,21 @@ class EpochPublisher(Committer):
         if found is not None:
             return found
         kafka = library()
-        client = make_producer(self._servers, self._properties, transactional_id=str(name))
+        refused: list[Any] = []
+        client = make_producer(
+            self._servers,
+            self._properties,
+            transactional_id=str(name),
+            on_delivery=lambda error, _: refused.append(error),
+            delivery_report_only_error=True,
+        )
         try:
             client.init_transactions(INIT_TIMEOUT_S)
         except kafka.KafkaException as error:
             raise _told(typed_error(error.args[0], f"take the transactional id {name}", self._servers)) from error
         is_own = name.branch == self._own_branch and name not in self._doubted
         published = {} if is_own else markers.read(since_ms)
-        self._identities[name] = identity = _Identity(client, published, is_own)
+        self._identities[name] = identity = _Identity(client, published, is_own, refused)
         return identity
 
     def _give_up(self, epoch: Epoch) -> None:
@@ -194,6 +210,19 @@ class EpochPublisher(Committer):
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
+
+
+def _is_cause(error: Any) -> bool:
+    """Not what merely followed: the rest of a failed transaction is thrown away unsent."""
+    codes = library().KafkaError
+    return error.code() not in (codes._PURGE_QUEUE, codes._PURGE_INFLIGHT)
+
+
+def _abort(client: Any, error: Any) -> None:
+    """So that no reader waits for what is given up; where it cannot be done, the broker or the successor does it."""
+    if error.txn_requires_abort():
+        with contextlib.suppress(library().KafkaException):
+            client.abort_transaction(ABORT_TIMEOUT_S)
 
 
 def _told(error: TidegateError) -> ExternalError:

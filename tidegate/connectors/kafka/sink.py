@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.connectors.base import Committer, DeliveryGuarantee, Sink, SinkContext, SinkWriter
-from tidegate.connectors.kafka.client import admin, checked_properties, library, partitions_of
+from tidegate.connectors.kafka.client import admin, checked_properties, contact, library, partitions_of
 from tidegate.connectors.kafka.markers import TOPIC, Markers
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
@@ -42,8 +42,10 @@ class KafkaSink(Sink):
 
     def validate(self) -> None:
         """Raises ``InvalidJob`` when the topic is not there, ``Unreachable`` when the broker is not."""
+        client = admin(self.servers, self.properties)
+        contact(client, self.servers)
         if self.schema.topic is not None:
-            partitions_of(admin(self.servers, self.properties), self.schema.topic, self.servers)
+            partitions_of(client, self.schema.topic, self.servers)
 
     def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:

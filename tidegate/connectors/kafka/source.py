@@ -16,7 +16,7 @@ from typing import Any
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
-from tidegate.connectors.kafka.client import checked_properties, consumer, library
+from tidegate.connectors.kafka.client import checked_properties, consumer, contact, library
 from tidegate.connectors.kafka.fetching import ReaderSettings
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
 from tidegate.connectors.kafka.reader import KafkaReader
@@ -65,6 +65,7 @@ class KafkaSource(Source):
             isolation_level=self.subscription.isolation,
         )
         try:
+            contact(client, self.servers)
             partitions = self.subscription.partitions(client, self.servers)
             starts = self.starting.resolve(client, partitions, self.servers)
             stops = self.stopping.resolve(client, partitions, self.servers) if self.stopping else {}

@@ -127,6 +127,10 @@ class PostgresCommitter(Committer):
             ):
                 self.roll_back(str(gid))
 
+    def name_of(self, committable: Any) -> str:
+        found = parsed(committable)
+        return found.gid if isinstance(found, Upserts) else found
+
     def roll_back(self, gid: str) -> None:
         with postgres_errors(f"roll back the prepared transaction {gid}", self._conninfo):
             self._open().execute(f"ROLLBACK PREPARED '{gid}'")
