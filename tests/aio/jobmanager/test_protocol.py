@@ -262,6 +262,24 @@ async def test_counters_arrive_with_the_heartbeat() -> None:
         )
 
 
+async def test_sources_of_a_group_learn_of_the_lowest_watermark() -> None:
+    async with cluster("tm-1") as (client, [task_manager], _):
+        await put_blob(client)
+        await submit(client, make_graph())
+        await watch_until(client, JOB, is_running)
+        first, second = list(task_manager.deployments)[:2]
+
+        async def told(attempt: str, watermark_ms: int) -> int:
+            request = common_pb2.AlignWatermarkRequest(
+                attempt=attempt, group="g", watermark_ms=watermark_ms, interval_ms=1000
+            )
+            return int((await task_manager.job_manager.AlignWatermark(request)).lowest_ms)
+
+        assert [await told(first, 50), await told(second, 20), await told(first, 70)] == [50, 20, 20]
+        with pytest.raises(Exception, match="is not the current attempt"):
+            await told(first[:-1] + "9", 1)
+
+
 async def test_blobs_come_back_whole_and_unknown_ones_are_named() -> None:
     async with cluster("tm-1") as (client, [task_manager], _):
         await put_blob(client)

@@ -129,6 +129,13 @@ class FakeJobManager(JobManagerServiceServicer):
     async def EndOfData(self, request: Any, context: Any) -> common_pb2.Ack:
         return await self._keep(request)
 
+    async def AlignWatermark(
+        self, request: common_pb2.AlignWatermarkRequest, context: Any
+    ) -> common_pb2.AlignWatermarkResponse:
+        if request.group != "known":
+            await abort(context, UnknownAttempt(f"{request.attempt} has no group {request.group}"))
+        return common_pb2.AlignWatermarkResponse(lowest_ms=request.watermark_ms - request.interval_ms)
+
     async def GetBlob(self, request: common_pb2.BlobRef, context: Any) -> AsyncIterator[common_pb2.BlobChunk]:
         content = self.blobs.get(request.key)
         if content is None:

@@ -135,7 +135,11 @@ async def processless(
     def register(server: grpc.aio.Server) -> None:
         add_TaskManagerServicer_to_server(TaskManagerService(executor, lambda: next(tokens)), server)
         show = SubtaskControlService(
-            executor, blobs, printing, lambda name, text, err: printed.append((name, text, err))
+            executor,
+            blobs,
+            printing,
+            lambda name, text, err: printed.append((name, text, err)),
+            client.align_watermark,
         )
         add_SubtaskControlServicer_to_server(show, server)
 

@@ -317,6 +317,18 @@ async def test_blobs_are_fetched_once_and_verified(fake: FakeJobManager, manager
     manager.subtasks.started[ATTEMPT].end()
 
 
+async def test_a_source_asks_for_the_watermark_of_its_group(fake: FakeJobManager, manager: Processless) -> None:
+    await submit(fake)
+    stream, _, _ = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    assert await in_thread(lambda: stream.align_watermark("known", 1000, 200)) == 800
+    with pytest.raises(TidegateError, match="has no group other"):
+        await in_thread(lambda: stream.align_watermark("other", 1000, 200))
+    stream.state_changed(ExecutionState.CANCELED)
+    await in_thread(stream.close)
+    manager.subtasks.started[ATTEMPT].end()
+
+
 async def test_the_loss_of_the_job_manager_stops_everything_and_begins_anew(
     fake: FakeJobManager, manager: Processless
 ) -> None:
