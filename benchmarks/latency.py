@@ -1,0 +1,79 @@
+"""Latency at half of the maximum load: from the making of a row in the source to the output of an operator by key.
+
+    python -m benchmarks.latency [--seconds 20]
+
+The maximum is measured first, by a run whose rate nobody limits. Exactly-once checkpoints every second; parallelism 2. Asked:
+p50 under 10 ms, p99 under 50 ms.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import plots
+from benchmarks.cluster import BenchCluster
+
+PARALLELISM = 2
+JOB = "benchmarks/latency_job.py"
+UNLIMITED = {"columns": 20_000_000, "records": 1_000_000}
+"""Rows a second that nobody reaches."""
+PROBE_S = {"columns": 2, "records": 2}
+RESULTS = Path(__file__).resolve().parent / "results"
+WARM_UP = 0.1
+"""So much of the rows, the first, does not count."""
+
+Latencies = npt.NDArray[np.float64]
+
+
+def maximum_rate(cluster: BenchCluster, path: str) -> float:
+    rows = UNLIMITED[path] * PROBE_S[path]
+    output = cluster.directory / f"maximum-{path}"
+    job_id = cluster.run(JOB, str(UNLIMITED[path]), str(PROBE_S[path]), str(PARALLELISM), str(output), path)
+    times = cluster.wait(job_id).state_timestamps_ms
+    return rows / (times["FINISHED"] - times["RUNNING"]) * 1000
+
+
+def latencies_ms(cluster: BenchCluster, path: str, rate: int, seconds: int) -> Latencies:
+    output = cluster.directory / f"half-{path}"
+    cluster.wait(cluster.run(JOB, str(rate), str(seconds), str(PARALLELISM), str(output), path))
+    found = [np.load(file) for file in sorted(output.glob("*.npy"))]
+    if path == "columns":  # a file for each batch, in the order of time
+        return np.concatenate(found[int(len(found) * WARM_UP) :]) / 1000
+    return np.concatenate([one[int(len(one) * WARM_UP) :] for one in found]) / 1000
+
+
+@click.command(help=__doc__)
+@click.option("--seconds", default=20, show_default=True)
+def main(seconds: int) -> None:
+    console = Console()
+    table = Table("path", "maximum rows/s", "load rows/s", "p50 ms", "p95 ms", "p99 ms", "longest ms")
+    found: dict[str, Latencies] = {}
+    told: dict[str, dict[str, float]] = {}
+    with BenchCluster(PARALLELISM) as cluster:
+        for path in ("columns", "records"):
+            maximum = maximum_rate(cluster, path)
+            rate = int(maximum / 2)
+            found[path] = latencies_ms(cluster, path, rate, seconds)
+            p50, p95, p99 = (float(np.percentile(found[path], q)) for q in (50, 95, 99))
+            told[path] = {"maximum": maximum, "rate": rate, "p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
+            figures = (f"{p50:.1f}", f"{p95:.1f}", f"{p99:.1f}", f"{found[path].max():.0f}")
+            table.add_row(path, f"{maximum:,.0f}", f"{rate:,}", *figures)
+    console.print(table)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "latency.json").write_text(json.dumps(told, indent=1))
+    plots.latency(found, RESULTS / "latency.png")
+    console.print(f"drawn in {RESULTS / 'latency.png'}")
+
+
+if __name__ == "__main__":
+    main()

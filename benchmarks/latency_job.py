@@ -1,0 +1,83 @@
+"""Job of the latency benchmark: rows at a fixed rate, through a function by key, each with the time when it was made.
+
+    source (rate) ─▶ hash exchange ─▶ keyed operator ─▶ latency of each batch of rows, noted at the operator's output
+
+Arguments: rows a second, seconds, parallelism, output directory, path (``columns`` or ``records``).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.common import Types, WatermarkStrategy
+from tidegate.connectors.number_sequence import DataGeneratorSource
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream.aggregates import count, max
+from tidegate.datastream.functions import MapFunction, RuntimeContext
+
+KEYS = 10_000
+PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
+
+
+def rows(first: int, number: int) -> pa.RecordBatch:
+    """Generated when they are due: the time of making is that of arrival."""
+    key = np.arange(first, first + number, dtype=np.int64) * 7919 % KEYS
+    return pa.RecordBatch.from_arrays([pa.array(key), pa.array(np.full(number, time.time_ns()))], names=["key", "made"])
+
+
+class Noted(MapFunction):
+    """Keeps the latency of every row that it sees, in microseconds; writes them when it is closed."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.found: list[int] = []
+        self.index = runtime_context.get_index_of_this_subtask()
+
+    def map(self, value: tuple[int, int]) -> tuple[int, int]:
+        self.found.append((time.time_ns() - value[1]) // 1000)
+        return value
+
+    def close(self) -> None:
+        np.save(Path(self.directory) / f"latency-{self.index}-{time.time_ns()}.npy", np.array(self.found))
+
+
+class NotedBatch:
+    """The same for whole batches: every row of one has the latency at the batch's end."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        made = batch.column("max_made").to_numpy()
+        found = (time.time_ns() - made) // 1000
+        np.save(Path(self.directory) / f"latency-{time.time_ns()}-{id(self)}.npy", found)
+        return batch
+
+
+def main(rate: int, seconds: int, parallelism: int, output: str, path: str) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(parallelism)
+    env.enable_checkpointing(1000)
+    Path(output).mkdir(parents=True)
+    source = DataGeneratorSource(rows, rate * seconds, rows_per_second=float(rate))
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")
+    if path == "columns":
+        totals = stream.key_by("key").agg(count().alias("n"), max("made"))
+        done = totals.map_batches(NotedBatch(output), totals.get_type().arrow_schema())
+        done.filter(lambda row: False).print()
+    else:
+        pairs = stream.map(lambda row: (row[0], row[1]), output_type=PAIR)
+        reduced = pairs.key_by(lambda pair: pair[0], key_type=Types.LONG()).reduce(lambda a, b: b)
+        reduced.map(Noted(output), output_type=PAIR).filter(lambda pair: False).print()
+    env.execute(f"latency: {path}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5])
