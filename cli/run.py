@@ -19,6 +19,7 @@ from cli.options import (
 )
 from cli.python_options import Brought, python_options
 from tidegate.model.errors import InvalidJob, Misuse
+from tidegate.model.ids import JobId
 
 if TYPE_CHECKING:
     from tidegate.model.graph import JobGraph
@@ -94,7 +95,6 @@ def run(
         return
     from cli.client import JobManagerClient
     from cli.executor import ClusterExecutor
-    from tidegate.model.ids import JobId
 
     with JobManagerClient(address_of(configuration)) as client:
         client.cluster()  # no cluster: say so before the program does its work
