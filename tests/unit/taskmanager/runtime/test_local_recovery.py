@@ -119,7 +119,7 @@ def test_shared_files_of_incremental_checkpoints_are_copied_along(directory: Pat
         return pa.RecordBatch.from_arrays([pa.array(np.arange(first, first + number) // each)], names=["key"])
 
     env = configured(True)
-    source = DataGeneratorSource(one_key_after_the_other, keys * each, rows_per_second=10_000.0)
+    source = DataGeneratorSource(one_key_after_the_other, keys * each, rows_per_second=5_000.0)
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows").key_by(lambda row: row[0], Types.LONG())
     stream.process(Count(), Types.TUPLE([Types.LONG(), Types.LONG()])).sink_to(CollectingSink("increments"))
     built = env.build()
