@@ -1,0 +1,23 @@
+"""Results that come back to the program, and what a program brings with it, on a real cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.e2e.cluster import JOBS, Cluster
+
+JOB = str(JOBS / "collected.py")
+
+
+def run(cluster: Cluster, *arguments: str) -> str:
+    done = cluster.cli("run", "--jobmanager", cluster.address, "-p", "2", JOB, *arguments, limit_s=200)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{cluster.logs()}"
+    return done.stdout
+
+
+def test_results_come_once_though_the_job_failed_on_the_way(cluster: Cluster, tmp_path: Path) -> None:
+    assert "collected 20000, each once: True, failed: True" in run(cluster, "numbers", str(tmp_path / "failed"))
+
+
+def test_modules_archives_and_requirements_travel_with_the_job(cluster: Cluster, tmp_path: Path) -> None:
+    assert "brought [9, 12, 15]" in run(cluster, "brought", str(tmp_path))
