@@ -52,7 +52,7 @@ export function settingsCard({ kept, render }, job) {
           { class: "scroll", tabindex: 0, role: "region", "aria-label": "Options" },
           h(
             "table",
-            {},
+            { class: "settings" },
             h("thead", {}, h("tr", {}, ["Option", "Value", "Default", "Set by"].map((column) => h("th", { scope: "col" }, column)))),
             h(
               "tbody",

@@ -55,6 +55,12 @@ async function open(state, base, name, render) {
     state.note = error.message;
   }
   render();
+  requestAnimationFrame(() => requestAnimationFrame(toTheEnd)); // where the newest lines are
+}
+
+function toTheEnd() {
+  const shown = document.querySelector("pre.log");
+  if (shown) shown.scrollTop = shown.scrollHeight;
 }
 
 function files(state, base, render) {
