@@ -67,7 +67,7 @@ class ThrottledReader(SourceReader):
         self._given += len(piece)
         # a pause, of this process or of its consumers, is not made up for by a burst of more than one piece
         self._next_at = max(self._next_at, now - 1 / _PIECES_PER_SECOND) + len(piece) / self._rate
-        polled = Polled(piece, self._polled.split_id)
+        polled = Polled(piece, self._polled.split_id, self._polled.side)
         if self._given == len(batch):
             self._polled = None
         return polled
