@@ -100,16 +100,16 @@ def test_keys_of_flink_without_effect_are_accepted_with_one_warning() -> None:
     configuration = Configuration.from_strings(
         {
             "rest.flamegraph.enabled": "true",
-            "execution.checkpointing.snapshot-compression": "true",
+            "execution.checkpointing.file-merging.max-file-size": "16 mb",
             "table.exec.state.ttl": "1 h",
         },
         "-D",
     )
     (warning,) = configuration.warnings()
     assert warning.startswith(
-        "known to Flink, without effect here: execution.checkpointing.snapshot-compression (-D), rest.flame"
+        "known to Flink, without effect here: execution.checkpointing.file-merging.max-file-size (-D), rest"
     )
-    assert configuration.get(CheckpointingOptions.SNAPSHOT_COMPRESSION) is True
+    assert configuration.get(CheckpointingOptions.FILE_MERGING_MAX_SIZE) == 16 << 20
 
 
 def test_spark_properties_pass_through() -> None:
