@@ -68,7 +68,7 @@ class SourceOperator(Operator):
         if self._strategy is not None:
             self._times = EventTimes(context, self._strategy, self._output_type, self._finished_splits)
             self._times.open()
-            if self._strategy.alignment is not None:
+            if self._strategy.alignment is not None and self._times.makes_watermarks:
                 self._alignment = SourceAlignment(context, self._strategy.alignment, self._times)
                 self._alignment.open()
         try:

@@ -63,6 +63,12 @@ class EventTimes:
         """Since the last tick of the timer."""
         self._timer: object | None = None
 
+    @property
+    def makes_watermarks(self) -> bool:
+        """Whether there are any but the last."""
+        has_bound = self._strategy.max_out_of_orderness_ms is not None and self._interval_ms > 0
+        return has_bound or self._strategy.generator is not None
+
     def open(self) -> None:
         self._quiet_since_ms = self._context.clock.monotonic_ms()
         if self._interval_ms > 0:

@@ -29,7 +29,7 @@ class Group:
         self.is_down = False
         self.told: list[int] = []
 
-    def source(self, vertex: str) -> tuple[Running, Parts]:
+    def source(self, vertex: str, strategy: WatermarkStrategy | None = None) -> tuple[Running, Parts]:
         attempt = AttemptId(JobId("a" * 32), VertexId(vertex * 32), 0, 0)
 
         def align(group: str, watermark_ms: int, interval_ms: int) -> int:
@@ -40,7 +40,7 @@ class Group:
 
         source = PartsSource()
         strategy = (
-            WatermarkStrategy.for_monotonous_timestamps()
+            (strategy or WatermarkStrategy.for_monotonous_timestamps())
             .with_timestamp_assigner(lambda row, _: row[0])
             .with_idleness(Duration.of_seconds(2))
             .with_watermark_alignment("g", Duration.of_millis(100), Duration.of_millis(UPDATE_MS))
@@ -135,6 +135,15 @@ def test_without_an_answer_the_last_limit_holds() -> None:
     poll(other, 1150)
     advance(UPDATE_MS, other, one)
     assert poll(one, 1201)
+
+
+def test_a_source_without_watermarks_holds_nobody_back() -> None:
+    group = Group()
+    one, _silent = group.source("1"), group.source("2", WatermarkStrategy.no_watermarks())
+    assert group.told == [MIN_TIMESTAMP]
+    assert poll(one, 1000)
+    advance(UPDATE_MS, one)
+    assert poll(one, 1001)
 
 
 @pytest.mark.parametrize(("name", "drift_ms", "update_ms"), [("", 1, 1), ("g", 0, 1), ("g", 1, 0)])
