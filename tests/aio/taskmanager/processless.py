@@ -16,6 +16,7 @@ from taskmanager.machines.task_vocabulary import TaskLimits
 from taskmanager.runtime.ports import Mail
 from taskmanager.service.blob_cache import BlobCache
 from taskmanager.service.identity import make_identity
+from taskmanager.service.inspection import InspectionService
 from taskmanager.service.job_manager import JobManagerClient, RegistrationTimes
 from taskmanager.service.registration import keep_registered
 from taskmanager.service.servicer import TaskManagerService
@@ -31,7 +32,10 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.pb.subtask_pb2_grpc import add_SubtaskControlServicer_to_server
-from tidegate.pb.taskmanager_pb2_grpc import add_TaskManagerServicer_to_server
+from tidegate.pb.taskmanager_pb2_grpc import (
+    add_TaskManagerInspectionServicer_to_server,
+    add_TaskManagerServicer_to_server,
+)
 
 LIMITS = TaskLimits(
     start_timeout_ms=20_000,
@@ -142,6 +146,7 @@ async def processless(
             client.align_watermark,
         )
         add_SubtaskControlServicer_to_server(show, server)
+        add_TaskManagerInspectionServicer_to_server(InspectionService(executor, pool), server)
 
     server, bound = await start_server("127.0.0.1", 0, register, "TaskManager")
     identity = make_identity(Configuration.from_strings({}), "127.0.0.1", bound)

@@ -22,6 +22,7 @@ from taskmanager.runtime.ports import (
 from taskmanager.service.job_manager import RegistrationTimes
 from tests.aio.taskmanager.fake_job_manager import VERSION_MISMATCH, FakeJobManager, slot_request
 from tests.aio.taskmanager.processless import Processless, processless
+from tidegate.aio.rpc import open_channel
 from tidegate.model.checkpoint import (
     Acknowledgement,
     CheckpointMetrics,
@@ -35,6 +36,7 @@ from tidegate.model.errors import ErrorInfo, ExternalError, Fenced, InternalErro
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, parse_attempt_id
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
+from tidegate.pb.taskmanager_pb2_grpc import TaskManagerInspectionStub
 from tidegate.wire.convert import deployment_to_pb, options_to_pb, producer_to_pb
 
 JOB, VERTEX = "a" * 32, "b" * 32
@@ -161,6 +163,22 @@ async def test_a_task_lives_from_submission_to_its_last_word(fake: FakeJobManage
     ]
     assert fake.told[0].data_address == "unix:/s/0"
     assert manager.subtasks.removed == [parse_attempt_id(ATTEMPT)]
+
+
+async def test_a_subtask_tells_its_threads_whatever_it_is_doing(fake: FakeJobManager, manager: Processless) -> None:
+    """Its mailbox is not asked: the thread that reads the control stream answers."""
+    await submit(fake)
+    stream, mails, _ = manager.dial(ATTEMPT)
+    await in_thread(stream.attach)
+    async with open_channel(manager.address) as channel:
+        inspection = TaskManagerInspectionStub(channel)
+        dump = await inspection.DumpThreads(taskmanager_pb2.DumpThreadsRequest(wait_ms=5_000))
+    names = [thread.name for thread in dump.threads]
+    assert "map (1/2)#0 control stream" in names
+    assert "MainThread" in names
+    assert mails == []
+    stream.state_changed(ExecutionState.FINISHED)
+    await in_thread(stream.close)
 
 
 async def test_acknowledgements_that_wait_for_the_job_manager_leave_as_one_message(
