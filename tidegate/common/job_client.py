@@ -68,6 +68,10 @@ class JobClient:
         """Of the savepoint's path; the job goes on."""
         return CompletableFuture(lambda: self._control.savepoint(savepoint_directory or ""))
 
+    def get_accumulators(self) -> CompletableFuture:
+        """Of an empty dict: functions in Python have metrics, and no accumulators (as in PyFlink)."""
+        return CompletableFuture(dict[str, object])
+
     def get_job_execution_result(self) -> CompletableFuture:
         """Of a ``JobExecutionResult``; raises the job's error when it did not finish."""
         return CompletableFuture(self._control.wait)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tidegate.common.java_only import refusing
 from tidegate.common.serialization import Encoder
 from tidegate.connectors.file_encoders import TextEncoderFactory
 from tidegate.connectors.file_sink import FileSink as OurFileSink
@@ -123,3 +124,10 @@ class RowFormatBuilder:
     def build(self) -> OurFileSink:
         factory = TextEncoderFactory(suffix=self.config.part_suffix)
         return RowFormatFileSink(self.base_path, factory, self.rolling, self.config.part_prefix)
+
+
+__getattr__ = refusing(
+    __name__,
+    "BucketAssigner BulkFormat FileCompactStrategy FileCompactor FileEnumeratorProvider FileSplitAssignerProvider StreamingFileSink",
+    "use FileSource and FileSink, which have for_csv, for_json_lines and for_parquet too",
+)

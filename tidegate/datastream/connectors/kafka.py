@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.common.java_only import refusing
 from tidegate.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, KafkaRecordSerializationSchemaBuilder
 from tidegate.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
@@ -20,3 +21,9 @@ __all__ = [
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
 ]
+
+__getattr__ = refusing(
+    __name__,
+    "FlinkKafkaConsumer FlinkKafkaProducer Semantic KafkaTopicSelector",
+    "use KafkaSource and KafkaSink (a topic selector is a function of a record)",
+)
