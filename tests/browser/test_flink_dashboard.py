@@ -82,7 +82,11 @@ def stage(flink: FlinkEnvironment, log: Path) -> Iterator[Stage]:
         yield stage
 
 
-def test_every_page_of_the_dashboard(stage: Stage, open_page: OpenPage) -> None:
+LEFT_TOO_EARLY = "reading 'layout'"
+"""The dashboard's own complaint when one leaves a page before its editor was there."""
+
+
+def test_every_page_of_the_dashboard(stage: Stage, open_page: OpenPage, troubles: list[str]) -> None:
     job = stage.scene.machine.jobs()[0]
     base = f"{stage.url}flink/#/"
     of_job = f"job/running/{job.job_id}"
@@ -101,6 +105,7 @@ def test_every_page_of_the_dashboard(stage: Stage, open_page: OpenPage) -> None:
     for path, text in TEXTS.items():
         page.goto(base + path)
         expect(page.locator(EDITOR).filter(has_text=text).first).to_be_visible()
+    troubles[:] = [trouble for trouble in troubles if LEFT_TOO_EARLY not in trouble]
 
 
 def test_it_counts_what_there_is_and_cancels(stage: Stage, open_page: OpenPage) -> None:
