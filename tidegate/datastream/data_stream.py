@@ -15,19 +15,20 @@ import pyarrow as pa
 
 from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.record_text import RecordText
-from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink
 from tidegate.connectors.print_sink import PrintSink
 from tidegate.datastream import record_functions as adapters
 from tidegate.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from tidegate.datastream.closeable_iterator import CloseableIterator, execute_and_collect
+from tidegate.datastream.column_methods import ColumnMethods
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.datastream.custom_partitioning import CustomTarget
-from tidegate.datastream.expressions import Expression, col, lit
+from tidegate.datastream.expressions import Expression
 from tidegate.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
 from tidegate.datastream.functions import Partitioner as UserPartitioner
-from tidegate.datastream.operator_handle import DataStreamSink, OperatorHandle
+from tidegate.datastream.operator_handle import DataStreamSink
 from tidegate.datastream.output_tag import OutputTag
 from tidegate.datastream.state import MapStateDescriptor
 from tidegate.datastream.stream_types import TypeHint, bind_strategy, type_of
@@ -53,11 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["CloseableIterator", "DataStream", "DataStreamSink"]
 
 
-class DataStream(OperatorHandle):
-    def get_type(self) -> TypeInformation:
-        assert self._transformation.output_type is not None
-        return self._transformation.output_type
-
+class DataStream(ColumnMethods):
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         return self._env
 
@@ -108,37 +105,6 @@ class DataStream(OperatorHandle):
         )
         made._operator("").follows_input = True
         return made
-
-    # --- columns ---------------------------------------------------------------------------------
-
-    def select(self, *columns: str | Expression, **named: Expression | Any) -> DataStream:
-        """Columns by name or expression: ``select("a", (col("b") + 1).alias("c"), d=col("e"))``."""
-        schema = self._columns("select")
-        chosen = [col(column) if isinstance(column, str) else column for column in columns]
-        chosen += [lit(expression).alias(name) for name, expression in named.items()]
-        if not chosen:
-            raise InvalidJob("select needs at least one column")
-        fields = [expression.output_field(schema) for expression in chosen]
-        pairs = [(field.name, expression) for field, expression in zip(fields, chosen, strict=True)]
-        return self._transform("select", "Select", {"columns": pairs}, ArrowTypeInfo(pa.schema(fields)))
-
-    def map_batches(
-        self, func: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema | TypeInformation
-    ) -> DataStream:
-        """``func`` turns each Arrow record batch into one with the columns of ``schema``. How the stream is cut into
-        batches may differ from run to run."""
-        if not callable(func):
-            raise InvalidJob(f"map_batches needs a function of a record batch, not {func!r}")
-        self._columns("map_batches")
-        output_type = schema if isinstance(schema, TypeInformation) else ArrowTypeInfo(schema)
-        return self._transform("map_batches", "MapBatches", {"func": func}, output_type)
-
-    def sql(self, query: str) -> DataStream:
-        """``SELECT ... FROM input [WHERE ...]`` on the columns of this stream, or, with ``GROUP BY ..., TUMBLE(time column,
-        INTERVAL '5' SECOND)``, aggregates of event-time windows. Needs DuckDB (extra ``sql``). Raises ``InvalidJob``."""
-        from tidegate.datastream.sql.planning import sql_stream
-
-        return sql_stream(self, query)
 
     # --- partitioning ----------------------------------------------------------------------------
 
@@ -351,15 +317,6 @@ class DataStream(OperatorHandle):
             shown_as=shown_as,
         )
         return DataStream(self._env, made)
-
-    def _columns(self, method: str) -> pa.Schema:
-        """The columns that a columnar method works on."""
-        if self.get_type() == Types.PICKLED_BYTE_ARRAY():
-            raise InvalidJob(
-                f"{method} works on columns, but the records of this stream are objects of unknown type: "
-                "give the operator before it an output_type, such as Types.ROW_NAMED([...], [...])"
-            )
-        return self.get_type().arrow_schema()
 
     def _column_key(self, names: Sequence[Any]) -> KeySpec:
         schema = self._columns("key_by")

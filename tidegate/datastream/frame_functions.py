@@ -1,0 +1,67 @@
+"""Functions of data frames behind ``map_batches``: what a user gives for pandas or polars, around Arrow record batches.
+
+    record batch ─▶ data frame ─▶ the user's function ─▶ data frame (or series of columns) ─▶ record batch of the schema
+
+A column that the schema does not name is refused, as in ``map_batches``; one whose type differs is converted when no value
+changes by that, else refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+
+
+class PandasFunction:
+    """Frames have pyarrow's usual pandas types: a column of integers with nulls is one of floats there."""
+
+    def __init__(self, func: Callable[[Any], Any], schema: pa.Schema) -> None:
+        self.func = func
+        self.schema = schema
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pandas as pd
+
+        found = self.func(batch.to_pandas())
+        if not isinstance(found, pd.DataFrame):
+            raise SchemaMismatch(f"the function returned {type(found).__name__}, not a pandas.DataFrame")
+        return _conforming(pa.Table.from_pandas(found, preserve_index=False), self.schema)
+
+
+class PolarsFunction:
+    def __init__(self, func: Callable[[Any], Any], schema: pa.Schema) -> None:
+        self.func = func
+        self.schema = schema
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        polars = polars_module()
+        found = self.func(polars.from_arrow(batch))
+        if isinstance(found, polars.LazyFrame):
+            found = found.collect()
+        if not isinstance(found, polars.DataFrame):
+            raise SchemaMismatch(f"the function returned {type(found).__name__}, not a polars.DataFrame")
+        return _conforming(found.to_arrow(), self.schema)
+
+
+def polars_module() -> Any:
+    """Raises ``InvalidJob`` where polars is not installed."""
+    try:
+        import polars
+    except ImportError as error:
+        raise InvalidJob("map_polars needs polars: pip install polars") from error
+    return polars
+
+
+def _conforming(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """Names as they are (the operator checks them); types as declared."""
+    if table.schema.names == schema.names:
+        try:
+            table = table.cast(schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaMismatch(f"what the function returned does not fit its schema: {error}") from error
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
