@@ -55,7 +55,7 @@ def brought(directory: Path) -> None:
     env.add_python_file(str(directory / "brought_module.py"))
     env.add_python_archive(archive, "unpacked")
     env.set_python_requirements(str(directory / "requirements.txt"), str(packages))
-    print("brought", env.from_collection([1, 2, 3]).map(function).execute_and_collect(limit=3))
+    print("brought", sorted(env.from_collection([1, 2, 3]).map(function).execute_and_collect(limit=3)))
 
 
 if __name__ == "__main__":
