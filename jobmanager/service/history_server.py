@@ -11,6 +11,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from aiohttp import web
@@ -89,7 +90,7 @@ class HistoryServer:
     def _page(self) -> web.Response:
         rows = "".join(
             f'<tr><td><a href="jobs/{job["jid"]}">{job["jid"]}</a><td>{html.escape(str(job["name"]))}'
-            f"<td>{html.escape(str(job['state']))}<td>{job['end-time']}"
+            f"<td>{html.escape(str(job['state']))}<td>{_moment(job['end-time'])}"
             for job in self._history.items(OVERVIEW)
         )
         headers = {
@@ -155,6 +156,10 @@ async def _refresh(history: History, interval_ms: int, retained: int | None) -> 
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def _moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(" ", "seconds")
 
 
 def _json(answer: object, status: int = 200) -> web.Response:

@@ -80,7 +80,7 @@ def read_stdout() -> bytes:
 
 
 def thread_dump() -> list[ThreadInfo]:
-    """Every thread with the stack that it has now."""
+    """Every thread with the stack that it has now; the main one first."""
     names = {thread.ident: thread for thread in threading.enumerate()}
     threads = []
     for ident, frame in sys._current_frames().items():
@@ -89,7 +89,7 @@ def thread_dump() -> list[ThreadInfo]:
         daemon = " daemon" if thread is not None and thread.daemon else ""
         stack = "".join(traceback.format_stack(frame))
         threads.append(ThreadInfo(name, f'"{name}"{daemon} Id={ident}\n{stack}\n'))
-    return threads
+    return sorted(threads, key=lambda thread: thread.name != threading.main_thread().name)
 
 
 def _beside_the_log() -> Iterator[Path]:
