@@ -1,111 +1,104 @@
-"""Kafka to Kafka, exactly once, with a real broker: kills of a subtask, a TaskManager and the broker itself."""
+"""Kafka to Kafka and to PostgreSQL, exactly once, with real servers and random kills.
+
+The small soak is for every run of the tests. The full one is marked slow (``make soak``): ``SOAK_ROWS`` (5,000,000),
+``SOAK_KILLS`` (20), ``SOAK_SEED`` change it; its report is ``out/soak.md``.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections import Counter, defaultdict
-from itertools import pairwise
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
+import pytest
 
-from tests.e2e.cluster import JOBS, Cluster
-from tests.e2e.conftest import ensure_taskmanagers
-from tests.e2e.counts_run import QUICK_RESTART
-from tests.e2e.watching import JobWatch
+from tests.e2e.cluster import REPOSITORY, Cluster
+from tests.e2e.soak_run import Outcome, Plan, SoakRun, check, random_victims
 from tests.servers.kafka_broker import KafkaBroker
-from tests.servers.kafka_reading import Message, read_topic
+from tests.servers.kafka_reading import read_topic
+from tests.servers.postgres_server import PostgresServer
+from tests.servers.tcp_proxy import TcpProxy
+from tests.sim.seeds import base_seed
 
-ROWS, KEYS, PARTITIONS = 30_000, 50, 3
-
-
-def fill(broker: KafkaBroker, topic: str, rows: int) -> None:
-    from confluent_kafka import Producer
-
-    broker.create_topic(topic, PARTITIONS)
-    # without idempotence a first batch that meets a topic too young for a leader is sent again behind later ones
-    settings = {"enable.idempotence": True, "queue.buffering.max.messages": 1_000_000}
-    client = Producer({"bootstrap.servers": broker.servers, **settings})
-    for n in range(rows):
-        key = f"{topic}-{n % KEYS}"
-        client.produce(topic, key=key, value=json.dumps({"key": key, "n": n, "from": topic}))
-    assert client.flush(60) == 0
+TABLE = "id bigserial PRIMARY KEY, key text, topic text, n bigint, twice bigint"
+COLUMNS = ("kills", "rows", "seconds", "restarts", "checkpoints", "looks at the group's offsets", "seed")
 
 
-def submit(cluster: Cluster, broker: KafkaBroker, name: str, directory: Path, pause: float) -> JobWatch:
-    inputs = [f"{name}-a", f"{name}-b"]
-    for topic in inputs:
-        fill(broker, topic, ROWS // 2)
-    broker.create_topic(f"{name}-out", PARTITIONS)
-    arguments = [
-        "--servers",
-        broker.servers,
-        "--inputs",
-        *inputs,
-        "--output",
-        f"{name}-out",
-        "--group",
-        f"{name}-group",
-    ]
-    settings = {"execution.checkpointing.dir": str(directory / "checkpoints"), **QUICK_RESTART}
-    return cluster.submit(
-        JOBS / "kafka_copy.py",
-        *arguments,
-        "--pause",
-        str(pause),
-        "--notes",
-        str(directory),
-        parallelism=2,
-        settings=settings,
-    )
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, TcpProxy]]:
+    """A cluster whose TaskManagers reach the JobManager through a proxy."""
+    with Cluster(tmp_path_factory.mktemp("soak")) as cluster, TcpProxy(cluster.address) as proxy:
+        for _ in range(3):  # one to spare: starting a JVM takes long
+            cluster.add_taskmanager(2, "--jobmanager", proxy.address)
+        cluster.wait_slots(6)
+        yield cluster, proxy
+        cluster.wait_slots(2 * len(cluster.task_managers))  # those that replace killed ones are still starting
 
 
-def assert_exactly_once(broker: KafkaBroker, name: str) -> None:
-    """Each record once, and the records of a key in their order."""
-    messages = read_topic(broker.servers, f"{name}-out")
-    found = [json.loads(message.value) for message in messages]
-    times = Counter((row["from"], row["n"]) for row in found)
-    wanted = {(f"{name}-{which}", n) for which in "ab" for n in range(ROWS // 2)}
-    assert {record: count for record, count in times.items() if count > 1} == {}
-    assert wanted - set(times) == set()
-    assert all(row["twice"] == 2 * row["n"] for row in found)
-    by_key: dict[str | None, list[tuple[int, Message]]] = defaultdict(list)
-    for row, message in zip(found, messages, strict=True):
-        by_key[message.key].append((row["n"], message))
-    disorder = [pair for rows in by_key.values() for pair in pairwise(rows) if pair[1][0] < pair[0][0]]
-    assert not disorder, f"{len(disorder)} records came before an older one of their key: {disorder[:3]}"
+def to_kafka(plan: Plan, door: tuple[Cluster, TcpProxy], broker: KafkaBroker, directory: Path) -> Outcome:
+    broker.create_topic(plan.output, 3)
+    outcome = SoakRun(plan, *door, broker, directory).run()
+    messages = read_topic(broker.servers, plan.output)
+    found = [(row["key"], row["from"], row["n"], row["twice"]) for row in (json.loads(m.value) for m in messages)]
+    outcome.rows = len(found)
+    check(plan, found, [message.partition for message in messages])
+    return outcome
 
 
-def kill_a_source(notes: Path) -> None:
-    """One that still works, of those that noted themselves."""
-    for note in notes.glob("source-*"):
-        with contextlib.suppress(psutil.Error):
-            psutil.Process(int(note.name.removeprefix("source-"))).kill()
-            return
-    raise AssertionError("no source process is left to be killed")
+def to_postgres(
+    plan: Plan, door: tuple[Cluster, TcpProxy], broker: KafkaBroker, server: PostgresServer, directory: Path
+) -> Outcome:
+    server.query(f"CREATE TABLE {plan.output} ({TABLE})")
+    outcome = SoakRun(plan, *door, broker, directory).run()
+    rows = server.query(f"SELECT key, topic, n, twice FROM {plan.output} ORDER BY id")
+    outcome.rows = len(rows)
+    check(plan, [(key, topic, n, twice) for key, topic, n, twice in rows], [0] * len(rows))
+    assert server.query("SELECT gid FROM pg_prepared_xacts") == []
+    return outcome
 
 
-def test_every_record_arrives_once_although_everything_is_killed(
-    cluster: Cluster, broker: KafkaBroker, tmp_path: Path
+def test_every_record_arrives_in_kafka_once_although_everything_is_killed(
+    door: tuple[Cluster, TcpProxy], broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    ensure_taskmanagers(cluster, 3)
-    watch = submit(cluster, broker, "kills", tmp_path, pause=0.0015)
-    watch.wait_running()
-    for victim in ("subtask", "taskmanager", "broker"):
-        before = watch.last
-        assert before is not None
-        watch.wait_checkpoints(before.status.checkpoints_completed + 3)
-        last = watch.last
-        assert last is not None
-        if victim == "subtask":
-            kill_a_source(tmp_path)
-            watch.wait_running_again(last.status.restarts, last.at)
-        elif victim == "taskmanager":
-            cluster.kill9(cluster.task_manager_of(watch, "Sink", 0))
-            watch.wait_running_again(last.status.restarts, last.at)
-        else:
-            broker.kill9()
-            broker.start()
-    watch.wait_finished(180)
-    assert_exactly_once(broker, "kills")
+    plan = Plan("kills", 30_000, base_seed(), random_victims(base_seed(), 4), pause=0.0015)
+    to_kafka(plan, door, broker, tmp_path)
+
+
+def test_every_record_arrives_in_postgres_once_although_everything_is_killed(
+    door: tuple[Cluster, TcpProxy], broker: KafkaBroker, server: PostgresServer, tmp_path: Path
+) -> None:
+    victims = random_victims(base_seed() + 1, 4)[:2]
+    plan = Plan("rows", 20_000, base_seed() + 1, victims, pause=0.0015, postgres=server.conninfo)
+    to_postgres(plan, door, broker, server, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(6 * 3600)
+@pytest.mark.parametrize("system", ["kafka", "postgres"])
+def test_soak(
+    system: str, door: tuple[Cluster, TcpProxy], broker: KafkaBroker, server: PostgresServer, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("SOAK_SEED", base_seed()))
+    rows = int(os.environ.get("SOAK_ROWS", "5000000"))
+    victims = random_victims(seed, int(os.environ.get("SOAK_KILLS", "20")))
+    plan = Plan(f"soak-{system}", rows, seed, victims, limit_s=1800)
+    if system == "kafka":
+        report(to_kafka(plan, door, broker, tmp_path))
+    else:
+        plan = Plan(f"soak-{system}", rows, seed, victims, postgres=server.conninfo, limit_s=1800)
+        report(to_postgres(plan, door, broker, server, tmp_path))
+
+
+def report(outcome: Outcome) -> None:
+    """Adds a line to the table. What it says of order and of once is what ``check`` proved before."""
+    path = REPOSITORY / "out" / "soak.md"
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists():
+        path.write_text(f"| sink | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}\n")
+    kills = ", ".join(f"{count} {victim}" for victim, count in sorted(outcome.kills.items()))
+    values = [kills, f"{outcome.rows:,}", f"{outcome.seconds:.0f}", outcome.restarts, outcome.checkpoints]
+    values += [outcome.looks, outcome.plan.seed]
+    sink = "PostgreSQL" if outcome.plan.postgres else "Kafka"
+    with path.open("a") as file:
+        file.write(f"| {sink} | {' | '.join(map(str, values))} |\n")

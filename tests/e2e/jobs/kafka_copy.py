@@ -1,4 +1,4 @@
-"""The job that everyone writes first: two topics, a union, a map, a topic; keys stay keys. Exactly once."""
+"""The job that everyone writes first: two topics, a union, a map, a topic (or a table); keys stay keys. Exactly once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import os
 import threading
 from pathlib import Path
 
+from tidegate.common import Row
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
-from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.connectors.postgres.sink import PostgresSink
+from tidegate.datastream import DataStream, StreamExecutionEnvironment
 from tidegate.datastream.connectors.base import DeliveryGuarantee
 from tidegate.datastream.connectors.kafka import (
     KafkaOffsetsInitializer,
@@ -21,6 +23,8 @@ from tidegate.datastream.connectors.kafka import (
 )
 from tidegate.datastream.functions import MapFunction, RuntimeContext
 
+COLUMNS = Types.ROW_NAMED(["key", "topic", "n", "twice"], [Types.STRING(), Types.STRING(), Types.LONG(), Types.LONG()])
+
 
 def key_of(record: str) -> bytes:
     return str(json.loads(record)["key"]).encode()
@@ -29,6 +33,11 @@ def key_of(record: str) -> bytes:
 def mapped(record: str) -> str:
     found = json.loads(record)
     return json.dumps({**found, "twice": 2 * found["n"]})
+
+
+def as_row(record: str) -> Row:
+    found = json.loads(record)
+    return Row(key=found["key"], topic=found["from"], n=found["n"], twice=2 * found["n"])
 
 
 class Paced(MapFunction):
@@ -42,7 +51,8 @@ class Paced(MapFunction):
         (Path(self._notes) / f"source-{os.getpid()}").touch()
 
     def map(self, value: str) -> str:
-        threading.Event().wait(self._pause)
+        if self._pause:
+            threading.Event().wait(self._pause)
         return value
 
 
@@ -60,11 +70,19 @@ def sink(servers: str, topic: str) -> KafkaSink:
     return builder.build()
 
 
+def write(stream: DataStream, arguments: argparse.Namespace) -> None:
+    if arguments.postgres:
+        stream.map(as_row, COLUMNS).sink_to(PostgresSink(arguments.postgres, arguments.output)).uid("sink")
+    else:
+        stream.map(mapped, Types.STRING()).sink_to(sink(arguments.servers, arguments.output)).uid("sink")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--servers", required=True)
     parser.add_argument("--inputs", nargs=2, required=True)
-    parser.add_argument("--output", required=True)
+    parser.add_argument("--output", required=True, help="a topic, or a table with --postgres")
+    parser.add_argument("--postgres", default="")
     parser.add_argument("--group", required=True)
     parser.add_argument("--interval", type=int, default=200)
     parser.add_argument("--pause", type=float, default=0.0)
@@ -72,13 +90,13 @@ def main() -> None:
     arguments = parser.parse_args()
     env = StreamExecutionEnvironment.get_execution_environment()
     env.enable_checkpointing(arguments.interval)
-    streams = [
+    paced = [
         env.from_source(source(arguments.servers, topic, arguments.group), WatermarkStrategy.no_watermarks(), topic)
+        .uid(topic)
+        .map(Paced(arguments.pause, arguments.notes), Types.STRING())
         for topic in arguments.inputs
     ]
-    if arguments.pause:
-        streams = [stream.map(Paced(arguments.pause, arguments.notes), Types.STRING()) for stream in streams]
-    streams[0].union(streams[1]).map(mapped, Types.STRING()).sink_to(sink(arguments.servers, arguments.output))
+    write(paced[0].union(paced[1]), arguments)
     env.execute("kafka copy")
 
 
