@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from tidegate.model.checkpoint import (
     SubtaskSnapshot,
 )
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
-from tidegate.model.errors import ErrorInfo, ExternalError, Fenced, InternalError, TidegateError, Unreachable
+from tidegate.model.errors import ErrorInfo, ExternalError, Fenced, InternalError, Unreachable
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, parse_attempt_id
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
@@ -315,36 +314,6 @@ async def test_an_update_that_the_job_manager_refuses_stops_the_task(
     manager.subtasks.started[ATTEMPT].end()
     await fake.wait_for(lambda: not fake.beats[-1].attempts)
     assert fake.states(ATTEMPT) == ["RUNNING"]
-
-
-async def test_blobs_are_fetched_once_and_verified(fake: FakeJobManager, manager: Processless) -> None:
-    await submit(fake)
-    content = bytes(range(256)) * 1000
-    key = fake.put_blob(content)
-    stream, _, _ = manager.dial(ATTEMPT)
-    await in_thread(stream.attach)
-    assert await in_thread(lambda: stream.fetch_blob(key)) == content
-    del fake.blobs[key]
-    assert await in_thread(lambda: stream.fetch_blob(key)) == content
-    fake.blobs["0" * 64] = b"something else"
-    for key_text, said in (("0" * 64, "arrived with the content of"), ("1" * 64, "no blob"), ("../x", "no blob key")):
-        with pytest.raises(TidegateError, match=said):
-            await in_thread(partial(stream.fetch_blob, key_text))
-    stream.state_changed(ExecutionState.CANCELED)
-    await in_thread(stream.close)
-    manager.subtasks.started[ATTEMPT].end()
-
-
-async def test_a_source_asks_for_the_watermark_of_its_group(fake: FakeJobManager, manager: Processless) -> None:
-    await submit(fake)
-    stream, _, _ = manager.dial(ATTEMPT)
-    await in_thread(stream.attach)
-    assert await in_thread(lambda: stream.align_watermark("known", 1000, 200)) == 800
-    with pytest.raises(TidegateError, match="has no group other"):
-        await in_thread(lambda: stream.align_watermark("other", 1000, 200))
-    stream.state_changed(ExecutionState.CANCELED)
-    await in_thread(stream.close)
-    manager.subtasks.started[ATTEMPT].end()
 
 
 async def test_the_loss_of_the_job_manager_stops_everything_and_begins_anew(
