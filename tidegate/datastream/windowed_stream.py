@@ -197,45 +197,6 @@ class WindowedStream(WindowsOfStream):
         keys = list(keyed.exchange_key().columns)
         if not keys:
             raise InvalidJob('agg works on columns: use key_by("column", ...) before the window')
-        size_ms, slide_ms, offset_ms = _aligned(assigner)
-        settings = (self._trigger, self._evictor, self._late_tag, self._allowed_lateness_ms or None)
-        if any(setting is not None for setting in settings):
-            raise InvalidJob("agg knows no trigger, evictor, allowed lateness or side output for late data")
-
-
-class AllWindowedStream(WindowsOfStream):
-    """Windows of all records together, in one subtask."""
-
-    _functions: ClassVar = {AllWindowFunction: ApplyAllWindow, ProcessAllWindowFunction: ProcessAllWindow}
-
-    def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
-        from tidegate.datastream.keyed_stream import KeyedStream  # which needs WindowedStream
-
-        key = KeySpec(selector=OneKey(), key_type=Types.BYTE())
-        super().__init__(KeyedStream(data_stream, key), window_assigner)
-
-    def apply(self, window_function: AllWindowFunction[Any, Any, Any], output_type: TypeHint = None) -> DataStream:
-        """Sees all records of the window at once; they are kept in state until then."""
-        return self._window(("process", self._of_kind(0, window_function, "apply")), type_of(output_type))
-
-    def process(
-        self, process_window_function: ProcessAllWindowFunction[Any, Any, Any], output_type: TypeHint = None
-    ) -> DataStream:
-        """Sees all records of the window at once; they are kept in state until then."""
-        return self._window(("process", self._of_kind(1, process_window_function, "process")), type_of(output_type))
-
-    def _window(
-        self, function: tuple[Any, ...], output_type: TypeInformation, accumulator_type: TypeInformation | None = None
-    ) -> DataStream:
-        return super()._window(function, output_type, accumulator_type).force_non_parallel()
-
-
-def _a(kind: type) -> str:
-    return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
-
-
-def _aligned(assigner: WindowAssigner[Any, Any]) -> tuple[int, int, int]:
-    """Size, slide and offset of windows that columns are aggregated in. Raises ``InvalidJob`` for others."""
         if not isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows)):
             raise InvalidJob(
                 f"agg works on TumblingEventTimeWindows and SlidingEventTimeWindows, not on {assigner!r}; others take "
@@ -282,7 +243,40 @@ def _aligned(assigner: WindowAssigner[Any, Any]) -> tuple[int, int, int]:
         return DataStream(env, made)
 
     def _refuse_settings(self) -> None:
-    return assigner.size_ms, slide_ms, assigner.offset_ms
+        settings = (self._trigger, self._evictor, self._late_tag, self._allowed_lateness_ms or None)
+        if any(setting is not None for setting in settings):
+            raise InvalidJob("agg knows no trigger, evictor, allowed lateness or side output for late data")
+
+
+class AllWindowedStream(WindowsOfStream):
+    """Windows of all records together, in one subtask."""
+
+    _functions: ClassVar = {AllWindowFunction: ApplyAllWindow, ProcessAllWindowFunction: ProcessAllWindow}
+
+    def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+        from tidegate.datastream.keyed_stream import KeyedStream  # which needs WindowedStream
+
+        key = KeySpec(selector=OneKey(), key_type=Types.BYTE())
+        super().__init__(KeyedStream(data_stream, key), window_assigner)
+
+    def apply(self, window_function: AllWindowFunction[Any, Any, Any], output_type: TypeHint = None) -> DataStream:
+        """Sees all records of the window at once; they are kept in state until then."""
+        return self._window(("process", self._of_kind(0, window_function, "apply")), type_of(output_type))
+
+    def process(
+        self, process_window_function: ProcessAllWindowFunction[Any, Any, Any], output_type: TypeHint = None
+    ) -> DataStream:
+        """Sees all records of the window at once; they are kept in state until then."""
+        return self._window(("process", self._of_kind(1, process_window_function, "process")), type_of(output_type))
+
+    def _window(
+        self, function: tuple[Any, ...], output_type: TypeInformation, accumulator_type: TypeInformation | None = None
+    ) -> DataStream:
+        return super()._window(function, output_type, accumulator_type).force_non_parallel()
+
+
+def _a(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
 
 
 def _aggregate_types(
