@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from tests.servers import spark_reading
 from tests.servers.jars import fetched
@@ -34,7 +33,6 @@ def write(sink: Sink) -> None:
     running.operator.close()
 
 
-@pytest.mark.slow
 def test_spark_reads_files_and_tables(server: PostgresServer, tmp_path: Path) -> None:
     schema = "id long, name string, share double"
     server.query("CREATE TABLE read_by_spark (id bigint, name text, share double precision)")
