@@ -202,12 +202,7 @@ class WindowedStream(WindowsOfStream):
                 f"agg works on TumblingEventTimeWindows and SlidingEventTimeWindows, not on {assigner!r}; others take "
                 "reduce or aggregate"
             )
-        slide_ms = assigner.slide_ms if isinstance(assigner, SlidingEventTimeWindows) else assigner.size_ms
-        if assigner.size_ms % slide_ms:
-            raise InvalidJob(
-                f"agg works on sliding windows whose slide divides their size, {assigner.size_ms} ms each {slide_ms} ms "
-                "does not; reduce and aggregate take any"
-            )
+        slide_ms = _slide_of(assigner)
         self._refuse_settings()
         local_type, output_type = _aggregate_types(keyed._columns("agg"), keys, aggregates)
         options = {
@@ -277,6 +272,17 @@ class AllWindowedStream(WindowsOfStream):
 
 def _a(kind: type) -> str:
     return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
+
+
+def _slide_of(assigner: TumblingEventTimeWindows | SlidingEventTimeWindows) -> int:
+    """Raises ``InvalidJob`` unless it divides the size."""
+    slide_ms = assigner.slide_ms if isinstance(assigner, SlidingEventTimeWindows) else assigner.size_ms
+    if assigner.size_ms % slide_ms:
+        raise InvalidJob(
+            f"agg works on sliding windows whose slide divides their size, {assigner.size_ms} ms each {slide_ms} ms "
+            "does not; reduce and aggregate take any"
+        )
+    return slide_ms
 
 
 def _aggregate_types(
