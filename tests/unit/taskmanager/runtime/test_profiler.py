@@ -39,7 +39,7 @@ def test_libraries_work_for_their_caller_and_all_else_is_the_users() -> None:
     assert kind_of_file(str(json.__file__)) is None
     assert kind_of_file(str(pa.__file__)) is None
     assert kind_of_file("<frozen importlib._bootstrap>") is None
-    assert kind_of_file("/home/somebody/job.py") == "user function"
+    assert kind_of_file("/srv/jobs/job.py") == "user function"
     assert kind_of_file("<stdin>") == "user function"
 
 
