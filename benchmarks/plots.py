@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import matplotlib
 import numpy as np
 import numpy.typing as npt
-import numpy as np
-import numpy.typing as npt
 
 matplotlib.use("Agg")
 
@@ -78,24 +76,6 @@ def records(rates: dict[str, dict[str, list[float]]], path: Path) -> None:
         axes.set_title(case)
         axes.tick_params(axis="x", labelsize=7)
         axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
-def latency(found: dict[str, npt.NDArray[np.float64]], path: Path) -> None:
-    """The share of rows below each latency, by path."""
-    figure, axes = plt.subplots(figsize=(7, 4), constrained_layout=True)
-    shares = np.linspace(0, 100, 1001)
-    for name, times in found.items():
-        axes.plot(np.percentile(times, shares), shares / 100, label=name)
-    for limit_ms, style in ((10, "--"), (50, ":")):
-        axes.axvline(limit_ms, color="grey", linewidth=0.8, linestyle=style)
-    axes.set_xscale("log")
-    axes.set_xlabel("ms from source to the output of the operator")
-    axes.set_ylabel("share of rows")
-    axes.set_title("latency at half of the maximum load")
-    axes.legend()
-    axes.grid(alpha=0.3)
     figure.savefig(path, dpi=120)
     plt.close(figure)
 

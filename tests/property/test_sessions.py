@@ -73,7 +73,7 @@ def test_a_restore_in_the_middle_changes_no_session(order: list[int], records: l
     expected = []
     for key in "ab":
         times = sorted(at for name, at in records if name == key)
-        for window in sessions_of([TimeWindow(at, at + GAP_MS) for at in times]):
-            expected.append((key, window, [at for at in times if window.start <= at < window.end]))
+        windows = sessions_of([TimeWindow(at, at + GAP_MS) for at in times])
+        expected += [(key, window, [at for at in times if window.start <= at < window.end]) for window in windows]
     assert sorted(after.out.values()) == sorted(expected)
     assert after.snapshot().keyed == ()

@@ -13,12 +13,12 @@ from cli.timeline import (
     explained,
     legend,
     make_timeline,
-    milliseconds,
     missing_of,
     tracks_of,
     waits,
 )
 from tests.unit.cli.test_commands import refused, tidegate
+from tidegate.model.checkpoint_travel import milliseconds
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 

@@ -303,7 +303,7 @@ def test_compressed_files_are_smaller_and_restore_alike() -> None:
     for compresses in (False, True):
         live, model, store = state(), Content(), Store()
         store.compresses = compresses
-        write(live, model, {key: (0, None) for key in range(5000)})
+        write(live, model, dict.fromkeys(range(5000), (0, None)))
         frozen = live.freeze(1, SHARED)
         snapshot = frozen.write(store)
         frozen.release()

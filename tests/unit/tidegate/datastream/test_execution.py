@@ -19,7 +19,7 @@ from tidegate.datastream.executor import PlanRecorded, PlanRecorder, installed
 from tidegate.datastream.local_modules import JOB_MODULES
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.graph import JobGraph
-from tidegate.model.ids import BlobKey, JobId
+from tidegate.model.ids import BlobKey, JobId, VertexId
 from tidegate.model.options import ExecutionOptions
 from tidegate.model.states import JobState
 
@@ -52,6 +52,15 @@ class Recording:
 
     def cancel(self) -> None:
         self.cancelled = True
+
+    def result_address(self, vertex_id: VertexId) -> str | None:
+        return None
+
+    def savepoint(self, directory: str) -> str:
+        return f"{directory}/savepoint-1"
+
+    def stop_with_savepoint(self, directory: str, drain: bool) -> str:
+        return f"{directory}/savepoint-{'drained' if drain else 'suspended'}"
 
     def wait(self) -> JobExecutionResult:
         return JobExecutionResult(self.job_id, 34)

@@ -15,6 +15,7 @@ from tidegate.datastream import (
     StreamExecutionEnvironment,
     WindowFunction,
 )
+from tidegate.datastream.function import RuntimeContext
 from tidegate.datastream.window import (
     EventTimeTrigger,
     SlidingEventTimeWindows,
@@ -31,6 +32,9 @@ class At:
 
     def get_current_processing_time(self) -> int:
         return 12_345
+
+    def get_runtime_context(self) -> RuntimeContext:
+        raise AssertionError("these assigners ask for none")
 
 
 @pytest.mark.parametrize(
