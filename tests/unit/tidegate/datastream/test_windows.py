@@ -149,4 +149,4 @@ class TestWindowedStream:
         with pytest.raises(InvalidJob, match="process needs a ProcessWindowFunction"):
             windowed.process(Apply())  # type: ignore[arg-type]
         with pytest.raises(InvalidJob, match="window_function must be"):
-            windowed.reduce(max, 5)  # type: ignore[arg-type]
+            windowed.reduce(max, 5)
