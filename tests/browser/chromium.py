@@ -34,7 +34,7 @@ def browser() -> Iterator[Browser]:
 
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
-        pytest.skip("there is no Chromium: install the system's package (Debian: chromium)")
+        pytest.fail("there is no Chromium: install the system's package (Debian: chromium)")
     expect.set_options(timeout=PAGE_LIMIT_MS)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
