@@ -82,11 +82,24 @@ def stage(flink: FlinkEnvironment, log: Path) -> Iterator[Stage]:
         yield stage
 
 
-LEFT_TOO_EARLY = "reading 'layout'"
-"""The dashboard's own complaint when one leaves a page before its editor was there."""
+LEFT_TOO_EARLY = ("reading 'layout'", "SVGLength")
+"""The dashboard's own complaints when one leaves a page before its editor was there, or its graph had a size."""
 
 
-def test_every_page_of_the_dashboard(stage: Stage, open_page: OpenPage, troubles: list[str]) -> None:
+class _Ours(list[str]):
+    """Troubles without those; they may come when the test is over."""
+
+    def append(self, trouble: str) -> None:
+        if not any(text in trouble for text in LEFT_TOO_EARLY):
+            super().append(trouble)
+
+
+@pytest.fixture
+def troubles() -> list[str]:
+    return _Ours()
+
+
+def test_every_page_of_the_dashboard(stage: Stage, open_page: OpenPage) -> None:
     job = stage.scene.machine.jobs()[0]
     base = f"{stage.url}flink/#/"
     of_job = f"job/running/{job.job_id}"
@@ -105,7 +118,6 @@ def test_every_page_of_the_dashboard(stage: Stage, open_page: OpenPage, troubles
     for path, text in TEXTS.items():
         page.goto(base + path)
         expect(page.locator(EDITOR).filter(has_text=text).first).to_be_visible()
-    troubles[:] = [trouble for trouble in troubles if LEFT_TOO_EARLY not in trouble]
 
 
 def test_it_counts_what_there_is_and_cancels(stage: Stage, open_page: OpenPage) -> None:
