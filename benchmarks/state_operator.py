@@ -16,6 +16,7 @@ from taskmanager.operators.columnar_aggregate import ColumnarAggregate
 from taskmanager.runtime.clock import SystemClock
 from taskmanager.state.base import FrozenState
 from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.store.segments import open_segment_source, open_segment_store
@@ -118,6 +119,9 @@ class _Nowhere:
         pass
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
+        """Not looked at."""
+
+    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
         """Not looked at."""
 
 

@@ -24,6 +24,7 @@ from taskmanager.operators.base import Operator, OperatorContext
 from taskmanager.operators.columnar_window_local import ColumnarWindowLocal
 from taskmanager.operators.columnar_windows import ColumnarWindow
 from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch, Batch
+from tidegate.model.accumulators import Accumulator
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 
 BATCH_ROWS = 1 << 16
@@ -63,6 +64,9 @@ class _Out:
         raise AssertionError(name)
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
+        """Not looked at."""
+
+    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
         """Not looked at."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -17,6 +18,7 @@ from cli.errors import cause_in_a_few_lines
 from cli.profile import show_profile
 from cli.progress import Progress
 from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.model.accumulators import Accumulator, merged
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserError
 from tidegate.model.graph import JobGraph
@@ -24,6 +26,7 @@ from tidegate.model.ids import BlobKey, JobId, VertexId
 from tidegate.model.options import CheckpointingOptions, RuntimeOptions, StateRecoveryOptions
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.wire.accumulators import accumulators_from_pb
 
 SNAPSHOT_LIMIT_S = 600.0
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
@@ -55,6 +58,9 @@ class SubmittedJob:
 
     def cancel(self) -> None:
         self._client.cancel(self._job_id)
+
+    def accumulators(self) -> dict[str, Accumulator[Any, Any]]:
+        return _accumulators(self._client.status(self._job_id))
 
     def savepoint(self, directory: str) -> str:
         """The path of a finished one."""
@@ -90,11 +96,15 @@ class SubmittedJob:
 
     def _result(self, status: pb.JobStatus) -> JobExecutionResult:
         if status.state == JobState.FINISHED.value:
-            return JobExecutionResult(self._job_id, status.end_ms - status.start_ms)
+            return JobExecutionResult(self._job_id, status.end_ms - status.start_ms, _accumulators(status))
         failure = failure_of(status)
         if status.state == JobState.CANCELED.value:
             raise JobCanceled(f"job {self.name!r} ({self._job_id}) was canceled")
         raise job_error(f"job {self.name!r} ({self._job_id}) failed", failure)
+
+
+def _accumulators(status: pb.JobStatus) -> dict[str, Accumulator[Any, Any]]:
+    return merged([accumulators_from_pb(status.accumulators)])
 
 
 class ClusterExecutor:

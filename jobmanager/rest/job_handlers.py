@@ -19,6 +19,7 @@ from jobmanager.rest.errors import RestError, bad_request, server_side
 from jobmanager.rest.figures import Json
 from jobmanager.rest.history import APPLICATIONS, OVERVIEW
 from jobmanager.rest.routes import Kept, Route, reads, writes
+from jobmanager.rest.tasks import user_accumulators
 from tidegate.model.states import JobState
 
 DEFAULT_MAX_EXCEPTIONS = 20
@@ -44,7 +45,7 @@ class JobHandlers:
             reads("/jobs/:jobid/config", job(lambda j, _: job_answers.job_config(j)), Kept.GRAPH),
             reads("/jobs/:jobid/plan", job(lambda j, _: {"plan": job_answers.plan(j.job_id, j.graph)}), Kept.GRAPH),
             reads("/jobs/:jobid/exceptions", self._exceptions, Kept.GRAPH),
-            reads("/jobs/:jobid/accumulators", job(lambda _, __: _NO_ACCUMULATORS), Kept.GRAPH),
+            reads("/jobs/:jobid/accumulators", self._accumulators, Kept.GRAPH),
             reads("/jobs/:jobid/execution-result", job(lambda j, _: job_answers.execution_result(j))),
             reads("/jobs/:jobid/status", self._status),
             reads("/jobs/:jobid/metrics", self._metrics),
@@ -98,6 +99,15 @@ class JobHandlers:
                 )
         return job_answers.exceptions(self._backend.job(asked), maximum, labels, self._backend.endpoints())
 
+    def _accumulators(self, asked: Asked) -> Json:
+        job = self._backend.job(asked)
+        attempts = [subtask.current.attempt for vertex in job.vertices for subtask in vertex.subtasks]
+        return {
+            "job-accumulators": [],
+            "user-task-accumulators": user_accumulators(map(self._backend.measures.metrics_of, attempts)),
+            "serialized-user-task-accumulators": {},
+        }
+
     def _metrics(self, asked: Asked) -> list[Json]:
         return metrics.collection(metrics.job_metrics(self._backend.job(asked), self._backend.now_ms()), asked)
 
@@ -141,10 +151,3 @@ class JobHandlers:
         """Jobs here do not end with their client, so that nothing depends on it."""
         self._backend.job(asked)
         return {}
-
-
-_NO_ACCUMULATORS: Json = {
-    "job-accumulators": [],
-    "user-task-accumulators": [],
-    "serialized-user-task-accumulators": {},
-}

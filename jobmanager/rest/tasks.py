@@ -10,6 +10,7 @@ from jobmanager.rest.figures import Json, aggregate
 from tidegate.model.ids import TaskManagerId
 from tidegate.model.states import ExecutionState
 from tidegate.pb.common_pb2 import TaskMetrics
+from tidegate.wire.accumulators import merged_of
 
 UNASSIGNED = "(unassigned)"
 _DURATIONS = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING")
@@ -54,6 +55,13 @@ def io_metrics(parts: Sequence[TaskMetrics | None]) -> Json:
         answer[name] = sum(getattr(part, counter) for part in known)
     answer["accumulated-busy-time"] = float(answer["accumulated-busy-time"])
     return answer
+
+
+def user_accumulators(parts: Iterable[TaskMetrics | None]) -> list[Json]:
+    """Of several tasks together, values as texts (``StringifiedAccumulatorResult.java``)."""
+    return [
+        {"name": name, "type": type(found).__name__, "value": found.shown()} for name, found in merged_of(parts).items()
+    ]
 
 
 def timespan(attempts: Sequence[AttemptView], now_ms: int) -> Json:

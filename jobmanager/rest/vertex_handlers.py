@@ -8,7 +8,7 @@ from jobmanager.rest.backend import Backend
 from jobmanager.rest.errors import not_found
 from jobmanager.rest.figures import Json
 from jobmanager.rest.routes import Kept, Route, reads
-from jobmanager.rest.tasks import endpoint
+from jobmanager.rest.tasks import endpoint, user_accumulators
 
 _V = "/jobs/:jobid/vertices/:vertexid"
 _S = f"{_V}/subtasks/:subtaskindex"
@@ -106,14 +106,19 @@ class VertexHandlers:
             attempt, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
         )
 
-    # ---- accumulators: functions here have metrics, and none of these ------------------------------------------------
+    # ---- accumulators of user functions ------------------------------------------------------------------------------
 
     def _accumulators(self, asked: Asked) -> Json:
-        return {"id": self._backend.vertex(asked)[1].vertex_id, "user-accumulators": []}
+        _, vertex = self._backend.vertex(asked)
+        attempts = [subtask.current.attempt for subtask in vertex.subtasks]
+        return {
+            "id": vertex.vertex_id,
+            "user-accumulators": user_accumulators(map(self._backend.measures.metrics_of, attempts)),
+        }
 
     def _subtask_accumulators(self, asked: Asked) -> Json:
         _, vertex = self._backend.vertex(asked)
-        endpoints = self._backend.endpoints()
+        endpoints, told = self._backend.endpoints(), self._backend.measures.metrics_of
         return {
             "id": vertex.vertex_id,
             "parallelism": vertex.parallelism,
@@ -122,7 +127,7 @@ class VertexHandlers:
                     "subtask": subtask.index,
                     "attempt": subtask.current.attempt.attempt,
                     "endpoint": endpoint(subtask.current, endpoints),
-                    "user-accumulators": [],
+                    "user-accumulators": user_accumulators([told(subtask.current.attempt)]),
                 }
                 for subtask in vertex.subtasks
             ],
@@ -134,5 +139,5 @@ class VertexHandlers:
             "subtask": subtask.index,
             "attempt": attempt.attempt.attempt,
             "id": str(attempt.attempt),
-            "user-accumulators": [],
+            "user-accumulators": user_accumulators([self._backend.measures.metrics_of(attempt.attempt)]),
         }

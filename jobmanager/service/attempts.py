@@ -19,6 +19,7 @@ class CurrentAttempts:
         self._attempts: dict[JobId, dict[SubtaskId, AttemptId]] = {}
         self._current: set[AttemptId] = set()
         self._counters: dict[JobId, dict[SubtaskId, tuple[int, Readings]]] = {}
+        self._last_told: dict[JobId, dict[SubtaskId, int]] = {}
         self._processes: dict[TaskManagerId, Mapping[str, float]] = {}
 
     def submitted(self, attempt: AttemptId) -> None:
@@ -40,10 +41,16 @@ class CurrentAttempts:
         latest = self._counters_of(attempt)
         reading = (self._now_ms(), metrics)
         if latest is not None:
-            latest.add(reading)
+            if not self._has_told_last(attempt):
+                latest.add(reading)
         elif self.is_current(attempt):
             of_job = self._counters.setdefault(attempt.job_id, {})
             of_job[attempt.subtask_id] = (attempt.attempt, Readings(reading))
+
+    def measured_last(self, attempt: AttemptId, metrics: TaskMetrics) -> None:
+        """The figures that came with its last word. A heartbeat that was overtaken on its way does not undo them."""
+        self.measured(attempt, metrics)
+        self._last_told.setdefault(attempt.job_id, {})[attempt.subtask_id] = attempt.attempt
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None:
         found = self._counters_of(attempt)
@@ -64,6 +71,9 @@ class CurrentAttempts:
     def process_metrics_of(self, task_manager_id: TaskManagerId) -> Mapping[str, float]:
         """By Flink's names where it has them; empty before the first report."""
         return self._processes.get(task_manager_id, {})
+
+    def _has_told_last(self, attempt: AttemptId) -> bool:
+        return self._last_told.get(attempt.job_id, {}).get(attempt.subtask_id) == attempt.attempt
 
     def _counters_of(self, attempt: AttemptId) -> Readings | None:
         number, readings = self._counters.get(attempt.job_id, {}).get(attempt.subtask_id, (None, None))

@@ -15,9 +15,11 @@ from jobmanager.machines.views import (
     VertexSummary,
     VertexView,
 )
+from tidegate.model.accumulators import told
 from tidegate.model.ids import AttemptId
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.wire.accumulators import accumulators_to_pb, merged_of
 from tidegate.wire.convert import checkpoint_metrics_to_pb, optional_error_to_pb
 
 MetricsOf = Callable[[AttemptId], common_pb2.TaskMetrics | None]
@@ -28,6 +30,12 @@ def job_status(job: JobView, metrics_of: MetricsOf) -> pb.JobStatus:
     found = job_summary(job)
     for vertex, shown in zip(job.vertices, found.vertices, strict=True):
         shown.subtasks.extend(_subtask_status(subtask, metrics_of) for subtask in vertex.subtasks)
+    subtasks = [subtask for shown in found.vertices for subtask in shown.subtasks]
+    for name, merged in accumulators_to_pb(told(merged_of(subtask.metrics for subtask in subtasks))).items():
+        found.accumulators[name].CopyFrom(merged)
+    for subtask in subtasks:
+        if subtask.HasField("metrics"):
+            subtask.metrics.ClearField("accumulators")
     return found
 
 

@@ -102,6 +102,8 @@ class TaskManagerServicer(JobManagerServiceServicer):
             return convert.ack_of(error)
         failure = convert.error_from_pb(request.error) if request.HasField("error") else None
         address = request.data_address if request.HasField("data_address") else None
+        if request.HasField("metrics"):  # before the state: with the last of them the job may be over
+            self._core.attempts.measured_last(attempt, request.metrics)
         self._core.post(ev.TaskStateChanged(attempt, state, failure, address))
         return convert.ack_of()
 

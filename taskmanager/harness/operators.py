@@ -201,6 +201,11 @@ class OperatorHarness:
         """What operators and user functions count, by name."""
         return self._counts.told()
 
+    @property
+    def accumulators(self) -> Mapping[str, Any]:
+        """Results of the accumulators of user functions, by name."""
+        return self._counts.accumulated()
+
     def take(self) -> list[Any]:
         """What was emitted since the last call."""
         found = self._end.values[self._taken :]

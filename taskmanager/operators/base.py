@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from taskmanager.state.base import FrozenState, SegmentSource
 from tidegate.common.batch import Batch
+from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.errors import UnknownEvent
 from tidegate.model.ids import AttemptId, OperatorId
@@ -58,6 +59,10 @@ class Metrics(Protocol):
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
         """``read()`` is called in the subtask's thread whenever metrics are told."""
+
+    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """Told with the metrics, for the job's result. Raises ``InvalidJob`` for a type that the JobManager does not know, and
+        when the subtask has one of that name with another type."""
 
 
 class AsyncAnswer(Protocol):

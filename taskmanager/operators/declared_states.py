@@ -44,6 +44,7 @@ from tidegate.datastream.state import (
     ValueStateDescriptor,
 )
 from tidegate.datastream.window import MergingWindowAssigner
+from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
@@ -217,6 +218,8 @@ class _Nowhere:
     def gauge(self, name: str, value: float) -> None: ...
 
     def watch(self, name: str, read: Callable[[], float]) -> None: ...
+
+    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None: ...
 
     def now_ms(self) -> int:
         return 0

@@ -14,8 +14,10 @@ from typing import Any
 import taskmanager
 import tidegate
 from taskmanager.operators.base import OperatorContext, Output
+from taskmanager.operators.function_accumulators import FunctionAccumulators
 from taskmanager.operators.function_metrics import OperatorMetricGroup
 from taskmanager.state.handles import StateStore
+from tidegate.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
 from tidegate.common.batch import RecordsBatch
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig
@@ -143,6 +145,7 @@ class FunctionContext(RuntimeContext):
         self._store = store
         self._job_parameters: dict[str, str] | None = None
         self._metrics = OperatorMetricGroup(context.metrics, context.clock)
+        self._accumulators = FunctionAccumulators(context.metrics, context.operator_name)
 
     def get_task_name(self) -> str:
         return self._context.task_name
@@ -171,6 +174,24 @@ class FunctionContext(RuntimeContext):
 
     def get_metrics_group(self) -> MetricGroup:
         return self._metrics
+
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        self._accumulators.add(name, accumulator)
+
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any]:
+        return self._accumulators.get(name)
+
+    def get_int_counter(self, name: str) -> IntCounter:
+        return self._accumulators.get_or_add(name, IntCounter)
+
+    def get_long_counter(self, name: str) -> LongCounter:
+        return self._accumulators.get_or_add(name, LongCounter)
+
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        return self._accumulators.get_or_add(name, DoubleCounter)
+
+    def get_histogram(self, name: str) -> Histogram:
+        return self._accumulators.get_or_add(name, Histogram)
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         return self._keyed(state_descriptor).get_state(state_descriptor)

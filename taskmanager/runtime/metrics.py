@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from taskmanager.runtime.ports import TaskMetrics
+from tidegate.model.accumulators import Accumulator, Told, check_known, merged, told
+from tidegate.model.errors import InvalidJob
 
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
 _NO_WATERMARK = -(2**63)
@@ -33,6 +36,19 @@ class TaskCounters:
     watched: dict[str, Callable[[], float]] = field(default_factory=dict)
     """Read when they are told."""
     late_records_dropped: int = 0
+    accumulators: dict[str, list[Accumulator[Any, Any]]] = field(default_factory=dict)
+    """By name: operators of one chain may have the same."""
+
+    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """Raises ``InvalidJob`` for a type that nobody can merge, or another one than the name has."""
+        check_known(name, accumulator)
+        same = self.accumulators.setdefault(name, [])
+        if same and type(same[0]) is not type(accumulator):
+            raise InvalidJob(
+                f"accumulator '{name}' is a {type(same[0]).__name__} in one operator and a {type(accumulator).__name__} in "
+                "another: give them different names"
+            )
+        same.append(accumulator)
 
     def told(self) -> TaskMetrics:
         return TaskMetrics(
@@ -46,7 +62,16 @@ class TaskCounters:
             watermark_ms=None if self.watermark_ms == _NO_WATERMARK else self.watermark_ms,
             late_records_dropped=self.late_records_dropped,
             user={**self.user, **self._watched()},
+            accumulators=self._accumulated(),
         )
+
+    def _accumulated(self) -> dict[str, Told]:
+        if not self.accumulators:
+            return {}
+        single = told({name: same[0] for name, same in self.accumulators.items() if len(same) == 1})
+        others = {name: same for name, same in self.accumulators.items() if len(same) > 1}
+        parts = (told({name: one}) for name, same in others.items() for one in same)
+        return {**single, **told(merged(parts))} if others else single
 
     def _watched(self) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -76,3 +101,6 @@ class OperatorMetrics:
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
         self._counters.watched[self._prefix + name] = read
+
+    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        self._counters.accumulate(name, accumulator)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tidegate.model.accumulators import Told
 from tidegate.model.checkpoint import Acknowledgement, CheckpointOptions, DeclineReason
 from tidegate.model.deployment import ProducerAddress
 from tidegate.model.errors import ErrorInfo
@@ -77,6 +78,7 @@ class TaskMetrics:
     watermark_ms: int | None = None
     late_records_dropped: int = 0
     user: Mapping[str, float] = field(default_factory=dict)
+    accumulators: Mapping[str, Told] = field(default_factory=dict)
 
 
 class ControlPort(Protocol):

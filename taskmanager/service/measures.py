@@ -52,6 +52,11 @@ class Measures:
         self._fresh_tasks.clear()
         return fresh
 
+    def last_of(self, attempt: AttemptId) -> TaskMetrics | None:
+        """``None``: it has told nothing."""
+        found = self._tasks.get(attempt)
+        return None if found is None else found.later[1]
+
     def take_process(self) -> Mapping[str, float]:
         """The same of the process; empty when nothing is new."""
         fresh = self.process if self._is_process_fresh else {}

@@ -288,6 +288,7 @@ class TaskExecutor:
                 state=report.state.value,
                 error=optional_error_to_pb(report.error),
                 data_address=report.data_address,
+                metrics=self.measures.last_of(attempt) if report.state.is_terminal else None,
             ),
         )
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tidegate.model import checkpoint as cp
 from tidegate.model import deployment as dp
 from tidegate.model import graph as gr
+from tidegate.model.accumulators import Told
 from tidegate.model.errors import ErrorInfo, InternalError, Unreachable, VersionMismatch
 from tidegate.model.ids import AttemptId, SubtaskId
 from tidegate.model.keygroups import KeyGroupRange
@@ -112,6 +113,9 @@ GRAPHS = st.builds(
 ERRORS = st.builds(ErrorInfo, TEXT, st.sampled_from(["user", "external", "internal"]), TEXT, st.booleans(), TEXT, TEXT)
 
 
+SEEN = {"seen": Told("IntCounter", "7")}
+
+
 @dataclass(frozen=True)
 class Counters:
     records_in: int = 1
@@ -124,6 +128,7 @@ class Counters:
     watermark_ms: int | None = None
     late_records_dropped: int = 8
     user: dict[str, float] = field(default_factory=dict)
+    accumulators: dict[str, Told] = field(default_factory=dict)
 
 
 @settings(max_examples=40, deadline=None)
@@ -159,7 +164,7 @@ def test_graphs_and_errors(graph: gr.JobGraph, error: ErrorInfo) -> None:
     assert back.details == error.details
 
 
-@pytest.mark.parametrize("counters", [Counters(), Counters(watermark_ms=-5, user={"a": 0.5})])
+@pytest.mark.parametrize("counters", [Counters(), Counters(watermark_ms=-5, user={"a": 0.5}, accumulators=SEEN)])
 def test_task_metrics_keep_an_absent_watermark_absent(counters: Counters) -> None:
     assert Counters(**convert.task_metrics_from_pb(convert.task_metrics_to_pb(counters))) == counters
 

@@ -5,12 +5,13 @@ The executor that runs the job implements ``JobControl``, whose methods block; t
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from tidegate.common.completable_future import CompletableFuture
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.common.job_id import JobID
 from tidegate.common.job_status import JobStatus
+from tidegate.model.accumulators import Accumulator, results
 from tidegate.model.ids import JobId, VertexId
 from tidegate.model.states import JobState
 
@@ -37,6 +38,9 @@ class JobControl(Protocol):
 
     def stop_with_savepoint(self, directory: str, drain: bool) -> str:
         """Likewise; the job has FINISHED with it."""
+
+    def accumulators(self) -> dict[str, Accumulator[Any, Any]]:
+        """As they are now, of all subtasks together."""
 
     def wait(self) -> JobExecutionResult:
         """Until the job is over. Raises the job's error when it did not finish."""
@@ -69,8 +73,9 @@ class JobClient:
         return CompletableFuture(lambda: self._control.savepoint(savepoint_directory or ""))
 
     def get_accumulators(self) -> CompletableFuture:
-        """Of an empty dict: functions in Python have metrics, and no accumulators (as in PyFlink)."""
-        return CompletableFuture(dict[str, object])
+        """Of a dict of results by name, of all subtasks together: those that were told last while the job runs, the final ones
+        after it. Raises ``InvalidJob`` when one has different types in different operators."""
+        return CompletableFuture(lambda: results(self._control.accumulators()))
 
     def get_job_execution_result(self) -> CompletableFuture:
         """Of a ``JobExecutionResult``; raises the job's error when it did not finish."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.common.job_id import JobID
+from tidegate.model.accumulators import Accumulator, results
 from tidegate.model.ids import JobId
 
 __all__ = ["JobExecutionResult"]
@@ -18,7 +19,7 @@ class JobExecutionResult:
 
     job_id: JobId
     net_runtime_ms: int
-    accumulators: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    accumulators: Mapping[str, Accumulator[Any, Any]] = field(default_factory=dict, hash=False)
 
     def get_job_id(self) -> JobID:
         return JobID(self.job_id)
@@ -28,11 +29,14 @@ class JobExecutionResult:
         return self.net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """``None`` when no function has one of that name."""
-        return self.accumulators.get(accumulator_name)
+        """Of all subtasks together; ``None`` when no function has one of that name. Raises ``InvalidJob`` when two operators have
+        it with different types."""
+        found = self.accumulators.get(accumulator_name)
+        return None if found is None else found.get_local_value()
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        return dict(self.accumulators)
+        """By name. Raises as ``get_accumulator_result``."""
+        return results(self.accumulators)
 
     def __str__(self) -> str:
         return f"Job {self.job_id} has finished. Job runtime: {self.net_runtime_ms} ms"

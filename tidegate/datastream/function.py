@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from tidegate.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
 from tidegate.datastream.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -67,6 +68,28 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup: ...
+
+    @abstractmethod
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """What all subtasks add to theirs is in the job's result under the name. Raises ``InvalidJob`` when this function has one
+        of that name, or another operator of the task one of another type."""
+
+    @abstractmethod
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any]:
+        """The one that this function has added. Raises ``InvalidJob`` when there is none."""
+
+    @abstractmethod
+    def get_int_counter(self, name: str) -> IntCounter:
+        """Added when it is not there yet, as the next ones. Raises ``InvalidJob`` when it has another type."""
+
+    @abstractmethod
+    def get_long_counter(self, name: str) -> LongCounter: ...
+
+    @abstractmethod
+    def get_double_counter(self, name: str) -> DoubleCounter: ...
+
+    @abstractmethod
+    def get_histogram(self, name: str) -> Histogram: ...
 
 
 class Function(ABC):  # noqa: B024  (its methods are hooks)

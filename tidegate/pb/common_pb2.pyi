@@ -743,6 +743,27 @@ class TaskMetrics(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class AccumulatorsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___Accumulator: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___Accumulator | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RECORDS_IN_FIELD_NUMBER: _builtins.int
     RECORDS_OUT_FIELD_NUMBER: _builtins.int
     BYTES_IN_FIELD_NUMBER: _builtins.int
@@ -755,6 +776,7 @@ class TaskMetrics(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     ALIGNMENT_MS_FIELD_NUMBER: _builtins.int
     START_DELAY_MS_FIELD_NUMBER: _builtins.int
+    ACCUMULATORS_FIELD_NUMBER: _builtins.int
     records_in: _builtins.int
     records_out: _builtins.int
     bytes_in: _builtins.int
@@ -770,6 +792,10 @@ class TaskMetrics(_message.Message):
     start_delay_ms: _builtins.float
     @_builtins.property
     def user(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
+    @_builtins.property
+    def accumulators(self) -> _containers.MessageMap[_builtins.str, Global___Accumulator]:
+        """of user functions, by name"""
+
     def __init__(
         self,
         *,
@@ -785,10 +811,11 @@ class TaskMetrics(_message.Message):
         user: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         alignment_ms: _builtins.float | None = ...,
         start_delay_ms: _builtins.float | None = ...,
+        accumulators: _abc.Mapping[_builtins.str, Global___Accumulator] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms", "_start_delay_ms", b"_start_delay_ms", "_watermark_ms", b"_watermark_ms", "alignment_ms", b"alignment_ms", "start_delay_ms", b"start_delay_ms", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms", "_start_delay_ms", b"_start_delay_ms", "_watermark_ms", b"_watermark_ms", "alignment_ms", b"alignment_ms", "backpressured_ms", b"backpressured_ms", "busy_ms", b"busy_ms", "bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "idle_ms", b"idle_ms", "late_records_dropped", b"late_records_dropped", "records_in", b"records_in", "records_out", b"records_out", "start_delay_ms", b"start_delay_ms", "user", b"user", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms", "_start_delay_ms", b"_start_delay_ms", "_watermark_ms", b"_watermark_ms", "accumulators", b"accumulators", "alignment_ms", b"alignment_ms", "backpressured_ms", b"backpressured_ms", "busy_ms", b"busy_ms", "bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "idle_ms", b"idle_ms", "late_records_dropped", b"late_records_dropped", "records_in", b"records_in", "records_out", b"records_out", "start_delay_ms", b"start_delay_ms", "user", b"user", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alignment_ms: _TypeAlias = _typing.Literal["alignment_ms"]  # noqa: Y015
     _WhichOneofArgType__alignment_ms: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms"]  # noqa: Y015
@@ -804,6 +831,32 @@ class TaskMetrics(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_ms) -> _WhichOneofReturnType__watermark_ms | None: ...
 
 Global___TaskMetrics: _TypeAlias = TaskMetrics  # noqa: Y015
+
+@_typing.final
+class Accumulator(_message.Message):
+    """What a subtask has added up so far, as text that every process can read and merge (tidegate.common.accumulators)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    type: _builtins.str
+    """such as "IntCounter" """
+    value: _builtins.str
+    """JSON, in the form of the type"""
+    def __init__(
+        self,
+        *,
+        type: _builtins.str = ...,
+        value: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["type", b"type", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Accumulator: _TypeAlias = Accumulator  # noqa: Y015
 
 @_typing.final
 class BlobChunk(_message.Message):

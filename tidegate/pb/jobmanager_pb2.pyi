@@ -474,6 +474,27 @@ class JobStatus(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class AccumulatorsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> _common_pb2.Accumulator: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _common_pb2.Accumulator | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ERROR_FIELD_NUMBER: _builtins.int
     JOB_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
@@ -488,6 +509,7 @@ class JobStatus(_message.Message):
     CHECKPOINTS_COMPLETED_FIELD_NUMBER: _builtins.int
     CHECKPOINTS_FAILED_FIELD_NUMBER: _builtins.int
     WAITING_FOR_FIELD_NUMBER: _builtins.int
+    ACCUMULATORS_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     name: _builtins.str
     state: _builtins.str
@@ -515,6 +537,10 @@ class JobStatus(_message.Message):
 
     @_builtins.property
     def state_timestamps_ms(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def accumulators(self) -> _containers.MessageMap[_builtins.str, _common_pb2.Accumulator]:
+        """merged over the subtasks, whose metrics are told without theirs here"""
+
     def __init__(
         self,
         *,
@@ -532,10 +558,11 @@ class JobStatus(_message.Message):
         checkpoints_completed: _builtins.int = ...,
         checkpoints_failed: _builtins.int = ...,
         waiting_for: _builtins.str = ...,
+        accumulators: _abc.Mapping[_builtins.str, _common_pb2.Accumulator] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "last_completed", b"last_completed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "checkpoints_completed", b"checkpoints_completed", "checkpoints_failed", b"checkpoints_failed", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "job_id", b"job_id", "last_completed", b"last_completed", "name", b"name", "restarts", b"restarts", "start_ms", b"start_ms", "state", b"state", "state_timestamps_ms", b"state_timestamps_ms", "vertices", b"vertices", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "accumulators", b"accumulators", "checkpoints_completed", b"checkpoints_completed", "checkpoints_failed", b"checkpoints_failed", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "job_id", b"job_id", "last_completed", b"last_completed", "name", b"name", "restarts", b"restarts", "start_ms", b"start_ms", "state", b"state", "state_timestamps_ms", b"state_timestamps_ms", "vertices", b"vertices", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__end_ms: _TypeAlias = _typing.Literal["end_ms"]  # noqa: Y015
     _WhichOneofArgType__end_ms: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms"]  # noqa: Y015
@@ -1220,6 +1247,7 @@ class UpdateTaskStateRequest(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     DATA_ADDRESS_FIELD_NUMBER: _builtins.int
+    METRICS_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     attempt: _builtins.str
     state: _builtins.str
@@ -1229,6 +1257,10 @@ class UpdateTaskStateRequest(_message.Message):
     def error(self) -> _common_pb2.Error:
         """absent unless FAILED"""
 
+    @_builtins.property
+    def metrics(self) -> _common_pb2.TaskMetrics:
+        """the last ones, with a last word; absent: none were told"""
+
     def __init__(
         self,
         *,
@@ -1237,10 +1269,11 @@ class UpdateTaskStateRequest(_message.Message):
         state: _builtins.str = ...,
         error: _common_pb2.Error | None = ...,
         data_address: _builtins.str | None = ...,
+        metrics: _common_pb2.TaskMetrics | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "data_address", b"data_address", "error", b"error"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "data_address", b"data_address", "error", b"error", "metrics", b"metrics"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "attempt", b"attempt", "data_address", b"data_address", "error", b"error", "generation", b"generation", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "attempt", b"attempt", "data_address", b"data_address", "error", b"error", "generation", b"generation", "metrics", b"metrics", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_address: _TypeAlias = _typing.Literal["data_address"]  # noqa: Y015
     _WhichOneofArgType__data_address: _TypeAlias = _typing.Literal["_data_address", b"_data_address"]  # noqa: Y015

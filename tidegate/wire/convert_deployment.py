@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from tidegate.model.accumulators import Told
 from tidegate.model.checkpoint import RestoredOperator, TaskRestore
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress, TaskDeployment
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, OperatorId
 from tidegate.pb import common_pb2 as pb
+from tidegate.wire.accumulators import accumulators_from_pb, accumulators_to_pb
 from tidegate.wire.convert_errors import attempt_from_text, enum_from_text
 from tidegate.wire.convert_state import (
     channel_from_pb,
@@ -44,6 +46,8 @@ class TaskMetricsLike(Protocol):
     def late_records_dropped(self) -> int: ...
     @property
     def user(self) -> Mapping[str, float]: ...
+    @property
+    def accumulators(self) -> Mapping[str, Told]: ...
 
 
 def restore_to_pb(restore: TaskRestore) -> pb.TaskRestore:
@@ -140,6 +144,7 @@ def task_metrics_to_pb(metrics: TaskMetricsLike) -> pb.TaskMetrics:
         watermark_ms=metrics.watermark_ms,
         late_records_dropped=metrics.late_records_dropped,
         user=dict(metrics.user),
+        accumulators=accumulators_to_pb(metrics.accumulators),
     )
 
 
@@ -156,6 +161,7 @@ def task_metrics_from_pb(message: pb.TaskMetrics) -> dict[str, Any]:
         "watermark_ms": message.watermark_ms if message.HasField("watermark_ms") else None,
         "late_records_dropped": message.late_records_dropped,
         "user": dict(message.user),
+        "accumulators": accumulators_from_pb(message.accumulators),
     }
 
 

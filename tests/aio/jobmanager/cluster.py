@@ -235,10 +235,20 @@ class FakeTaskManager(TaskManagerServicer):
         return taskmanager_pb2.CheckpointAnswer()
 
     async def report(
-        self, attempt: str, state: str, error: common_pb2.Error | None = None, address: str | None = None
+        self,
+        attempt: str,
+        state: str,
+        error: common_pb2.Error | None = None,
+        address: str | None = None,
+        metrics: common_pb2.TaskMetrics | None = None,
     ) -> common_pb2.Ack:
         request = jobmanager_pb2.UpdateTaskStateRequest(
-            generation=self.generation, attempt=attempt, state=state, error=error, data_address=address
+            generation=self.generation,
+            attempt=attempt,
+            state=state,
+            error=error,
+            data_address=address,
+            metrics=metrics,
         )
         answer: common_pb2.Ack = await self.job_manager.UpdateTaskState(request)
         return answer

@@ -161,6 +161,8 @@ async def test_a_task_lives_from_submission_to_its_last_word(fake: FakeJobManage
         "UpdateTaskStateRequest",
     ]
     assert fake.told[0].data_address == "unix:/s/0"
+    assert not fake.told[1].HasField("metrics")
+    assert fake.told[-1].metrics.records_in == 12, "the last figures come with the last word"
     assert manager.subtasks.removed == [parse_attempt_id(ATTEMPT)]
 
 

@@ -20,7 +20,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import StorageError
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
-from tidegate.pb.common_pb2 import TaskMetrics
+from tidegate.pb.common_pb2 import Accumulator, TaskMetrics
 from tidegate.wire.task_metrics import Span
 
 SETTINGS = {"rest.cache.execution-graph.timeout": "0 ms", "rest.cache.checkpoint-statistics.timeout": "0 ms"}
@@ -49,9 +49,15 @@ class Counted:
 
     def __init__(self) -> None:
         self.is_silent = False
+        self.accumulators: dict[str, Accumulator] = {}
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None:
-        return None if self.is_silent else _counters(10_000, attempt.subtask)
+        if self.is_silent:
+            return None
+        counters = _counters(10_000, attempt.subtask)
+        for name, accumulator in self.accumulators.items():
+            counters.accumulators[name].CopyFrom(accumulator)
+        return counters
 
     def span_of(self, attempt: AttemptId) -> Span | None:
         if self.is_silent:

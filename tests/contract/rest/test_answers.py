@@ -12,6 +12,7 @@ from tests.contract.rest.asking import Client, ask, serving
 from tests.contract.rest.scene import Scene, failed_job, recorded_scene
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, FAULT, JOB, running_job, vertex_id
 from tidegate.model.states import ExecutionState
+from tidegate.pb.common_pb2 import Accumulator
 
 SINK = vertex_id("sink")
 
@@ -76,6 +77,26 @@ async def test_metrics_of_subtasks(scene: Scene, client: Client) -> None:
     ]
     pressure = await ask(client, "GET", f"{path}/backpressure", 200)
     assert (pressure["status"], pressure["backpressureLevel"], pressure["subtasks"][0]["ratio"]) == ("ok", "low", 0.5)
+
+
+async def test_accumulators_are_merged_over_subtasks(scene: Scene, client: Client) -> None:
+    scene.attempts.accumulators = {
+        "seen": Accumulator(type="IntCounter", value="3"),
+        "mean": Accumulator(type="AverageAccumulator", value="[3.0, 2]"),
+    }
+    one = [
+        {"name": "mean", "type": "AverageAccumulator", "value": "1.5"},
+        {"name": "seen", "type": "IntCounter", "value": "3"},
+    ]
+    path = f"/jobs/{JOB}/vertices/{SINK}"
+    subtasks = (await ask(client, "GET", f"{path}/subtasks/accumulators", 200))["subtasks"]
+    assert [subtask["user-accumulators"] for subtask in subtasks] == [one] * len(subtasks)
+    assert (await ask(client, "GET", f"{path}/subtasks/0/attempts/0/accumulators", 200))["user-accumulators"] == one
+    of_vertex = (await ask(client, "GET", f"{path}/accumulators", 200))["user-accumulators"]
+    assert [found["value"] for found in of_vertex] == ["1.5", str(3 * len(subtasks))]
+    tasks = sum(vertex["parallelism"] for vertex in (await ask(client, "GET", f"/jobs/{JOB}", 200))["vertices"])
+    of_job = (await ask(client, "GET", f"/jobs/{JOB}/accumulators", 200))["user-task-accumulators"]
+    assert [found["value"] for found in of_job] == ["1.5", str(3 * tasks)]
 
 
 async def test_before_the_first_report_nothing_is_made_up(scene: Scene, client: Client) -> None:

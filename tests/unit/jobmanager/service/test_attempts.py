@@ -52,6 +52,23 @@ def test_only_the_attempt_that_counts() -> None:
     assert last.records_in == 5
 
 
+def test_a_heartbeat_that_was_overtaken_does_not_undo_the_last_figures() -> None:
+    attempts = CurrentAttempts(lambda: 0)
+    attempts.submitted(attempt(0))
+    attempts.measured(attempt(0), TaskMetrics(records_in=1))
+    attempts.measured_last(attempt(0), TaskMetrics(records_in=3))
+    attempts.measured(attempt(0), TaskMetrics(records_in=2))
+    last = attempts.metrics_of(attempt(0))
+    assert last is not None
+    assert last.records_in == 3
+    attempts.submitted(attempt(1))
+    for records_in in (4, 5):
+        attempts.measured(attempt(1), TaskMetrics(records_in=records_in))
+    of_the_next = attempts.metrics_of(attempt(1))
+    assert of_the_next is not None
+    assert of_the_next.records_in == 5
+
+
 def test_metrics_of_a_process_go_with_its_session() -> None:
     attempts, task_manager = CurrentAttempts(lambda: 0), TaskManagerId("tm")
     assert attempts.process_metrics_of(task_manager) == {}

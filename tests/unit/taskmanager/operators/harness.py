@@ -13,6 +13,7 @@ import xxhash
 from taskmanager.operators.base import Operator, OperatorContext
 from taskmanager.operators.factory import make_operator
 from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateHandle, StateRedistribution
 from tidegate.model.errors import CorruptData
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
@@ -86,6 +87,7 @@ class Recorder:
         self.counts: dict[str, int] = {}
         self.gauges: dict[str, float] = {}
         self.watched: dict[str, Callable[[], float]] = {}
+        self.accumulators: dict[str, Accumulator[Any, Any]] = {}
         self.order: list[str] = []
 
     def emit(self, batch: Batch) -> None:
@@ -110,6 +112,9 @@ class Recorder:
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
         self.watched[name] = read
+
+    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        self.accumulators[name] = accumulator
 
     def values(self) -> list[Any]:
         return values_of(self.batches)

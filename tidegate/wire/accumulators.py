@@ -1,0 +1,23 @@
+"""Accumulators between the model and the messages that carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tidegate.model.accumulators import Accumulator, Told, merged
+from tidegate.pb import common_pb2 as pb
+
+
+def accumulators_to_pb(accumulators: Mapping[str, Told]) -> dict[str, pb.Accumulator]:
+    return {name: pb.Accumulator(type=told.type, value=told.value) for name, told in accumulators.items()}
+
+
+def accumulators_from_pb(messages: Mapping[str, pb.Accumulator]) -> dict[str, Told]:
+    return {name: Told(message.type, message.value) for name, message in messages.items()}
+
+
+def merged_of(metrics: Iterable[pb.TaskMetrics | None]) -> dict[str, Accumulator[Any, Any]]:
+    """Those of all subtasks together, in the order of their names; ``None``: that one has told nothing yet."""
+    found = merged(accumulators_from_pb(told.accumulators) for told in metrics if told is not None)
+    return dict(sorted(found.items()))
