@@ -136,6 +136,9 @@ class ClusterExecutor:
             return JobExecutionResult(job.job_id, 0)
         result = wait_attached(job, graph)
         click.echo(f"Job with JobID {job.job_id} has finished.\nJob Runtime: {result.net_runtime_ms} ms")
+        if result.accumulators:
+            shown = (f"- {name} ({type(a).__name__}): {a.shown()}" for name, a in result.accumulators.items())
+            click.echo("\n".join(["Accumulator Results:", *shown]))
         return result
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:

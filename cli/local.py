@@ -13,6 +13,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,6 +22,7 @@ from cli.client import JobManagerClient
 from cli.executor import SubmittedJob, restore_of, tell_warnings, wait_attached, with_absolute_directories
 from cli.progress import Progress
 from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.model.accumulators import Accumulator
 from tidegate.model.errors import TidegateError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey
@@ -166,6 +168,10 @@ class LocalJob(SubmittedJob):
             raise self._outcome
         assert self._outcome is not None
         return self._outcome
+
+    def accumulators(self) -> dict[str, Accumulator[Any, Any]]:
+        outcome = self._outcome
+        return dict(outcome.accumulators) if isinstance(outcome, JobExecutionResult) else super().accumulators()
 
     def _end(self) -> None:
         atexit.unregister(self._end)

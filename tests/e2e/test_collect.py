@@ -21,3 +21,8 @@ def test_results_come_once_though_the_job_failed_on_the_way(cluster: Cluster, tm
 
 def test_modules_archives_and_requirements_travel_with_the_job(cluster: Cluster, tmp_path: Path) -> None:
     assert "brought [9, 12, 15]" in run(cluster, "brought", str(tmp_path))
+
+
+def test_accumulators_are_exact_when_the_job_is_over(cluster: Cluster, tmp_path: Path) -> None:
+    told = run(cluster, "counted", str(tmp_path / "output"))
+    assert "counted {'rests': {0: 20000, 1: 20000}, 'seen': 40000}\ntold again: True" in told

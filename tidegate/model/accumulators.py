@@ -346,15 +346,20 @@ def told(accumulators: Mapping[str, Accumulator[Any, Any]]) -> dict[str, Told]:
 
 
 def merged(parts: Iterable[Mapping[str, Told]]) -> dict[str, Accumulator[Any, Any]]:
-    """Those of several subtasks, by name."""
+    """Those of several subtasks, in the order of their names."""
     found: dict[str, Accumulator[Any, Any]] = {}
     for part in parts:
         for name, (kind, text) in part.items():
-            join(found, name, _TYPES[kind].from_json(text))
-    return found
+            _join(found, name, _TYPES[kind].from_json(text))
+    return dict(sorted(found.items()))
 
 
-def join(found: dict[str, Accumulator[Any, Any]], name: str, one: Accumulator[Any, Any]) -> None:
+def results(accumulators: Mapping[str, Accumulator[Any, Any]]) -> dict[str, Any]:
+    """What they are worth. Raises ``InvalidJob`` when one has several types."""
+    return {name: accumulator.get_local_value() for name, accumulator in accumulators.items()}
+
+
+def _join(found: dict[str, Accumulator[Any, Any]], name: str, one: Accumulator[Any, Any]) -> None:
     """Add one to those of the same name; it is not changed, unless it is the first of it."""
     before = found.setdefault(name, one)
     if before is one:
@@ -362,8 +367,3 @@ def join(found: dict[str, Accumulator[Any, Any]], name: str, one: Accumulator[An
     if type(before) is not type(one) and not isinstance(before, Mixed):
         before = found[name] = Mixed([type(before).__name__])
     before.merge(one)
-
-
-def results(accumulators: Mapping[str, Accumulator[Any, Any]]) -> dict[str, Any]:
-    """What they are worth. Raises ``InvalidJob`` when one has several types."""
-    return {name: accumulator.get_local_value() for name, accumulator in accumulators.items()}

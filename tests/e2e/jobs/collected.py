@@ -1,4 +1,5 @@
-"""Prints what it collects: ``collected.py numbers <marker>`` (fails once, under checkpoints) or ``collected.py brought <dir>``."""
+"""Prints what it collects: ``collected.py numbers <marker>`` (fails once, under checkpoints), ``collected.py brought <dir>``, or
+``collected.py counted <dir>`` (by accumulators)."""
 
 from __future__ import annotations
 
@@ -7,9 +8,12 @@ import sys
 import zipfile
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from tidegate.common import Configuration, RestartStrategies, Types, WatermarkStrategy
-from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.common.serialization import Encoder
+from tidegate.datastream import MapFunction, RuntimeContext, StreamExecutionEnvironment
+from tidegate.datastream.connectors.file_system import FileSink
 from tidegate.datastream.connectors.number_seq import NumberSequenceSource
 
 COUNT = 20_000
@@ -58,5 +62,29 @@ def brought(directory: Path) -> None:
     print("brought", sorted(env.from_collection([1, 2, 3]).map(function).execute_and_collect(limit=3)))
 
 
+class Counted(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen = runtime_context.get_long_counter("seen")
+        self.rests = runtime_context.get_histogram("rests")
+
+    def map(self, value: Any) -> Any:
+        self.seen.add(1)
+        self.rests.add(value % 2)
+        return value
+
+
+def counted(directory: Path) -> None:
+    """Two vertices that count, each in two subtasks."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    source = NumberSequenceSource(1, COUNT)
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+    twice = stream.rebalance().map(Counted(), Types.LONG()).rebalance().map(Counted(), Types.LONG())
+    twice.sink_to(FileSink.for_row_format(str(directory), Encoder.simple_string_encoder()).build())
+    client = env.execute_async("counted")
+    result = client.get_job_execution_result().result()
+    print("counted", result.get_all_accumulator_results())
+    print("told again:", client.get_accumulators().result() == result.get_all_accumulator_results())
+
+
 if __name__ == "__main__":
-    {"numbers": numbers, "brought": brought}[sys.argv[1]](Path(sys.argv[2]))
+    {"numbers": numbers, "brought": brought, "counted": counted}[sys.argv[1]](Path(sys.argv[2]))

@@ -24,6 +24,7 @@ from tidegate.connectors.spark_query import QueryDescription
 from tidegate.datastream import stream_execution_environment as environment
 from tidegate.datastream.executor import PlanRecorded, PlanRecorder, installed
 from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.model.accumulators import merged
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey
 
@@ -75,7 +76,8 @@ class InThisProcess:
         job = InProcessJob(BuiltJob(graph, blobs, {}), self._directory)
         job.start()
         job.finish()
-        return JobExecutionResult(graph.job_id, 0)
+        told = merged(task.port.last_metrics.accumulators for task in job.tasks.values())
+        return JobExecutionResult(graph.job_id, 0, told)
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> None:
         raise AssertionError("examples wait for their job")
