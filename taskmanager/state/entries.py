@@ -91,9 +91,11 @@ class EntryFormat:
 
 
 def canonical_key(key: Any) -> Any:
-    """The key with the one NaN of this process in place of any other, so that a dict finds it again."""
+    """The key as a dict finds it again: the one NaN of this process in place of any other, a list as a tuple."""
     if key.__class__ is float:
         return math.nan if key != key else key
+    if key.__class__ is list:
+        return tuple(map(canonical_key, key))
     if key.__class__ is tuple and any(part != part for part in key):
         return tuple(canonical_key(part) for part in key)
     return key

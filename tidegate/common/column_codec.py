@@ -7,6 +7,7 @@ strict enough for that: told the type, it cuts 1.5 to an integer, takes bytes fo
 from __future__ import annotations
 
 import datetime
+import decimal
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,9 @@ import pyarrow as pa
 
 from tidegate.common.time import Instant
 from tidegate.model.errors import NotSerializable
+
+_ALL_DIGITS = decimal.Context(prec=76)
+_ONE = decimal.Decimal(1)
 
 Encoder = Callable[[Sequence[Any]], pa.Array]
 Decoder = Callable[[pa.Array], list[Any]]
@@ -128,6 +132,16 @@ def encode_big_integers(values: Sequence[Any]) -> pa.Array:
 
 def decode_big_integers(column: pa.Array) -> list[Any]:
     return [None if value is None else int(value) for value in column.to_pylist()]
+
+
+def decode_big_decimals(column: pa.Array) -> list[Any]:
+    """Without the zeros that the column's scale put behind them: 3 comes back as 3, as from Flink, 1.50 as 1.5."""
+    return [None if value is None else _shortest(value) for value in column.to_pylist()]
+
+
+def _shortest(value: decimal.Decimal) -> decimal.Decimal:
+    short = value.normalize(_ALL_DIGITS)
+    return short.quantize(_ONE, context=_ALL_DIGITS) if short.as_tuple().exponent > 0 else short  # type: ignore[operator]
 
 
 def pickle_value(value: Any) -> bytes:

@@ -57,7 +57,7 @@ def from_internal(kind: Any, value: Any) -> Any:
 def _row(kind: Any, value: Any) -> tuple[Any, ...]:
     names = kind.get_field_names()
     if isinstance(value, Row):
-        fields = list(value) if value._fields is None else value.get_fields_by_names(names)
+        fields = list(value) if value.given_names is None else value.get_fields_by_names(names)
         return (value.get_row_kind().value, *_fields(kind, fields))
     if isinstance(value, dict):
         return (RowKind.INSERT.value, *_fields(kind, [value.get(name) for name in names]))

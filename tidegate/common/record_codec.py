@@ -23,6 +23,7 @@ from tidegate.common.column_codec import (
     Decoder,
     Encoder,
     Misfit,
+    decode_big_decimals,
     decode_big_integers,
     decode_instants,
     encode_big_integers,
@@ -32,7 +33,7 @@ from tidegate.common.column_codec import (
     unpickle_column,
 )
 from tidegate.common.key_types import register_key_type
-from tidegate.common.row import Row, RowKind, make_row
+from tidegate.common.row import PositionalNames, Row, RowKind, make_row
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import (
     ArrowTypeInfo,
@@ -174,7 +175,7 @@ def _plain_parts(values: Sequence[Any], names: list[str], by_name: bool) -> Sequ
         return values
     if kinds != {Row} or any(row._row_kind is not RowKind.INSERT for row in values):
         return None
-    if by_name and any(row._fields is not None and row._fields != names for row in values):
+    if by_name and any(row.given_names not in (None, names) for row in values):
         return None
     return [row._values for row in values]
 
@@ -184,9 +185,9 @@ def _fields_of(value: Any, names: list[str], width: int, by_name: bool) -> Seque
         if value._row_kind is not RowKind.INSERT:
             raise Misfit(value, f"a row of kind {value._row_kind} cannot leave its operator: only inserts can")
         fields: Sequence[Any] = value._values
-        if by_name and value._fields is not None and value._fields != names:
-            if set(value._fields) != set(names):
-                raise Misfit(value, f"it has the fields {value._fields}, not {names}")
+        if by_name and (given := value.given_names) is not None and given != names:
+            if set(given) != set(names):
+                raise Misfit(value, f"it has the fields {given}, not {names}")
             fields = value.get_fields_by_names(names)
     elif isinstance(value, (tuple, list)):
         fields = value
@@ -207,7 +208,8 @@ def _records(type_info: TypeInformation, names: list[str], columns: list[list[An
     if isinstance(type_info, TupleTypeInfo):
         return list(zip(*columns, strict=True))
     if isinstance(type_info, RowTypeInfo) and not type_info.is_named:
-        return [make_row(None, list(parts)) for parts in zip(*columns, strict=True)]
+        positions = PositionalNames(names)
+        return [make_row(positions, list(parts)) for parts in zip(*columns, strict=True)]
     return [make_row(names, list(parts)) for parts in zip(*columns, strict=True)]
 
 
@@ -327,6 +329,9 @@ def _column_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
             return encode_instants, decode_instants
         if type_info.basic_type is BasicType.BIG_INT:
             return encode_big_integers, decode_big_integers
+        if type_info.basic_type is BasicType.BIG_DEC:
+            encoder, _ = leaf_codec(type_info.arrow_type())
+            return encoder, decode_big_decimals
         return leaf_codec(type_info.arrow_type())
     element_type = getattr(type_info, "element_type", None)
     if element_type is not None:

@@ -25,10 +25,15 @@ class RowKind(Enum):
         return ("+I", "-U", "+U", "-D")[self.value]
 
 
+class PositionalNames(list[str]):
+    """``f0``, ``f1``, ... of a row whose type names no fields. They are shown and can be asked for, as in Flink, but are no
+    part of equality: ``Row(1, 2)`` that went through a stream equals ``Row(1, 2)``. Shared by many rows, never changed."""
+
+
 def make_row(fields: Sequence[str] | None, values: Sequence[Any], kind: RowKind = RowKind.INSERT) -> Row:
     """A row from names (or ``None``) and values; ``values`` becomes the row's own when it is a list."""
     row = Row.__new__(Row)
-    row._fields = list(fields) if fields is not None else None
+    row._fields = fields if fields is None or fields.__class__ is PositionalNames else list(fields)
     row._values = values if isinstance(values, list) else list(values)
     row._row_kind = kind
     return row
@@ -71,7 +76,7 @@ class Row:
         self._row_kind = row_kind
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
-        self._fields = list(field_names)
+        self._fields = field_names if isinstance(field_names, PositionalNames) else list(field_names)
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
         if self._fields is None or list(names) == self._fields:
@@ -80,6 +85,11 @@ class Row:
         if missing:
             raise KeyError(f"no field {missing} in {self._fields}")
         return [self._values[self._fields.index(name)] for name in names]
+
+    @property
+    def given_names(self) -> list[str] | None:
+        """The names of its fields; ``None`` when nobody gave it any."""
+        return None if self._fields.__class__ is PositionalNames else self._fields
 
     def __call__(self, *args: Any) -> Row:
         """``Person = Row("name", "age"); Person("Ada", 36)``: the values of this row are the names of the new one."""
@@ -120,9 +130,10 @@ class Row:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row) or self._row_kind is not other._row_kind:
             return False
-        if self._fields == other._fields:
+        mine, theirs = self.given_names, other.given_names
+        if mine == theirs:
             return self._values == other._values
-        if self._fields is None or other._fields is None:
+        if mine is None or theirs is None:
             return False
         return self.as_dict() == other.as_dict()
 

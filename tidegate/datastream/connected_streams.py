@@ -25,13 +25,11 @@ Selector = Callable[[Any], Any] | KeySelector | str
 
 
 class ConnectedStreams:
-    """Keyed when both streams are; then the two inputs share their keyed state."""
+    """Keyed when both streams are, or after ``key_by``; then the two inputs share their keyed state."""
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
         if stream1.get_execution_environment() is not stream2.get_execution_environment():
             raise InvalidJob("the two streams belong to different environments")
-        if isinstance(stream1, KeyedStream) is not isinstance(stream2, KeyedStream):
-            raise InvalidJob("connect needs two keyed streams, or two that are not")
         self.stream1 = stream1
         self.stream2 = stream2
 
@@ -61,16 +59,17 @@ class ConnectedStreams:
         return self._connected("Keyed Co-Process" if self._is_keyed() else "Co-Process", func, output_type)
 
     def _is_keyed(self) -> bool:
-        return isinstance(self.stream1, KeyedStream)
+        return isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream)
 
     def _connected(self, name: str, func: Any, output_type: TypeHint) -> DataStream:
         env = self.stream1.get_execution_environment()
-        inputs = (self.stream1._transformation, self.stream2._transformation)
         kind = type_of(output_type)
         if isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream):
             keys = (self.stream1.record_key(), self.stream2.record_key())
+            inputs = (self.stream1._transformation, self.stream2._transformation)
             made = env.add_operator("keyed_co_process", name, {"func": func}, kind, inputs, *keys)
         else:
+            inputs = (self.stream1._values_transformation(), self.stream2._values_transformation())
             made = env.add_operator("co_process", name, {"func": func}, kind, inputs)
         return DataStream(env, made)
 

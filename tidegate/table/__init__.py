@@ -9,17 +9,20 @@ There is no Table API here and no SQL over tables; streams have expressions, ``s
 
 from __future__ import annotations
 
+from tidegate.common.java_only import refusing
 from tidegate.table.data_types import DataTypes
 from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment import StreamTableEnvironment, Table
 
 __all__ = ["DataTypes", "Schema", "StreamTableEnvironment", "Table", "TableDescriptor"]
 
-
-def __getattr__(name: str) -> object:
-    if name.startswith("_"):
-        raise AttributeError(name)
-    raise AttributeError(
-        f"tidegate.table.{name} is not available: tidegate has DataStream programs, not the Table API; "
-        "select, expressions and windows of a stream do what its queries do"
-    )
+__getattr__ = refusing(
+    __name__,
+    """
+    AggregateFunction AsyncScalarFunction ChangelogMode CompiledPlan CsvTableSink CsvTableSource DataView EnvironmentSettings
+    ExplainDetail Expression FormatDescriptor FunctionContext GroupWindowedTable GroupedTable ListView MapView Module
+    ModuleEntry OverWindowedTable PlanReference ResultKind ScalarFunction SqlDialect StatementSet TableAggregateFunction
+    TableConfig TableEnvironment TableFunction TablePipeline TableResult TableSchema UserDefinedType WindowGroupedTable
+    """,
+    "it has DataStream programs, not the Table API: select, expressions, windows and sql of a stream do what queries do",
+)

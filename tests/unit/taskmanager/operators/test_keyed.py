@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -292,8 +292,22 @@ def test_a_key_that_changes_its_mind_is_told() -> None:
         start(of, 0, 4).feed([("a", 1)] * 50)
 
 
+class KeyItself(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        yield ctx.get_current_key()
+
+
+def test_a_list_is_a_key_as_the_tuple_of_its_elements() -> None:
+    key = KeySpec(selector=lambda v: [v[0], [v[1]]])
+    op = start(spec("keyed_process", input_types=(PAIR,), key=key, options={"func": KeyItself()}))
+    op.feed([("a", 1)])
+    assert op.out.values() == [("a", (1,))]
+
+
 def test_an_unhashable_key_is_told() -> None:
-    of = spec("keyed_process", input_types=(PAIR,), key=KeySpec(selector=list), options={"func": Timed()})
+    of = spec(
+        "keyed_process", input_types=(PAIR,), key=KeySpec(selector=lambda v: {v[0]: 1}), options={"func": Timed()}
+    )
     with pytest.raises(InvalidJob, match="cannot be a key"):
         start(of).feed([("a", 1)])
 

@@ -90,6 +90,26 @@ def test_columnar_streams_are_rows() -> None:
     assert encode(Types.SCHEMA(schema), rows).equals(batch)
 
 
+def test_a_row_without_names_tells_its_positions_as_in_flink() -> None:
+    kind = Types.ROW([Types.INT(), Types.STRING()])
+    (row,) = decode(kind, encode(kind, [Row(4, "hello")]))
+    assert str(row) == "Row(f0=4, f1='hello')"
+    assert row == Row(4, "hello")
+    named = Types.ROW_NAMED(["number", "word"], [Types.INT(), Types.STRING()])
+    assert decode(named, encode(named, [row])) == [Row(number=4, word="hello")], "it has no names of its own"
+
+
+def test_a_decimal_has_the_digits_it_came_with_and_no_zeros_behind() -> None:
+    texts = ["3", "1.5", "0", "-120", "1000000000000000000.05", "0.000000000000000001"]
+    kind = Types.BIG_DEC()
+    assert [str(v) for v in decode(kind, encode(kind, [Decimal(t) for t in texts]))][:5] == texts[:5]
+    assert decode(kind, encode(kind, [Decimal("1.50"), None, Decimal(texts[5])])) == [
+        Decimal("1.5"),
+        None,
+        Decimal(texts[5]),
+    ]
+
+
 def test_what_cannot_be_pickled_is_named() -> None:
     with pytest.raises(NotSerializable, match="generator"):
         encode(Types.PICKLED_BYTE_ARRAY(), [(i for i in range(3))])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import pickle
 
 import pytest
 
-from tidegate.common import Row, RowKind
-from tidegate.common.record_text import text_of
+from tidegate.common import Row, RowKind, Types
+from tidegate.common.record_text import record_text, text_of
+from tidegate.common.row import PositionalNames, make_row
 
 
 def test_named_row_by_name_and_position() -> None:
@@ -48,6 +50,17 @@ def test_equality_looks_at_names_values_and_kind() -> None:
     assert hash(Row(1, 2)) == hash(Row(1, 2))
 
 
+def test_names_that_only_tell_positions_are_shown_but_do_not_count() -> None:
+    row = make_row(PositionalNames(["f0", "f1"]), [1, "a"])
+    assert repr(row) == "Row(f0=1, f1='a')"
+    assert (row.f0, row["f1"], row.as_dict()) == (1, "a", {"f0": 1, "f1": "a"})
+    assert row == Row(1, "a") == pickle.loads(pickle.dumps(row))
+    assert row != Row(f0=1, f1="a")
+    again = Row(1, "a")
+    again.set_field_names(row._fields or [])
+    assert again.given_names is None
+
+
 def test_pickle_keeps_everything() -> None:
     for row in (Row(1, None), Row(a=1), Row.of_kind(RowKind.UPDATE_AFTER, a=Row(b=2))):
         shipped = pickle.loads(pickle.dumps(row))
@@ -57,6 +70,17 @@ def test_pickle_keeps_everything() -> None:
 
 def test_recursive_dict() -> None:
     assert Row(a=Row(b=1), c=[Row(d=2)]).as_dict(True) == {"a": {"b": 1}, "c": [{"d": 2}]}
+
+
+def test_text_of_a_type_is_what_java_prints() -> None:
+    moment = datetime.datetime(2021, 1, 9, 12, 0, 0, 11000)
+    kind = Types.ROW([Types.BASIC_ARRAY(Types.FLOAT()), Types.SQL_TIMESTAMP(), Types.SQL_TIME(), Types.STRING()])
+    row = Row([1.100000023841858, None], moment, datetime.time(11, 2, 2, 234500), None)
+    assert record_text(row, kind) == "+I[[1.1, null], 2021-01-09 12:00:00.011, 11:02:02, null]"
+    pair = Types.TUPLE([Types.MAP(Types.STRING(), Types.FLOAT()), Types.SQL_TIMESTAMP()])
+    assert record_text(({"a": 0.5}, moment.replace(microsecond=0)), pair) == "({a=0.5},2021-01-09 12:00:00.0)"
+    assert record_text((1, "a"), Types.TUPLE([Types.INT(), Types.STRING()])) == "(1,a)"
+    assert record_text(Row(1), Types.PICKLED_BYTE_ARRAY()) == "<Row(1)>"
 
 
 def test_text_is_flinks() -> None:

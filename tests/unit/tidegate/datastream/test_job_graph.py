@@ -190,10 +190,14 @@ class TestTwoInputs:
         assert head.second_key is not None
         assert (head.key.selector(5), head.second_key.selector(5)) == (5, -5)
 
-    def test_keyed_with_not_keyed_is_refused(self) -> None:
+    def test_one_keyed_stream_of_two_counts_as_not_keyed_until_both_are(self) -> None:
         env = make_env()
-        with pytest.raises(InvalidJob, match="two keyed streams"):
-            numbers(env).key_by(same).connect(numbers(env))
+        half = numbers(env).key_by(same).connect(numbers(env))
+        half.map(Plus()).print()
+        half.key_by(same, same).map(Plus()).print()
+        job = env.build()
+        kinds = [program_of(job, i).operators[0].kind for i in range(len(job.graph.vertices))]
+        assert [kind for kind in kinds if "co_process" in kind] == ["co_process", "keyed_co_process"]
 
 
 class Split(ProcessFunction):
