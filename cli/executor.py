@@ -136,9 +136,7 @@ class ClusterExecutor:
             return JobExecutionResult(job.job_id, 0)
         result = wait_attached(job, graph)
         click.echo(f"Job with JobID {job.job_id} has finished.\nJob Runtime: {result.net_runtime_ms} ms")
-        if result.accumulators:
-            shown = (f"- {name} ({type(a).__name__}): {a.shown()}" for name, a in result.accumulators.items())
-            click.echo("\n".join(["Accumulator Results:", *shown]))
+        tell_accumulators(result)
         return result
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
@@ -152,6 +150,14 @@ class ClusterExecutor:
             with self._submitted_file.open("a", encoding="utf-8") as file:
                 file.write(f"{job_id}\n")
         return SubmittedJob(self._client, job_id, graph.name)
+
+
+def tell_accumulators(result: JobExecutionResult) -> None:
+    """As Flink's CLI does, when there are any."""
+    if result.accumulators:
+        click.echo("Accumulator Results:")
+    for name, accumulator in result.accumulators.items():
+        click.echo(f"- {name} ({type(accumulator).__name__}): {accumulator.shown()}")
 
 
 def wait_attached(job: SubmittedJob, graph: JobGraph) -> JobExecutionResult:

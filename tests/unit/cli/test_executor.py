@@ -13,12 +13,14 @@ from cli.executor import (
     absolute,
     job_error,
     restore_of,
+    tell_accumulators,
     tell_warnings,
     with_absolute_directories,
 )
 from cli.local import slots_of
 from cli.progress import Progress, line_of, records_of
 from cli.tables import duration, size
+from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.errors import ErrorInfo, UserFunctionError
 from tidegate.model.graph import JobGraph, JobVertex
 from tidegate.model.ids import BlobKey, JobId, VertexId
@@ -47,6 +49,21 @@ def wait_for(*statuses: pb.JobStatus) -> int:
 
 def test_a_finished_job_has_a_runtime() -> None:
     assert wait_for(pb.JobStatus(state="RUNNING"), pb.JobStatus(state="FINISHED", start_ms=5, end_ms=12)) == 7
+
+
+def test_accumulators_of_a_finished_job_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {
+        "seen": common_pb2.Accumulator(type="IntCounter", value="7"),
+        "bad": common_pb2.Accumulator(type="ListAccumulator", value='["x"]'),
+    }
+    finished = pb.JobStatus(state="FINISHED", start_ms=5, end_ms=12, accumulators=found)
+    result = SubmittedJob(RecordedClient(finished), JOB, "tiny").wait()  # type: ignore[arg-type]
+    tell_accumulators(result)
+    assert capsys.readouterr().out == "Accumulator Results:\n- bad (ListAccumulator): ['x']\n- seen (IntCounter): 7\n"
+    assert result.get_all_accumulator_results() == {"bad": ["x"], "seen": 7}
+    assert result.get_accumulator_result("other") is None
+    tell_accumulators(JobExecutionResult(JOB, 7))
+    assert capsys.readouterr().out == ""
 
 
 def test_a_failed_job_raises_its_cause_in_a_few_lines() -> None:
@@ -94,9 +111,9 @@ def test_a_job_starts_from_what_the_command_says_or_else_its_configuration(
 
 
 def test_a_key_without_effect_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_warnings(JobGraph(JOB, "x", (), (), {"execution.checkpointing.snapshot-compression": "true"}))
+    tell_warnings(JobGraph(JOB, "x", (), (), {"execution.checkpointing.file-merging.enabled": "true"}))
     assert capsys.readouterr().err == (
-        "warning: known to Flink, without effect here: execution.checkpointing.snapshot-compression\n"
+        "warning: known to Flink, without effect here: execution.checkpointing.file-merging.enabled\n"
     )
 
 

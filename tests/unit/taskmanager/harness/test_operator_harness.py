@@ -10,8 +10,9 @@ import pytest
 
 from taskmanager.harness.operators import OperatorHarness
 from tidegate.common import Time, Types
+from tidegate.common.accumulators import IntCounter
 from tidegate.datastream import AsyncDataStream, AsyncFunction, DataStream, OutputTag
-from tidegate.datastream.functions import CoMapFunction, KeyedProcessFunction, RuntimeContext
+from tidegate.datastream.functions import CoMapFunction, KeyedProcessFunction, MapFunction, RuntimeContext
 from tidegate.datastream.state import ValueStateDescriptor
 from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.model.errors import InvalidJob, Misuse
@@ -158,6 +159,25 @@ def test_asynchronous_calls_are_waited_for() -> None:
         harness.push(3)
         harness.finish()
         assert harness.output[2:] == ["answer to 3"]
+
+
+class Counting(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen = runtime_context.get_int_counter("seen")
+        with pytest.raises(InvalidJob, match="has an accumulator 'seen' already"):
+            runtime_context.add_accumulator("seen", IntCounter())
+        with pytest.raises(InvalidJob, match="no accumulator 'other'"):
+            runtime_context.get_accumulator("other")
+
+    def map(self, value: Any) -> Any:
+        self.seen.add(value)
+        return value
+
+
+def test_accumulators_are_shown() -> None:
+    with OperatorHarness(lambda s: s.map(Counting(), Types.INT()).map(Counting(), Types.INT()), Types.INT()) as harness:
+        harness.push_all([1, 2])
+        assert harness.accumulators == {"seen": 6}
 
 
 def test_what_is_no_piece() -> None:
