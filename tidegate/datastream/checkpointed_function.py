@@ -13,10 +13,9 @@ Operator state belongs to a subtask, not to a key. When the job comes back with 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tidegate.datastream.state import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
+from tidegate.datastream.state import OperatorStateStore
 
 if TYPE_CHECKING:
     from tidegate.datastream.functions import KeyedStateStore
@@ -28,27 +27,6 @@ __all__ = [
     "FunctionSnapshotContext",
     "OperatorStateStore",
 ]
-
-
-class OperatorStateStore(ABC):
-    """Operator state by descriptor. Elements have the type of the descriptor on disk; with
-    ``Types.PICKLED_BYTE_ARRAY()`` they may be any objects that can be pickled."""
-
-    @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
-
-    @abstractmethod
-    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
-
-    @abstractmethod
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]: ...
-
-    @abstractmethod
-    def get_registered_state_names(self) -> Set[str]:
-        """List and union state: restored, or asked for."""
-
-    @abstractmethod
-    def get_registered_broadcast_state_names(self) -> Set[str]: ...
 
 
 class FunctionInitializationContext(ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
@@ -23,6 +23,7 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "MergingState",
+    "OperatorStateStore",
     "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",
@@ -254,3 +255,24 @@ class AggregatingStateDescriptor(StateDescriptor):
 
     def get_agg_function(self) -> AggregateFunction:
         return self._agg_function
+
+
+class OperatorStateStore(ABC):
+    """Operator state by descriptor. Elements have the type of the descriptor on disk; with
+    ``Types.PICKLED_BYTE_ARRAY()`` they may be any objects that can be pickled."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
+
+    @abstractmethod
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
+
+    @abstractmethod
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]: ...
+
+    @abstractmethod
+    def get_registered_state_names(self) -> Set[str]:
+        """List and union state: restored, or asked for."""
+
+    @abstractmethod
+    def get_registered_broadcast_state_names(self) -> Set[str]: ...

@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tidegate.common.java_only import refusing
 from tidegate.connectors.avro_format import AvroMessages, AvroRows, SchemaRegistry, checked_schema
 from tidegate.model.errors import InvalidJob
 
 __all__ = ["AvroRowDeserializationSchema", "AvroRowSerializationSchema"]
+
+__getattr__ = refusing(
+    __name__,
+    "AvroSchema GenericRecordAvroTypeInfo AvroInputFormat AvroBulkWriters",
+    "use Parquet (FileSource.for_parquet, FileSink.for_parquet of tidegate.connectors) for files; "
+    "AvroRowDeserializationSchema and AvroRowSerializationSchema are for messages",
+)
 
 
 class AvroRowDeserializationSchema(AvroRows):

@@ -5,11 +5,18 @@ CsvRowDeserializationSchema.Builder(type_info).set_field_delimiter("|").build()
 
 from __future__ import annotations
 
+from tidegate.common.java_only import refusing
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.message_formats import CsvRowDeserializationSchema as OurDeserializationSchema
 from tidegate.connectors.message_formats import CsvRowSerializationSchema as OurSerializationSchema
 
 __all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
+
+__getattr__ = refusing(
+    __name__,
+    "CsvSchema CsvSchemaBuilder CsvReaderFormat CsvBulkWriters",
+    "use FileSource.for_csv(path, schema=...) and FileSink.for_csv(path) of tidegate.connectors",
+)
 
 
 class CsvRowDeserializationSchema(OurDeserializationSchema):

@@ -1,4 +1,4 @@
-"""PyFlink's ORC format wraps Java classes: its names are refused at import, with what to use instead."""
+"""PyFlink's ORC format wraps Java classes: its names are refused when they are used, with what to use instead."""
 
 from __future__ import annotations
 

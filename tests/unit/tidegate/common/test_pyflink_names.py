@@ -107,6 +107,24 @@ def test_schemas_of_messages() -> None:
         RowFieldExtractorSchema(-1)
 
 
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("datastream.connectors.kafka", "FlinkKafkaConsumer"),
+        ("datastream.connectors.file_system", "FileCompactStrategy"),
+        ("datastream.formats.csv", "CsvSchema"),
+        ("datastream.formats.avro", "AvroSchema"),
+        ("datastream.formats.parquet", "AvroParquetReaders"),
+        ("table", "EnvironmentSettings"),
+    ],
+)
+def test_a_name_of_java_imports_beside_ours(module: str, name: str) -> None:
+    placeholder = getattr(importlib.import_module(f"tidegate.{module}"), name)
+    with pytest.raises(TypeError, match=f"tidegate.{module}.{name} stands for a Java class of Flink"):
+        placeholder.new_builder()
+    assert not hasattr(placeholder, "__wrapped__"), "what tools ask of every object is no use of it"
+
+
 @pytest.mark.parametrize("module", ["pulsar", "jdbc", "kinesis", "rabbitmq", "cassandra", "elasticsearch"])
 def test_a_connector_of_java_is_refused_when_it_is_used(module: str) -> None:
     found = importlib.import_module(f"tidegate.datastream.connectors.{module}")
