@@ -8,6 +8,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 import pytest
@@ -17,6 +18,7 @@ from tidegate.common.time import Duration
 from tidegate.datastream import CheckpointingMode, ExternalizedCheckpointRetention, StreamExecutionEnvironment
 from tidegate.datastream.executor import PlanRecorded, PlanRecorder, installed
 from tidegate.datastream.local_modules import JOB_MODULES
+from tidegate.model.accumulators import Accumulator, IntCounter
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId, VertexId
@@ -62,6 +64,11 @@ class Recording:
     def stop_with_savepoint(self, directory: str, drain: bool) -> str:
         return f"{directory}/savepoint-{'drained' if drain else 'suspended'}"
 
+    def accumulators(self) -> dict[str, Accumulator[Any, Any]]:
+        seen = IntCounter()
+        seen.add(3)
+        return {"seen": seen}
+
     def wait(self) -> JobExecutionResult:
         return JobExecutionResult(self.job_id, 34)
 
@@ -103,6 +110,7 @@ def test_execute_async_gives_a_client() -> None:
     assert client.cancel().result() is None
     assert executor.cancelled
     assert client.get_job_execution_result().result().get_net_runtime() == 34
+    assert client.get_accumulators().result() == {"seen": 3}
 
 
 def test_code_wins_over_configuration_wins_over_the_command_line() -> None:
