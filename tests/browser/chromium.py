@@ -28,7 +28,7 @@ ARGUMENTS = [
 PAGE_LIMIT_MS = 30_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     from playwright.sync_api import expect, sync_playwright
 
