@@ -58,6 +58,8 @@ def to_postgres(
     return outcome
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_record_arrives_in_kafka_once_although_everything_is_killed(
     door: tuple[Cluster, TcpProxy], broker: KafkaBroker, tmp_path: Path
 ) -> None:
@@ -65,6 +67,8 @@ def test_every_record_arrives_in_kafka_once_although_everything_is_killed(
     to_kafka(plan, door, broker, tmp_path)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_record_arrives_in_postgres_once_although_everything_is_killed(
     door: tuple[Cluster, TcpProxy], broker: KafkaBroker, server: PostgresServer, tmp_path: Path
 ) -> None:

@@ -17,6 +17,9 @@ from tests.e2e.waiting import wait_until
 from tests.servers import flink_examples
 from tests.servers.flink_environment import FlinkEnvironment
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+"""They start a second Flink and take minutes: `make soak` runs them."""
+
 PRINTING = ["basic_operations", "process_json_data", "state_access", "event_time_timer"]
 WRITING = [
     "word_count",

@@ -9,7 +9,7 @@ from tidegate.common import Duration, Row, Time, Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import DataStream, OutputTag, StreamExecutionEnvironment, col
 from tidegate.datastream.aggregates import avg, count, max, min, sum
-from tidegate.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
+from tidegate.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.graph import Partitioner
 
@@ -185,7 +185,7 @@ class TestWindowAggregates:
         }
         assert (local.kind, final.kind) == ("columnar_window_local", "columnar_window")
         assert local.options == {**expected, "input": "raw"}
-        assert final.options == {**expected, "input": "partial"}
+        assert final.options == {**expected, "input": "partial", "slide_ms": 60_000}
         assert final.input_types == (sender.outputs[0].type_info,)
 
     def test_local_half_follows_a_producer_of_other_parallelism(self) -> None:
@@ -211,7 +211,7 @@ class TestWindowAggregates:
         with pytest.raises(InvalidJob, match=r'use key_by\("column", \.\.\.\)'):
             stream().key_by(lambda row: row.k).window(windows).agg(count())
         with pytest.raises(InvalidJob, match="agg works on TumblingEventTimeWindows"):
-            keyed.window(SlidingEventTimeWindows.of(Time.minutes(2), Time.minutes(1))).agg(count())
+            keyed.window(EventTimeSessionWindows.with_gap(Time.minutes(2))).agg(count())
         with pytest.raises(InvalidJob, match="no trigger, evictor, allowed lateness or side output"):
             keyed.window(windows).side_output_late_data(OutputTag("late")).agg(count())
         with pytest.raises(InvalidJob, match="compute it in a select before the window"):
