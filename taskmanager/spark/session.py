@@ -133,7 +133,12 @@ class Session:
         partitions = self.context.parallelize([], 1)
         with contextlib.suppress(Py4JError):
             partitions.mapPartitionsWithIndex(die).count()
-        cancelling = threading.Timer(0.2, self.context.cancelJobGroup, [group])
+
+        def cancel() -> None:
+            with contextlib.suppress(Py4JError, OSError):  # this process may be ending meanwhile
+                self.context.cancelJobGroup(group)
+
+        cancelling = threading.Timer(0.2, cancel)
         cancelling.start()
         with contextlib.suppress(Py4JError):
             partitions.mapPartitionsWithIndex(wait).count()
