@@ -57,7 +57,7 @@ def test_without_archives_the_working_directory_stays(tmp_path: Path) -> None:
     assert Path.cwd() == before
 
 
-@pytest.mark.parametrize("content", [b"no archive", tarred("../out", "x")])
+@pytest.mark.parametrize("content", [b"no archive", tarred("../out", "x")], ids=["broken", "hostile"])
 def test_a_broken_or_hostile_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(InvalidJob, match=r"a\.tar\.gz"):
         use_archives({"python-archives/a/a.tar.gz": content}, tmp_path / "archives")
