@@ -50,7 +50,7 @@ from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
