@@ -83,11 +83,11 @@ def build(world: str, parallelism: int, rate: float | None = None) -> BuiltJob:
 
 def test_a_function_with_all_kinds_of_operator_state_is_exact_over_2_3_and_1_subtasks(directory: Path) -> None:
     world = "bundles"
-    built = build(world, 2, 20_000.0)
+    built = build(world, 2, 5_000.0)
     job = InProcessJob(built, directory)
     job.start()
     job.checkpoint_until(lambda: len(committed(world)) >= 10 * GROUP)
-    for attempt, (parallelism, rate) in enumerate([(3, 20_000.0), (1, None)], start=1):
+    for attempt, (parallelism, rate) in enumerate([(3, 5_000.0), (1, None)], start=1):
         latest = job.checkpoint(confirm=attempt == 1)
         job.cut_off()
         rescaled = build(world, parallelism, rate)
