@@ -148,7 +148,7 @@ def test_data_in_flight_is_replayed_exactly_once(directory: Path, parallelism: i
     built = build(world, 2, by=by)
     job = InProcessJob(built, directory, alignment=Alignment.UNALIGNED)
     job.start()
-    job.checkpoint()
+    job.checkpoint(confirm=False)  # a source at its end may go once one is confirmed, and declines what comes then
     latest = job.checkpoint()
     job.cut_off()
     assert rows_in_flight(latest) > 0
