@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from taskmanager.operators.base import OperatorContext
 from taskmanager.operators.keyed import KeyedOperator
 from taskmanager.operators.times import KeyContext, RecordContext, UnkeyedTimers
-from taskmanager.operators.user_code import Collector, method_of, user_error
+from taskmanager.operators.user_code import Collector, method_of, stamped, user_error
 from taskmanager.operators.user_function import FunctionOperatorBase, UserFunction
 from taskmanager.state.backend import KeyedBackend
 from taskmanager.state.function_state import BroadcastEntries, FunctionStateBackend
@@ -29,6 +29,7 @@ from tidegate.datastream.broadcast_functions import (
 )
 from tidegate.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateDescriptor
 from tidegate.datastream.time_domain import TimeDomain
+from tidegate.datastream.timerservice import TimerService
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 
@@ -89,37 +90,37 @@ class ReadOnlyEntries(ReadOnlyBroadcastState[Any, Any]):
         raise InvalidJob("broadcast state is changed by process_broadcast_element only")
 
 
-class _Reading(RecordContext, BroadcastProcessFunction.ReadOnlyContext):
+class _Times:
+    """Both times, as contexts of broadcast functions tell them."""
+
+    _timers: TimerService
+
+    def current_processing_time(self) -> int:
+        return self._timers.current_processing_time()
+
+    def current_watermark(self) -> int:
+        return self._timers.current_watermark()
+
+
+class _Reading(_Times, RecordContext, BroadcastProcessFunction.ReadOnlyContext):
     def __init__(self, timers: UnkeyedTimers, states: BroadcastStates) -> None:
         super().__init__(timers)
         self._states = states
 
-    def current_processing_time(self) -> int:
-        return self._timers.current_processing_time()
-
-    def current_watermark(self) -> int:
-        return self._timers.current_watermark()
-
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
         return self._states.view_of(state_descriptor)
 
 
-class _KeyedReading(KeyContext, KeyedBroadcastProcessFunction.OnTimerContext):
+class _KeyedReading(_Times, KeyContext, KeyedBroadcastProcessFunction.OnTimerContext):
     def __init__(self, timers: UnkeyedTimers, backend: KeyedBackend, states: BroadcastStates) -> None:
         super().__init__(timers, backend)
         self._states = states
 
-    def current_processing_time(self) -> int:
-        return self._timers.current_processing_time()
-
-    def current_watermark(self) -> int:
-        return self._timers.current_watermark()
-
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
         return self._states.view_of(state_descriptor)
 
 
-class _Writing(BroadcastProcessFunction.Context):
+class _Writing(_Times, BroadcastProcessFunction.Context):
     def __init__(self, timers: UnkeyedTimers, states: BroadcastStates) -> None:
         self.stamp: int | None = None
         self._timers = timers
@@ -127,12 +128,6 @@ class _Writing(BroadcastProcessFunction.Context):
 
     def timestamp(self) -> int | None:
         return self.stamp
-
-    def current_processing_time(self) -> int:
-        return self._timers.current_processing_time()
-
-    def current_watermark(self) -> int:
-        return self._timers.current_watermark()
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         return self._states.of(state_descriptor)
@@ -196,16 +191,8 @@ class BroadcastProcessOperator(FunctionOperatorBase):
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
-        call, context, collector = self._calls[input_index], self._contexts[input_index], self._collector
-        for value, stamp in zip(batch.values, batch.timestamps or [None] * len(batch), strict=True):
-            context.stamp = stamp
-            try:
-                collector.add_all(call(value, context), stamp)
-            except Exception as error:
-                raise user_error(self._name, error) from error
-            if collector.is_full():
-                collector.flush()
-        collector.flush()
+        self._collector.add_each(self._calls[input_index], self._contexts[input_index], stamped(batch), self._name)
+        self._collector.flush()
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self._timers.watermark = timestamp_ms
@@ -240,27 +227,11 @@ class KeyedBroadcastProcessOperator(FunctionOperatorBase, KeyedOperator):
         self._schedule()
 
     def _process_keyed(self, batch: RecordsBatch) -> None:
-        call, context, collector = self._func.process_element, self._reading, self._collector
-        for value, stamp in self._keyed_records(batch, 0):
-            context.stamp = stamp
-            try:
-                collector.add_all(call(value, context), stamp)
-            except Exception as error:
-                raise user_error(self._name, error) from error
-            if collector.is_full():
-                collector.flush()
+        self._collector.add_each(self._func.process_element, self._reading, self._keyed_records(batch, 0), self._name)
 
     def _process_broadcast(self, batch: RecordsBatch) -> None:
-        call, context, collector = self._func.process_broadcast_element, self._writing, self._collector
         self._backend.set_current(self._no_key, self._backend.owned.start)
-        for value, stamp in zip(batch.values, batch.timestamps or [None] * len(batch), strict=True):
-            context.stamp = stamp
-            try:
-                collector.add_all(call(value, context), stamp)
-            except Exception as error:
-                raise user_error(self._name, error) from error
-            if collector.is_full():
-                collector.flush()
+        self._collector.add_each(self._func.process_broadcast_element, self._writing, stamped(batch), self._name)
 
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
         self._reading.domain = domain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskmanager.operators.times import RecordContext, UnkeyedTimers
-from taskmanager.operators.user_code import Collector, method_of, user_error
+from taskmanager.operators.user_code import Collector, method_of, stamped, user_error
 from taskmanager.operators.user_function import FunctionOperatorBase, UserFunction
 from tidegate.common.batch import Batch, RecordsBatch
 
@@ -87,16 +87,8 @@ class ProcessOperator(FunctionOperatorBase):
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
-        call, record, collector = self._calls[input_index], self._record, Collector(self.context.output)
-        stamps = batch.timestamps or [None] * len(batch.values)
-        for value, stamp in zip(batch.values, stamps, strict=True):
-            record.stamp = stamp
-            try:
-                collector.add_all(call(value, record), stamp)
-            except Exception as error:
-                raise user_error(self._name, error) from error
-            if collector.is_full():
-                collector.flush()
+        collector = Collector(self.context.output)
+        collector.add_each(self._calls[input_index], self._record, stamped(batch), self._name)
         collector.flush()
 
     def on_watermark(self, timestamp_ms: int) -> None:

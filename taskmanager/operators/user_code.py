@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Iterable
-from typing import Any
+from itertools import repeat
+from typing import Any, Protocol
 
 import taskmanager
 import tidegate
@@ -91,6 +92,17 @@ def close_function(func: Any, operator: str) -> None:
             raise user_error(operator, error) from error
 
 
+class Stamped(Protocol):
+    """The context of a function: it is told the timestamp of each record, in ms, before the call."""
+
+    stamp: int | None
+
+
+def stamped(batch: RecordsBatch) -> Iterable[tuple[Any, int | None]]:
+    """The records of ``batch``, each with its timestamp."""
+    return zip(batch.values, batch.timestamps or repeat(None, len(batch.values)), strict=True)
+
+
 class Collector:
     """Gathers what functions emit, main and side outputs apart, and hands it on in batches."""
 
@@ -113,6 +125,24 @@ class Collector:
             else:
                 self._values.append(item)
                 self._stamps.append(stamp)
+
+    def add_each(
+        self,
+        call: Callable[[Any, Any], Iterable[Any] | None],
+        context: Stamped,
+        records: Iterable[tuple[Any, int | None]],
+        operator: str,
+    ) -> None:
+        """Add what ``call(value, context)`` emits for each of ``records``, handing full batches on. What it raises carries
+        the name of ``operator``."""
+        for value, stamp in records:
+            context.stamp = stamp
+            try:
+                self.add_all(call(value, context), stamp)
+            except Exception as error:
+                raise user_error(operator, error) from error
+            if self.is_full():
+                self.flush()
 
     def add_late(self, tag: str, value: Any, stamp: int | None) -> None:
         values, stamps = self._sides.setdefault(tag, ([], []))
