@@ -13,6 +13,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from cli.main import main
 from tidegate.store.checkpoints import CheckpointStorage
@@ -36,5 +37,5 @@ def _hold(doors: Path, door: str, location: str) -> None:
 
 
 if __name__ == "__main__":
-    CheckpointStorage.write_manifest = _held_write  # type: ignore[method-assign]
-    sys.exit(main())
+    with mock.patch.object(CheckpointStorage, "write_manifest", _held_write):
+        sys.exit(main())

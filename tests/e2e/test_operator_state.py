@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.counts_run import QUICK_RESTART
@@ -38,7 +39,7 @@ class BundlesRun:
         return sorted(int(line) for path in files for line in path.read_text().splitlines())
 
 
-def state(cluster: Cluster, path: Path, name: str) -> list[object]:
+def state(cluster: Cluster, path: Path, name: str) -> list[Any]:
     done = cluster.cli("state", "show", str(path), "--operator", "bundle", "--name", name, "--format", "json")
     assert done.returncode == 0, done.stderr
     return [json.loads(line)["element"] for line in done.stdout.splitlines()]
@@ -52,7 +53,7 @@ def test_list_union_and_broadcast_state_are_exact_over_2_3_and_1_subtasks(
     first.wait_checkpoints(2)
     savepoint = taken_by(cluster, "stop", first.job_id, "-p", str(run_directory / "savepoints"))
     finished(first)
-    passed = sum(state(cluster, savepoint, "passed"))  # type: ignore[arg-type]
+    passed = sum(state(cluster, savepoint, "passed"))
     checked = cluster.cli("savepoint", "check", "-p", "3", "--open", str(JOB), str(savepoint), *run.arguments)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "All state restores." in checked.stdout
@@ -62,7 +63,7 @@ def test_list_union_and_broadcast_state_are_exact_over_2_3_and_1_subtasks(
     stopped = taken_by(cluster, "stop", second.job_id, "-p", str(run_directory / "savepoints"))
     finished(second)
     result, held = run.result(), state(cluster, stopped, "buffer")
-    assert len({*result, *held}) == len(result) + len(held) == sum(state(cluster, stopped, "passed"))  # type: ignore[arg-type]
+    assert len({*result, *held}) == len(result) + len(held) == sum(state(cluster, stopped, "passed"))
     assert len(result) + len(held) > passed
     assert state(cluster, stopped, "rules") == [{"key": "group", "value": GROUP}] * 3
 
@@ -90,7 +91,7 @@ def test_a_restart_in_the_same_slots_reads_local_copies(cluster: Cluster, run_di
     watch.wait_running_again(0, since)
     stopped = taken_by(cluster, "stop", watch.job_id, "-p", str(run_directory / "savepoints"))
     finished(watch)
-    read = sum(state(cluster, stopped, "passed"))  # type: ignore[arg-type]
-    assert sorted([*run.result(), *state(cluster, stopped, "buffer")]) == list(range(read))  # type: ignore[type-var]
+    read = sum(state(cluster, stopped, "passed"))
+    assert sorted([*run.result(), *state(cluster, stopped, "buffer")]) == list(range(read))
     (status,) = [c for c in cluster.checkpoints(watch.job_id).checkpoints if c.checkpoint_id == 1]
     assert status.restored
