@@ -5,11 +5,14 @@ and a restore makes the same ones. Ratios, hot items and price distribution are 
 (``com.github.nexmark.flink.generator``); its random numbers are not.
 
     n = 50 * epoch + offset      offset 0: person epoch · 1 to 3: auctions 3 * epoch ... · 4 to 49: bids 46 * epoch ...
+
+Columns that nobody asks for are not made. ``rivals/NexmarkEvents.java`` makes the same events for Flink.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,88 +57,125 @@ _PATHS = pa.array(
 )
 
 
-def persons(first: int, rows: int, events_per_second: float = 10_000) -> pa.RecordBatch:
-    """Persons ``first`` to ``first + rows - 1``. ``dateTime`` is Unix ms."""
-    index = np.arange(first, first + rows)
-    n = index * EPOCH_EVENTS
-    return pa.RecordBatch.from_pydict(
-        {
-            "id": index + FIRST_ID,
-            "name": _NAMES.take(pa.array(_below(n, 1, len(_NAMES)))),
-            "emailAddress": _EXTRAS.take(pa.array(_below(n, 2, len(_EXTRAS)))),
-            "city": _CITIES.take(pa.array(_below(n, 3, len(_CITIES)))),
-            "state": _STATES.take(pa.array(_below(n, 4, len(_STATES)))),
-            "dateTime": _time_ms(n, events_per_second),
-        }
-    )
+@dataclass(frozen=True)
+class Numbers:
+    """Of events of one kind: ``index`` among their kind, ``epoch``, and ``n`` among all events."""
+
+    index: Ints
+    epoch: Ints
+    n: Ints
+    events_per_second: float
 
 
-def auctions(first: int, rows: int, events_per_second: float = 10_000) -> pa.RecordBatch:
-    """Auctions ``first`` to ``first + rows - 1``. Three of four sellers are the hot one of their hundred."""
-    index = np.arange(first, first + rows)
-    epoch = index // AUCTIONS
-    n = epoch * EPOCH_EVENTS + 1 + index % AUCTIONS
-    at_ms = _time_ms(n, events_per_second)
-    horizon_ms = max(1, int(IN_FLIGHT_AUCTIONS * EPOCH_EVENTS / AUCTIONS * 1000 / events_per_second))
-    price = _price(n, 3)
-    return pa.RecordBatch.from_pydict(
-        {
-            "id": index + FIRST_ID,
-            "itemName": _EXTRAS.take(pa.array(_below(n, 1, len(_EXTRAS)))),
-            "initialBid": price,
-            "reserve": price + _price(n, 4),
-            "dateTime": at_ms,
-            "expires": at_ms + 1 + _below(n, 5, 2 * horizon_ms),
-            "seller": _hot_or_recent(n, 6, epoch, 4, ACTIVE_PEOPLE) + FIRST_ID,
-            "category": _below(n, 9, CATEGORIES) + FIRST_CATEGORY,
-        }
-    )
+Column = Callable[[Numbers], Any]
 
 
-def bids(first: int, rows: int, events_per_second: float = 10_000) -> pa.RecordBatch:
-    """Bids ``first`` to ``first + rows - 1``. Half of them are on the hot auction of their hundred."""
-    index = np.arange(first, first + rows)
-    epoch = index // BIDS
-    n = epoch * EPOCH_EVENTS + 1 + AUCTIONS + index % BIDS
-    is_hot_channel = _below(n, 7, 2) == 0
-    channel = np.where(
-        is_hot_channel, _below(n, 8, len(_HOT_CHANNELS)), len(_HOT_CHANNELS) + _below(n, 9, _COLD_CHANNELS)
-    )
-    return pa.RecordBatch.from_pydict(
-        {
-            "auction": _hot_or_recent(n, 1, AUCTIONS * epoch + AUCTIONS - 1, 2, IN_FLIGHT_AUCTIONS) + FIRST_ID,
-            "bidder": _hot_or_recent(n, 4, epoch, 4, ACTIVE_PEOPLE) + FIRST_ID,
-            "price": _price(n, 10),
-            "channel": _CHANNELS.take(pa.array(channel)),
-            "url": _PATHS.take(pa.array(_below(n, 11, len(_PATHS)))),
-            "dateTime": _time_ms(n, events_per_second),
-            "extra": _EXTRAS.take(pa.array(_below(n, 12, len(_EXTRAS)))),
-        }
-    )
+def _pick(words: pa.Array, salt: int) -> Column:
+    return lambda at: words.take(pa.array(_below(at.n, salt, len(words))))
 
 
-KINDS: Mapping[str, tuple[Callable[..., pa.RecordBatch], int]] = {
-    "persons": (persons, 1),
-    "auctions": (auctions, AUCTIONS),
-    "bids": (bids, BIDS),
+def _id(at: Numbers) -> Ints:
+    return at.index + FIRST_ID
+
+
+def _date_time(at: Numbers) -> Ints:
+    return _time_ms(at.n, at.events_per_second)
+
+
+def _expires(at: Numbers) -> Ints:
+    horizon_ms = max(1, int(IN_FLIGHT_AUCTIONS * EPOCH_EVENTS / AUCTIONS * 1000 / at.events_per_second))
+    return _date_time(at) + 1 + _below(at.n, 5, 2 * horizon_ms)
+
+
+def _channel(at: Numbers) -> pa.Array:
+    is_hot = _below(at.n, 7, 2) == 0
+    cold = len(_HOT_CHANNELS) + _below(at.n, 9, _COLD_CHANNELS)
+    return _CHANNELS.take(pa.array(np.where(is_hot, _below(at.n, 8, len(_HOT_CHANNELS)), cold)))
+
+
+PERSON: Mapping[str, Column] = {
+    "id": _id,
+    "name": _pick(_NAMES, 1),
+    "emailAddress": _pick(_EXTRAS, 2),
+    "city": _pick(_CITIES, 3),
+    "state": _pick(_STATES, 4),
+    "dateTime": _date_time,
 }
-"""The generator of each kind, and how many of them are in an epoch."""
+AUCTION: Mapping[str, Column] = {
+    "id": _id,
+    "itemName": _pick(_EXTRAS, 1),
+    "initialBid": lambda at: _price(at.n, 3),
+    "reserve": lambda at: _price(at.n, 3) + _price(at.n, 4),
+    "dateTime": _date_time,
+    "expires": _expires,
+    "seller": lambda at: _hot_or_recent(at.n, 6, at.epoch, 4, ACTIVE_PEOPLE) + FIRST_ID,
+    "category": lambda at: _below(at.n, 9, CATEGORIES) + FIRST_CATEGORY,
+}
+"""Three of four sellers are the hot one of their hundred."""
+BID: Mapping[str, Column] = {
+    "auction": lambda at: _hot_or_recent(at.n, 1, AUCTIONS * at.epoch + AUCTIONS - 1, 2, IN_FLIGHT_AUCTIONS) + FIRST_ID,
+    "bidder": lambda at: _hot_or_recent(at.n, 4, at.epoch, 4, ACTIVE_PEOPLE) + FIRST_ID,
+    "price": lambda at: _price(at.n, 10),
+    "channel": _channel,
+    "url": _pick(_PATHS, 11),
+    "dateTime": _date_time,
+    "extra": _pick(_EXTRAS, 12),
+}
+"""Half of the bids are on the hot auction of their hundred. ``dateTime`` is Unix ms everywhere."""
+
+KINDS: Mapping[str, tuple[Mapping[str, Column], int, int]] = {
+    "persons": (PERSON, 1, 0),
+    "auctions": (AUCTION, AUCTIONS, 1),
+    "bids": (BID, BIDS, 1 + AUCTIONS),
+}
+"""The columns of each kind, how many of them are in an epoch, and the offset of the first."""
+
+STRIPE = 1 << 14
+"""So many events of a kind in a row are of one source."""
 
 
-def source(kind: str, epochs: int, events_per_second: float = 10_000) -> DataGeneratorSource:
-    """All events of a kind in ``epochs`` times 50 events."""
-    generate, share = KINDS[kind]
+def generate(
+    kind: str, index: Ints, events_per_second: float = 10_000, columns: Sequence[str] | None = None
+) -> pa.RecordBatch:
+    """Events of a kind by their numbers among their kind; all columns, or those named."""
+    makers, share, offset = KINDS[kind]
+    epoch = index // share
+    at = Numbers(index, epoch, epoch * EPOCH_EVENTS + offset + index % share, events_per_second)
+    return pa.RecordBatch.from_pydict({name: makers[name](at) for name in columns or makers})
+
+
+def dealt(first: int, rows: int, total: int, sources: int) -> Ints:
+    """The events that rows ``first`` to ``first + rows - 1`` of ``total`` stand for. Rows are cut into a range for each
+    source; in turn stripes of events are, so that event time goes on in all of them alike."""
+    row = np.arange(first, first + rows)
+    each = total // sources
+    even = each // STRIPE * STRIPE
+    source, at = row // each, row % each
+    striped = (at // STRIPE * sources + source) * STRIPE + at % STRIPE
+    rest = even * sources + source * (each - even) + (at - even)
+    return np.where(at < even, striped, rest)
+
+
+def source(
+    kind: str,
+    epochs: int,
+    events_per_second: float = 10_000,
+    columns: Sequence[str] | None = None,
+    parallelism: int = 1,
+) -> DataGeneratorSource:
+    """All events of a kind in ``epochs`` times 50 events, for so many source subtasks, which must divide their number."""
+    total = epochs * KINDS[kind][1]
+    assert total % parallelism == 0, (kind, epochs, parallelism)
 
     def made(first: int, rows: int) -> pa.RecordBatch:
-        return generate(first, rows, events_per_second)
+        return generate(kind, dealt(first, rows, total, parallelism), events_per_second, columns)
 
-    return DataGeneratorSource(made, epochs * share)
+    return DataGeneratorSource(made, total)
 
 
 def table(kind: str, epochs: int, events_per_second: float = 10_000) -> pa.Table:
     """The same in memory, for a reference."""
-    generate, share = KINDS[kind]
-    return pa.Table.from_batches([generate(0, epochs * share, events_per_second)])
+    return pa.Table.from_batches([generate(kind, np.arange(epochs * KINDS[kind][1]), events_per_second)])
 
 
 def _time_ms(n: Ints, events_per_second: float) -> Ints:

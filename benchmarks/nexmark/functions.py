@@ -7,14 +7,13 @@ from typing import Any
 
 from tidegate.common import Row, Types
 from tidegate.datastream.functions import (
-    CoGroupFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessWindowFunction,
     RuntimeContext,
 )
 from tidegate.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from tidegate.datastream.window import TimeWindow
+from tidegate.datastream.window import SessionWindowTimeGapExtractor, TimeWindow
 
 WINDOW_MS = 10_000
 
@@ -22,7 +21,6 @@ Q3 = Types.ROW_NAMED(["name", "city", "state", "id"], [Types.STRING(), Types.STR
 Q4 = Types.ROW_NAMED(["category", "final", "auction"], [Types.LONG(), Types.LONG(), Types.LONG()])
 Q5 = Types.ROW_NAMED(["auction", "num", "window_end"], [Types.LONG(), Types.LONG(), Types.LONG()])
 Q7 = Types.ROW_NAMED(["auction", "price", "bidder", "dateTime"], [Types.LONG()] * 4)
-Q8 = Types.ROW_NAMED(["id", "name", "window_start"], [Types.LONG(), Types.STRING(), Types.LONG()])
 Q11 = Types.ROW_NAMED(["bidder", "bids", "start", "end"], [Types.LONG()] * 4)
 
 
@@ -57,23 +55,24 @@ class Closing(KeyedCoProcessFunction):
         self.auction = runtime_context.get_state(ValueStateDescriptor("auction", times))
         self.highest = runtime_context.get_state(ValueStateDescriptor("highest", Types.LONG()))
         self.early = runtime_context.get_list_state(
-            ListStateDescriptor("early", Types.ROW([Types.LONG(), Types.LONG()]))
+            ListStateDescriptor("early", Types.ROW([Types.LIST(Types.LONG()), Types.LIST(Types.LONG())]))
         )
 
-    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
-        self.auction.update(Row(value["category"], value["dateTime"], value["expires"]))
-        for price, at_ms in self.early.get():
-            self._bid(price, at_ms)
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> None:
+        auction = Row(value["category"], value["dateTime"], value["expires"])
+        self.auction.update(auction)
+        for prices, times in self.early.get():
+            self._bid(auction, prices, times)
         self.early.clear()
         ctx.timer_service().register_event_time_timer(value["expires"])
-        yield from ()
 
-    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
-        if self.auction.value() is None:
-            self.early.add(Row(value["price"], value["dateTime"]))
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> None:
+        """All bids that came together."""
+        auction = self.auction.value()
+        if auction is None:
+            self.early.add(Row(value["prices"], value["times"]))
         else:
-            self._bid(value["price"], value["dateTime"])
-        yield from ()
+            self._bid(auction, value["prices"], value["times"])
 
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterator[Row]:
         auction, highest = self.auction.value(), self.highest.value()
@@ -81,20 +80,12 @@ class Closing(KeyedCoProcessFunction):
             yield Row(auction[0], highest, ctx.get_current_key())
         self.highest.clear()
 
-    def _bid(self, price: int, at_ms: int) -> None:
-        auction = self.auction.value()
-        assert auction is not None
-        if auction[1] <= at_ms <= auction[2] and price > (self.highest.value() or 0):
-            self.highest.update(price)
-
-
-class CountOf(ProcessWindowFunction[Any, Row, Any, TimeWindow]):
-    def process(self, key: Any, context: ProcessWindowFunction.Context[TimeWindow], elements: Any) -> Iterator[Row]:
-        for pair in elements:
-            yield Row(key, pair[1], context.window().end)
-
-    def clear(self, context: ProcessWindowFunction.Context[TimeWindow]) -> None:
-        """Nothing is kept."""
+    def _bid(self, auction: Row, prices: list[int], times: list[int]) -> None:
+        _, opens, closes = auction
+        highest = self.highest.value() or 0
+        best = max((price for price, at in zip(prices, times, strict=True) if opens <= at <= closes), default=0)
+        if best > highest:
+            self.highest.update(best)
 
 
 class MostOf(KeyedProcessFunction):
@@ -133,12 +124,15 @@ class Highest(ProcessWindowFunction[Any, Row, Any, TimeWindow]):
         """Nothing is kept."""
 
 
-class NewSellers(CoGroupFunction):
-    def co_group(self, first: Any, second: Any) -> Iterator[Row]:
-        persons, auctions = list(first), list(second)
-        if auctions:
-            for person in persons:
-                yield Row(person["id"], person["name"], person["dateTime"] // WINDOW_MS * WINDOW_MS)
+class GapOf(SessionWindowTimeGapExtractor):
+    """A part of a session knows how long it lasts."""
+
+    def extract(self, element: Any) -> int:
+        return int(element["gap"])
+
+
+def more_bids(a: Any, b: Any) -> Row:
+    return Row(a[0], a[1] + b[1], a[2], a[3])
 
 
 class Session(ProcessWindowFunction[Any, Row, Any, TimeWindow]):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,20 +19,19 @@ from benchmarks.nexmark.functions import (
     Q4,
     Q5,
     Q7,
-    Q8,
     Q11,
     WINDOW_MS,
     Closing,
-    CountOf,
+    GapOf,
     Highest,
     MostOf,
-    NewSellers,
     SellersFirst,
     Session,
+    more_bids,
 )
 from tidegate.common import Time, Types, WatermarkStrategy
-from tidegate.datastream import DataStream, col, if_else
-from tidegate.datastream.aggregates import avg, count, max, min, sum
+from tidegate.datastream import DataStream, col, if_else, lit
+from tidegate.datastream.aggregates import avg, count, first, max, min, sum
 from tidegate.datastream.expressions import Expression, call
 from tidegate.datastream.window import (
     EventTimeSessionWindows,
@@ -44,105 +44,162 @@ DAY = Time.days(1)
 TEN_SECONDS = Time.seconds(10)
 
 
+Streams = Callable[..., DataStream]
+"""``bids("auction", "price")``: the stream of a kind with these columns, and ``dateTime``, by which it has event time."""
+
+
 @dataclass(frozen=True)
 class House:
-    """Streams with event time in ``dateTime``."""
-
-    persons: DataStream
-    auctions: DataStream
-    bids: DataStream
+    persons: Streams
+    auctions: Streams
+    bids: Streams
 
 
 Query = Callable[[House], DataStream]
+PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
+
+
+def _longs(*names: str) -> pa.Schema:
+    return pa.schema([(name, pa.int64()) for name in names])
+
+
+def _by(stream: DataStream, column: str) -> DataStream:
+    """Functions of batches that change the number of rows leave them without event time: here it is, again."""
+    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column(column)
+    return stream.assign_timestamps_and_watermarks(in_order)
 
 
 def q0(house: House) -> DataStream:
     """Pass-through."""
-    return house.bids.select("auction", "bidder", "price", "dateTime", "extra")
+    return house.bids("auction", "bidder", "price", "extra")
 
 
 def q1(house: House) -> DataStream:
     """Prices in euros."""
-    return house.bids.select("auction", "bidder", (col("price") * 0.908).alias("price"), "dateTime", "extra")
+    bids = house.bids("auction", "bidder", "price", "extra")
+    return bids.select("auction", "bidder", (col("price") * 0.908).alias("price"), "dateTime", "extra")
 
 
 def q2(house: House) -> DataStream:
     """Bids on some auctions."""
-    return house.bids.filter(col("auction") % 123 == 0).select("auction", "price")
+    return house.bids("auction", "price").filter(col("auction") % 123 == 0).select("auction", "price")
 
 
 def q3(house: House) -> DataStream:
     """Who sells in three states, and what."""
-    persons = house.persons.filter(col("state").is_in(["OR", "ID", "CA"])).select(
-        "id", "name", "city", "state", "dateTime"
-    )
-    auctions = house.auctions.filter(col("category") == 10).select("id", "seller", "dateTime")
+    persons = house.persons("id", "name", "city", "state").filter(col("state").is_in(["OR", "ID", "CA"]))
+    auctions = house.auctions("id", "seller", "category").filter(col("category") == 10).select("id", "seller")
     both = persons.key_by(_of("id"), Types.LONG()).connect(auctions.key_by(_of("seller"), Types.LONG()))
     return both.process(SellersFirst(), Q3)
 
 
+BIDS_OF_AUCTION = pa.schema(
+    [("auction", pa.int64()), ("prices", pa.list_(pa.int64())), ("times", pa.list_(pa.int64()))]
+)
+
+
+def _bids_of_each_auction(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The bids of a batch as one row for each auction: the function behind is called once for all of them."""
+    lists = pa.table(batch).group_by("auction", use_threads=False).aggregate([("price", "list"), ("dateTime", "list")])
+    columns = [lists[name].combine_chunks() for name in ("auction", "price_list", "dateTime_list")]
+    return pa.RecordBatch.from_arrays(columns, schema=BIDS_OF_AUCTION)
+
+
 def q4(house: House) -> DataStream:
     """Final prices of a category: their number and sum, as auctions close; the last row of a category is its result."""
-    auctions = house.auctions.select("id", "category", "dateTime", "expires")
-    bids = house.bids.select("auction", "price", "dateTime")
+    auctions = house.auctions("id", "category", "expires")
+    bids = house.bids("auction", "price").map_batches(_bids_of_each_auction, BIDS_OF_AUCTION)
     both = auctions.key_by(_of("id"), Types.LONG()).connect(bids.key_by(_of("auction"), Types.LONG()))
     return both.process(Closing(), Q4).key_by("category").agg(count().alias("auctions"), sum("final").alias("total"))
+
+
+def _largest(batch: pa.RecordBatch, groups: pa.Array, column: str) -> pa.RecordBatch:
+    """The rows that have the largest value of their group, as far as this batch tells."""
+    both = pa.table({"group": groups, "value": batch[column]})
+    best = both.group_by("group", use_threads=False).aggregate([("value", "max")])
+    of_row = best["value_max"].combine_chunks().take(pc.index_in(groups, best["group"].combine_chunks()))
+    return batch.filter(pc.equal(batch[column], of_row))
+
+
+COUNTED = _longs("auction", "num", "window_end")
+
+
+def _most_of_each_window(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return _largest(batch, batch["window_end"], "num")
 
 
 def q5(house: House) -> DataStream:
     """Hot items: the auctions with the most bids in the last ten seconds, every two seconds."""
     sliding = SlidingEventTimeWindows.of(TEN_SECONDS, Time.seconds(2))
-    pair = Types.TUPLE([Types.LONG(), Types.LONG()])
-    ones = house.bids.select("auction").map(lambda bid: (bid["auction"], 1), pair)
-    windows = ones.key_by(lambda one: one[0], Types.LONG()).window(sliding)
-    counted = windows.reduce(lambda a, b: (a[0], a[1] + b[1]), window_function=CountOf(), output_type=Q5)
-    return counted.key_by(lambda row: row[2], Types.LONG()).process(MostOf(), Q5)
+    counted = house.bids("auction").key_by("auction").window(sliding).agg(count().alias("num"))
+    most = counted.select(*COUNTED.names).map_batches(_most_of_each_window, COUNTED)
+    return most.key_by(_of("window_end"), Types.LONG()).process(MostOf(), Q5)
 
 
-BID = pa.schema([("auction", pa.int64()), ("bidder", pa.int64()), ("price", pa.int64()), ("dateTime", pa.int64())])
+BID = _longs("auction", "bidder", "price", "dateTime")
 
 
 def _highest_of_each_window(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows that can be the highest of their window, as far as this batch tells."""
-    window = pc.divide(batch["dateTime"], WINDOW_MS)
-    best = pa.table({"window": window, "price": batch["price"]}).group_by("window").aggregate([("price", "max")])
-    of_row = best["price_max"].combine_chunks().take(pc.index_in(window, best["window"].combine_chunks()))
-    return batch.filter(pc.equal(batch["price"], of_row))
+    return _largest(batch, pc.divide(batch["dateTime"], WINDOW_MS), "price")
 
 
 def q7(house: House) -> DataStream:
-    """The highest bids of every ten seconds. Every batch leaves only what may be the highest; functions of batches make new
-    rows, which need their event time again."""
-    best = house.bids.select("auction", "bidder", "price", "dateTime").map_batches(_highest_of_each_window, BID)
-    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("dateTime")
-    by_window = best.assign_timestamps_and_watermarks(in_order).key_by(
-        lambda bid: bid["dateTime"] // WINDOW_MS, Types.LONG()
-    )
+    """The highest bids of every ten seconds. Every batch leaves only what may be the highest."""
+    bids = house.bids("auction", "bidder", "price").select(*BID.names)
+    best = _by(bids.map_batches(_highest_of_each_window, BID), "dateTime")
+    by_window = best.key_by(lambda bid: bid["dateTime"] // WINDOW_MS, Types.LONG())
     return by_window.window(TumblingEventTimeWindows.of(TEN_SECONDS)).process(Highest(), Q7)
 
 
 def q8(house: House) -> DataStream:
-    """Who became a seller within the ten seconds in which they came."""
-    persons = house.persons.select("id", "name", "dateTime")
-    auctions = house.auctions.select("seller", "dateTime")
-    grouped = persons.co_group(auctions).where(_of("id"), Types.LONG()).equal_to(_of("seller"))
-    return grouped.window(TumblingEventTimeWindows.of(TEN_SECONDS)).apply(NewSellers(), Q8)
+    """Who became a seller within the ten seconds in which they came: persons and their auctions are rows of one stream, and
+    those are told of whom there is a name and an auction."""
+    persons = house.persons("id", "name").select("id", "name", auctions=col("id") * 0)
+    nobody = lit(pa.scalar(None, pa.string()))
+    auctions = house.auctions("seller").select(
+        col("seller").alias("id"), nobody.alias("name"), (col("seller") * 0 + 1).alias("auctions")
+    )
+    windows = persons.union(auctions).key_by("id").window(TumblingEventTimeWindows.of(TEN_SECONDS))
+    both = windows.agg(first("name").alias("name"), sum("auctions").alias("auctions"))
+    return both.filter(col("name").is_not_null() & (col("auctions") > 0)).select("id", "name", "window_start")
+
+
+SESSIONS = _longs("bidder", "bids", "start", "gap")
+
+
+def _sessions_of_each_bidder(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The bids of a batch as sessions: their bidder and number, the first one's time, and the gap behind it until the session ends."""
+    bidders, times = batch["bidder"].to_numpy(), batch["dateTime"].to_numpy()
+    order = np.lexsort((times, bidders))
+    bidders, times = bidders[order], times[order]
+    begins = np.ones(len(order), bool)
+    begins[1:] = (bidders[1:] != bidders[:-1]) | (times[1:] - times[:-1] > WINDOW_MS)
+    at = np.flatnonzero(begins)
+    ends = np.append(at[1:], len(order))
+    made = (bidders[at], ends - at, times[at], times[ends - 1] - times[at] + WINDOW_MS)
+    sessions = pa.RecordBatch.from_arrays([pa.array(column) for column in made], schema=SESSIONS)
+    return sessions.sort_by("start")
 
 
 def q11(house: House) -> DataStream:
-    """How many bids somebody made in one go, with pauses of less than ten seconds."""
-    pair = Types.TUPLE([Types.LONG(), Types.LONG()])
-    ones = house.bids.select("bidder").map(lambda bid: (bid["bidder"], 1), pair)
-    windows = ones.key_by(lambda one: one[0], Types.LONG()).window(EventTimeSessionWindows.with_gap(TEN_SECONDS))
-    return windows.reduce(lambda a, b: (a[0], a[1] + b[1]), window_function=Session(), output_type=Q11)
+    """How many bids somebody made in one go, with pauses of at most ten seconds."""
+    parts = _by(house.bids("bidder").map_batches(_sessions_of_each_bidder, SESSIONS), "start")
+    windows = parts.key_by(_of("bidder"), Types.LONG()).window(EventTimeSessionWindows.with_dynamic_gap(GapOf()))
+    return windows.reduce(more_bids, window_function=Session(), output_type=Q11)
 
 
 def q12(house: House) -> DataStream:
     """The same in ten seconds of processing time. Windows that are open at the end of bounded input are not told, as in Flink."""
-    pair = Types.TUPLE([Types.LONG(), Types.LONG()])
-    ones = house.bids.select("bidder").map(lambda bid: (bid["bidder"], 1), pair)
-    windows = ones.key_by(lambda one: one[0], Types.LONG()).window(TumblingProcessingTimeWindows.of(TEN_SECONDS))
-    return windows.reduce(lambda a, b: (a[0], a[1] + b[1]), window_function=Session(), output_type=Q11)
+    counted = house.bids("bidder").map_batches(_bids_of_each_bidder, SESSIONS)
+    windows = counted.key_by(_of("bidder"), Types.LONG()).window(TumblingProcessingTimeWindows.of(TEN_SECONDS))
+    return windows.reduce(more_bids, window_function=Session(), output_type=Q11)
+
+
+def _bids_of_each_bidder(batch: pa.RecordBatch) -> pa.RecordBatch:
+    counted = pa.table(batch).group_by("bidder", use_threads=False).aggregate([("bidder", "count")])
+    nothing = pa.array(np.zeros(counted.num_rows, np.int64))
+    columns = [counted["bidder"].combine_chunks(), counted["bidder_count"].combine_chunks(), nothing, nothing]
+    return pa.RecordBatch.from_arrays(columns, schema=SESSIONS)
 
 
 def q14(house: House) -> DataStream:
@@ -151,7 +208,7 @@ def q14(house: House) -> DataStream:
     of_day = if_else(
         (hour >= 8) & (hour <= 18), "dayTime", if_else((hour <= 6) | (hour >= 20), "nightTime", "otherTime")
     )
-    priced = house.bids.select(
+    priced = house.bids("auction", "bidder", "price", "extra").select(
         "auction",
         "bidder",
         (col("price") * 0.908).alias("price"),
@@ -179,7 +236,7 @@ def _statistics(house: House, keys: tuple[str, ...]) -> DataStream:
     """Bids, bidders and auctions of a day, of all and of each rank of prices: once by bidder, once by auction, and one row of
     both. Distinct ones are counted as rows of the inner aggregation."""
     days = TumblingEventTimeWindows.of(DAY)
-    bids = house.bids.select(
+    bids = house.bids(*keys, "bidder", "auction", "price").select(
         *keys, "bidder", "auction", "dateTime", "price", all=_one_if(col("price") >= 0), **_ranks()
     )
     measures = ("all", *_ranks())
@@ -228,7 +285,7 @@ def q16(house: House) -> DataStream:
 
 def q17(house: House) -> DataStream:
     """Each auction's bids of a day."""
-    bids = house.bids.select("auction", "price", "dateTime", **_ranks())
+    bids = house.bids("auction", "price").select("auction", "price", **_ranks())
     days = bids.key_by("auction").window(TumblingEventTimeWindows.of(DAY))
     ranks = [sum(rank).alias(f"{rank}_bids") for rank in _ranks()]
     price = col("price")
@@ -257,7 +314,7 @@ def _directories(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def q22(house: House) -> DataStream:
     """Parts of addresses."""
-    return house.bids.select("auction", "bidder", "price", "channel", "url").map_batches(_directories, Q22)
+    return house.bids("auction", "bidder", "price", "channel", "url").map_batches(_directories, Q22)
 
 
 QUERIES: Mapping[str, Query] = {

@@ -43,7 +43,7 @@ SQL: Mapping[str, str] = {
     "q8": """SELECT DISTINCT p.id, p.name, p.dateTime // 10000 * 10000 AS window_start FROM persons p JOIN auctions a
              ON p.id = a.seller AND p.dateTime // 10000 = a.dateTime // 10000""",
     "q11": """WITH marked AS (
-                SELECT bidder, dateTime, coalesce(dateTime - lag(dateTime) OVER one >= 10000, true) AS begins
+                SELECT bidder, dateTime, coalesce(dateTime - lag(dateTime) OVER one > 10000, true) AS begins
                 FROM bids WINDOW one AS (PARTITION BY bidder ORDER BY dateTime)),
               numbered AS (SELECT *, count(*) FILTER (begins) OVER (PARTITION BY bidder ORDER BY dateTime) AS session FROM marked)
               SELECT bidder, count(*) AS bids, min(dateTime) AS start, max(dateTime) + 10000 AS "end"

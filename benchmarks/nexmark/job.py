@@ -1,0 +1,63 @@
+"""Job of the Nexmark comparison: one query over generated events; what it gives is counted and dropped.
+
+Arguments: query, epochs (of 50 events), parallelism, checkpoint interval in ms.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.nexmark import events
+from benchmarks.nexmark.queries import QUERIES, House, Streams
+from tidegate.common import WatermarkStrategy
+from tidegate.common.batch import Batch
+from tidegate.connectors.base import Sink, SinkContext, SinkWriter
+from tidegate.datastream import DataStream, StreamExecutionEnvironment
+
+
+class Dropping(Sink):
+    """As Flink's ``blackhole``."""
+
+    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+        return _Writer()
+
+
+class _Writer(SinkWriter):
+    works_on = "any"
+
+    def write(self, batch: Batch) -> None:
+        """Dropped."""
+
+    def flush(self, end_of_input: bool) -> None:
+        """Nothing is held."""
+
+
+def house_of(
+    env: StreamExecutionEnvironment, epochs: int, events_per_second: float = 10_000, parallelism: int = 1
+) -> House:
+    """``events_per_second`` are of event time."""
+
+    def of_kind(kind: str) -> Streams:
+        def stream(*columns: str) -> DataStream:
+            source = events.source(kind, epochs, events_per_second, (*columns, "dateTime"), parallelism)
+            in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("dateTime")
+            return env.from_source(source, in_order, kind)
+
+        return stream
+
+    return House(of_kind("persons"), of_kind("auctions"), of_kind("bids"))
+
+
+def main(query: str, epochs: int, parallelism: int, interval_ms: int) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(parallelism)
+    if interval_ms:
+        env.enable_checkpointing(interval_ms)
+    QUERIES[query](house_of(env, epochs, parallelism=parallelism)).sink_to(Dropping())
+    env.execute(f"nexmark {query}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
