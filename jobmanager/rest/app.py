@@ -129,7 +129,7 @@ class RestEndpoint:
                 return await self._handled(route, parameters, request)
             finally:
                 if route.changes:
-                    self._drop()
+                    self.drop()
         except RestError as error:
             return self._response(error.status, _encoded({"errors": list(error.messages)}))
         except Exception as error:  # noqa: BLE001  (a driver: one bad answer must not end the endpoint)
@@ -180,11 +180,12 @@ class RestEndpoint:
 
     async def answers_to_archive(self, job_id: JobId) -> dict[str, str]:
         """All that is to be kept of a job that is over: JSON by path."""
-        self._drop()
+        self.drop()
         job = self._views.job(job_id)
         return {} if job is None else await archived_answers(self.router, job)
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Something was changed by a user, who wants to see it: nothing that was told before is told again."""
         self._keeper.drop()
         self._views.drop()
         self.pages.parts.drop()

@@ -14,7 +14,15 @@ from collections.abc import Callable
 from typing import assert_never
 
 from jobmanager.machines import commands as cmd
-from jobmanager.machines.events import CallAnswered, Event, GenerationStarted, JobSubmitted, TimerFired
+from jobmanager.machines.events import (
+    CallAnswered,
+    Event,
+    GenerationStarted,
+    JobCancelRequested,
+    JobSubmitted,
+    SnapshotRequested,
+    TimerFired,
+)
 from jobmanager.machines.jobmanager import JobManagerMachine
 from jobmanager.service.attempts import CurrentAttempts
 from jobmanager.service.blobs import BlobStore
@@ -34,6 +42,7 @@ from tidegate.store.checkpoints import CheckpointStorage
 
 _log = logging.getLogger("jobmanager")
 _journal = logging.getLogger("jobmanager.journal")
+_BY_USERS = (JobSubmitted, JobCancelRequested, SnapshotRequested)
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "WARNING": logging.WARNING}
 
 
@@ -68,6 +77,9 @@ class JobManagerCore:
         self._known: set[JobId] = set()
         self.on_terminated: Callable[[JobId], None] = lambda _: None
         """Told of each job that is over."""
+        self.on_asked: Callable[[], None] = lambda: None
+        """Told when a client, whichever protocol it speaks, changed something, and when that was done: what is kept to be told
+        again is old."""
         self._sessions: dict[TaskManagerId, str] = {}
         self._outboxes: dict[tuple[TaskManagerId, str], Outbox] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -77,6 +89,8 @@ class JobManagerCore:
         """Give an event to the machine; its commands are carried out before this returns, unless it is busy."""
         _journal.debug("%s", event)
         self._driver.post(event)
+        if isinstance(event, _BY_USERS):
+            self.on_asked()
 
     def submit(self, submitted: JobSubmitted, directories: JobDirectories) -> None:
         self._known.add(submitted.graph.job_id)
@@ -151,10 +165,12 @@ class JobManagerCore:
                 self.attempts.forget(command.job_id)
                 self._blobs.release(command.job_id)
                 self.watchers.changed(command.job_id)
+                self.on_asked()
                 self.on_terminated(command.job_id)
             case cmd.ReportSnapshot():
                 _log.info("%s", with_ids("snapshot request is over", request=command.request_id, path=command.path))
                 self.snapshots.reported(command)
+                self.on_asked()
             case cmd.Log():
                 _log.log(_LEVELS.get(command.level.upper(), logging.ERROR), with_ids(command.message, **command.fields))
             case _:

@@ -50,6 +50,7 @@ async def start_rest(
     archives = JobArchives(directory) if directory is not None else None
     history = History([archives], pool) if archives is not None else None
     endpoint = RestEndpoint(core, Outside(shutdown.ask, disposal.dispose, Inspector(), programs, history))
+    core.on_asked = endpoint.drop
     if archives is not None and history is not None:
         archiving = Archiving(archives, pool, endpoint.answers_to_archive)
         core.on_terminated = archiving.job_terminated

@@ -25,6 +25,7 @@ from tidegate.wire.versions import PYTHON_VERSION, VERSION
 PROGRAM = b"an opaque program"
 KEY = BlobKey(hashlib.sha256(PROGRAM).hexdigest())
 SOURCE, SINK = VertexId("1" * 32), VertexId("2" * 32)
+JOB = JobId("a" * 32)
 
 
 @asynccontextmanager
@@ -44,6 +45,20 @@ async def client_of(listening: Listening) -> AsyncIterator[Any]:
         yield JobManagerClientServiceStub(channel)
 
 
+@asynccontextmanager
+async def cluster(*names: str, **settings: str) -> AsyncIterator[tuple[Any, list[FakeTaskManager], Listening]]:
+    """A client of a JobManager with these settings, and TaskManagers with these names."""
+    async with running_job_manager(**settings) as listening, client_of(listening) as client:
+        task_managers = [FakeTaskManager(name) for name in names]
+        for task_manager in task_managers:
+            await task_manager.start(listening)
+        try:
+            yield client, task_managers, listening
+        finally:
+            for task_manager in task_managers:
+                await task_manager.stop()
+
+
 def make_graph(**configuration: str) -> JobGraph:
     def vertex(vertex_id: VertexId, name: str, **kind: bool) -> JobVertex:
         operator = OperatorInfo(OperatorId(vertex_id), name, uid=name, **kind)
@@ -52,7 +67,7 @@ def make_graph(**configuration: str) -> JobGraph:
     vertices = (vertex(SOURCE, "numbers", is_source=True), vertex(SINK, "print", is_sink=True))
     edges = (JobEdge(0, SOURCE, SINK, Partitioner.HASH),)
     texts = {key.replace("__", "-").replace("_", "."): text for key, text in configuration.items()}
-    return JobGraph(JobId("a" * 32), "trivial", vertices, edges, texts, python_version=PYTHON_VERSION)
+    return JobGraph(JOB, "trivial", vertices, edges, texts, python_version=PYTHON_VERSION)
 
 
 async def put_blob(client: Any, content: bytes = PROGRAM) -> str:
@@ -69,6 +84,25 @@ async def submit(client: Any, graph: JobGraph, **fields: Any) -> jobmanager_pb2.
         setattr(request, name, value)
     answer: jobmanager_pb2.SubmitJobResponse = await client.SubmitJob(request)
     return answer
+
+
+async def start_job(client: Any, **configuration: str) -> None:
+    """The trivial job, submitted."""
+    await put_blob(client)
+    answer = await submit(client, make_graph(**configuration))
+    assert not answer.HasField("error"), answer.error
+
+
+async def run_job(client: Any, **configuration: str) -> jobmanager_pb2.JobStatus:
+    """The same, until all its tasks run."""
+    await start_job(client, **configuration)
+    return await watch_until(client, JOB, is_running)
+
+
+def is_running(status: jobmanager_pb2.JobStatus) -> bool:
+    return status.state == "RUNNING" and all(
+        subtask.state == "RUNNING" for vertex in status.vertices for subtask in vertex.subtasks
+    )
 
 
 async def watch_until(

@@ -12,15 +12,7 @@ import aiohttp
 import pytest
 
 from jobmanager.service.history_server import start_history_server
-from tests.aio.jobmanager.cluster import (
-    FakeTaskManager,
-    client_of,
-    make_graph,
-    put_blob,
-    running_job_manager,
-    submit,
-    watch_until,
-)
+from tests.aio.jobmanager.cluster import JOB, cluster, run_job, running_job_manager, watch_until
 from tidegate.aio.process import Services
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
@@ -28,7 +20,6 @@ from tidegate.model.ids import JobId, hex_id
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.job_archives import JobArchives
 
-JOB = JobId("a" * 32)
 PATHS = (
     f"/jobs/{JOB}",
     f"/jobs/{JOB}/checkpoints",
@@ -54,20 +45,14 @@ def without_now(answer: Any) -> Any:
 
 
 async def run_a_job(tmp_path: Path, archive: Path) -> dict[str, Any]:
-    """With a checkpoint; what was told of it when it was over."""
-    async with running_job_manager(jobmanager_archive_fs_dir=str(archive)) as listening, client_of(listening) as client:
-        task_manager = FakeTaskManager("tm-1")
-        await task_manager.start(listening)
-        await put_blob(client)
-        await submit(client, make_graph(execution_checkpointing_dir=str(tmp_path / "cp")))
-        await watch_until(client, JOB, lambda s: all(t.state == "RUNNING" for v in s.vertices for t in v.subtasks))
+    """With a checkpoint; what was told of it when it was over. The JobManager has ended then, and the archive is written."""
+    async with cluster("tm-1", jobmanager_archive_fs_dir=str(archive)) as (client, _, listening):
+        await run_job(client, execution_checkpointing_dir=str(tmp_path / "cp"))
         taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=20_000))
         assert taken.checkpoint_id == 1
         await client.CancelJob(pb.JobRequest(job_id=JOB))
         await watch_until(client, JOB, lambda status: status.state == "CANCELED")
-        told = {path: await get(listening.rest_port, path) for path in PATHS}
-        await task_manager.stop()
-    return told  # the JobManager has ended: the archive is written
+        return {path: await get(listening.rest_port, path) for path in PATHS}
 
 
 async def test_a_job_survives_the_jobmanager(tmp_path: Path) -> None:

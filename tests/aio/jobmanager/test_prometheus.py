@@ -9,20 +9,10 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.aio.jobmanager.cluster import (
-    FakeTaskManager,
-    client_of,
-    make_graph,
-    put_blob,
-    running_job_manager,
-    submit,
-    watch_until,
-)
+from tests.aio.jobmanager.cluster import JOB, cluster, start_job, watch_until
 from tidegate.aio.prometheus import FACTORY, Sample, exposition, is_asked_for, ports_of, serve_metrics
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
-
-JOB = "a" * 32
 
 
 def free_port() -> int:
@@ -43,18 +33,14 @@ async def scraped(port: int) -> dict[str, tuple[dict[str, str], float]]:
 async def test_a_scrape_of_a_running_job(tmp_path: Path) -> None:
     port = free_port()
     texts = {"metrics.reporters": "prom", "metrics.reporter.prom.port": str(port)}
-    async with running_job_manager(**texts) as listening, client_of(listening) as client:
-        task_manager = FakeTaskManager("tm-1")
-        await task_manager.start(listening)
+    async with cluster("tm-1", **texts) as (client, _, __):
         before = await scraped(port)
         assert before["flink_jobmanager_taskSlotsTotal"] == ({"host": "localhost"}, 2.0)
         assert before["flink_jobmanager_Status_Process_Memory_Resident"][1] > 1_000_000
-        await put_blob(client)
         settings = {"execution_checkpointing_interval": "50 ms", "execution_checkpointing_dir": str(tmp_path)}
-        await submit(client, make_graph(**settings))
+        await start_job(client, **settings)
         await watch_until(client, JOB, lambda status: status.checkpoints_completed >= 2)
         found = await scraped(port)
-        await task_manager.stop()
     labels, completed = found["flink_jobmanager_job_numberOfCompletedCheckpoints"]
     assert labels == {"host": "localhost", "job_id": JOB, "job_name": "trivial"}
     assert completed >= 2

@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.aio.jobmanager.cluster import (
+    JOB,
     KEY,
     PROGRAM,
     FakeTaskManager,
-    client_of,
+    cluster,
+    is_running,
     make_graph,
     put_blob,
     running_job_manager,
+    start_job,
     submit,
     watch_until,
 )
 from tidegate.model.ids import OperatorId
 from tidegate.pb import common_pb2, jobmanager_pb2
 from tidegate.wire.manifest import METADATA_FILE
-
-JOB = "a" * 32
-
-
-@asynccontextmanager
-async def cluster(*names: str, **settings: str) -> AsyncIterator[tuple[Any, list[FakeTaskManager], Any]]:
-    async with running_job_manager(**settings) as listening, client_of(listening) as client:
-        task_managers = [FakeTaskManager(name) for name in names]
-        for task_manager in task_managers:
-            await task_manager.start(listening)
-        try:
-            yield client, task_managers, listening
-        finally:
-            for task_manager in task_managers:
-                await task_manager.stop()
-
-
-def is_running(status: jobmanager_pb2.JobStatus) -> bool:
-    return status.state == "RUNNING" and all(
-        subtask.state == "RUNNING" for vertex in status.vertices for subtask in vertex.subtasks
-    )
 
 
 async def test_a_bounded_job_runs_through_its_final_checkpoint(tmp_path: Path) -> None:
@@ -76,8 +55,7 @@ async def test_checkpoints_are_written_listed_and_restored(tmp_path: Path) -> No
         task_manager.snapshot = common_pb2.SubtaskSnapshot(
             operators={OperatorId("1" * 32): common_pb2.OperatorSnapshot()}
         )
-        await put_blob(client)
-        assert not (await submit(client, make_graph(**settings))).HasField("error")
+        await start_job(client, **settings)
         status = await watch_until(client, JOB, lambda status: status.last_completed.checkpoint_id >= 2)
         assert (Path(status.last_completed.path) / METADATA_FILE).exists() or status.last_completed.checkpoint_id >= 2
         listed = await client.ListCheckpoints(jobmanager_pb2.ListCheckpointsRequest(job_id=JOB))
@@ -113,8 +91,7 @@ async def test_a_lost_task_manager_is_seen_at_once_and_the_job_runs_on_a_spare(t
         "restart__strategy_fixed__delay_delay": "10 ms",
     }
     async with cluster("tm-1") as (client, [task_manager], listening):
-        await put_blob(client)
-        assert not (await submit(client, make_graph(**settings))).HasField("error")
+        await start_job(client, **settings)
         await watch_until(client, JOB, is_running)
         spare = FakeTaskManager("tm-2")
         await spare.start(listening)
@@ -146,8 +123,7 @@ async def test_inline_state_comes_back_from_metadata_when_tasks_are_restored(tmp
     }
     async with cluster("tm-1") as (client, [task_manager], _):
         task_manager.snapshot = inline_snapshot(b"all of it")
-        await put_blob(client)
-        assert not (await submit(client, make_graph(**settings))).HasField("error")
+        await start_job(client, **settings)
         await watch_until(client, JOB, is_running)
         await client.TriggerCheckpoint(jobmanager_pb2.TriggerJobCheckpointRequest(job_id=JOB))
         completed = await watch_until(client, JOB, lambda status: status.checkpoints_completed == 1)
@@ -186,8 +162,7 @@ async def test_a_confirm_is_repeated_until_it_is_answered(tmp_path: Path) -> Non
 
 async def test_what_belongs_to_another_life_is_fenced() -> None:
     async with cluster("tm-1") as (client, [task_manager], _):
-        await put_blob(client)
-        await submit(client, make_graph())
+        await start_job(client)
         await watch_until(client, JOB, is_running)
         attempt = next(iter(task_manager.deployments))
         assert (await task_manager.report(attempt[:-1] + "7", "FAILED")).error.code == "unknown-attempt"
@@ -250,8 +225,7 @@ async def test_subtasks_are_told_where_they_are_asked_for(tmp_path: Path) -> Non
 
 async def test_counters_arrive_with_the_heartbeat() -> None:
     async with cluster("tm-1") as (client, [task_manager], _):
-        await put_blob(client)
-        await submit(client, make_graph())
+        await start_job(client)
         await watch_until(client, JOB, is_running)
         attempt = next(iter(task_manager.deployments))
         await task_manager.beat({attempt: common_pb2.TaskMetrics(records_out=42)})
@@ -264,8 +238,7 @@ async def test_counters_arrive_with_the_heartbeat() -> None:
 
 async def test_sources_of_a_group_learn_of_the_lowest_watermark() -> None:
     async with cluster("tm-1") as (client, [task_manager], _):
-        await put_blob(client)
-        await submit(client, make_graph())
+        await start_job(client)
         await watch_until(client, JOB, is_running)
         first, second = list(task_manager.deployments)[:2]
 

@@ -9,17 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.aio.jobmanager.cluster import (
-    FakeTaskManager,
-    client_of,
-    make_graph,
-    put_blob,
-    running_job_manager,
-    submit,
-    watch_until,
-)
-
-JOB = "a" * 32
+from tests.aio.jobmanager.cluster import JOB, cluster, run_job, running_job_manager, start_job, watch_until
+from tidegate.pb import jobmanager_pb2 as pb
 
 
 async def get(port: int, path: str, status: int = 200, **options: Any) -> Any:
@@ -34,14 +25,8 @@ async def get(port: int, path: str, status: int = 200, **options: Any) -> Any:
 
 
 async def test_what_flinks_clients_ask_first(tmp_path: Path) -> None:
-    async with running_job_manager() as listening, client_of(listening) as client:
-        task_manager = FakeTaskManager("tm-1")
-        await task_manager.start(listening)
-        await put_blob(client)
-        await submit(
-            client,
-            make_graph(execution_checkpointing_interval="50 ms", execution_checkpointing_dir=str(tmp_path)),
-        )
+    async with cluster("tm-1") as (client, _, listening):
+        await start_job(client, execution_checkpointing_interval="50 ms", execution_checkpointing_dir=str(tmp_path))
         await watch_until(client, JOB, lambda status: status.checkpoints_completed >= 2)
         port = listening.rest_port
         overview = await get(port, "/v1/overview", data=b"{}")
@@ -63,7 +48,6 @@ async def test_what_flinks_clients_ask_first(tmp_path: Path) -> None:
         [view] = (await get(port, "/taskmanagers"))["taskmanagers"]
         assert (view["id"], view["slotsNumber"], view["freeSlots"], view["assignedTasks"]) == ("tm-1", 2, 0, 4)
         assert (await get(port, "/config"))["flink-version"].startswith("2.")
-        await task_manager.stop()
 
 
 @pytest.mark.parametrize(
@@ -107,12 +91,8 @@ def files_of(directory: Path) -> list[Path]:
 
 
 async def test_checkpoint_savepoint_disposal_and_cancel_by_rest(tmp_path: Path) -> None:
-    async with running_job_manager() as listening, client_of(listening) as client:
-        task_manager = FakeTaskManager("tm-1")
-        await task_manager.start(listening)
-        await put_blob(client)
-        await submit(client, make_graph(execution_checkpointing_dir=str(tmp_path)))
-        await watch_until(client, JOB, lambda s: all(t.state == "RUNNING" for v in s.vertices for t in v.subtasks))
+    async with cluster("tm-1") as (client, _, listening):
+        await run_job(client, execution_checkpointing_dir=str(tmp_path))
         port, job = listening.rest_port, f"/v1/jobs/{JOB}"
         trigger = (await send(port, "POST", f"{job}/checkpoints", 202, json={"checkpointType": "FULL"}))["request-id"]
         assert await completed(port, f"{job}/checkpoints", trigger) == {"checkpointId": 1}
@@ -131,16 +111,12 @@ async def test_checkpoint_savepoint_disposal_and_cancel_by_rest(tmp_path: Path) 
         await watch_until(client, JOB, lambda status: status.state == "CANCELED")
         result = (await get(port, f"{job}/execution-result"))["job-execution-result"]
         assert result["application-status"] == "CANCELED"
-        await task_manager.stop()
 
 
 @pytest.mark.parametrize("drain", [False, True])
 async def test_stop_with_a_savepoint_by_rest(drain: bool, tmp_path: Path) -> None:
-    async with running_job_manager() as listening, client_of(listening) as client:
-        task_manager = FakeTaskManager("tm-1")
-        await task_manager.start(listening)
-        await put_blob(client)
-        await submit(client, make_graph(execution_checkpointing_interval="100 ms"))
+    async with cluster("tm-1") as (client, _, listening):
+        await start_job(client, execution_checkpointing_interval="100 ms")
         await watch_until(client, JOB, lambda status: status.checkpoints_completed >= 1)
         port, job = listening.rest_port, f"/v1/jobs/{JOB}"
         nowhere = await send(port, "POST", f"{job}/stop", 400, json={"targetDirectory": None, "drain": drain})
@@ -150,4 +126,15 @@ async def test_stop_with_a_savepoint_by_rest(drain: bool, tmp_path: Path) -> Non
         location = (await completed(port, f"{job}/savepoints", trigger))["location"]
         assert Path(location.removeprefix("file:")) in files_of(tmp_path)
         assert (await get(port, f"{job}/status")) == {"status": "FINISHED"}
-        await task_manager.stop()
+
+
+async def test_what_a_client_of_the_other_protocol_changed_is_told_at_once() -> None:
+    """Answers are repeated for three seconds, but not over a change."""
+    async with cluster("tm-1") as (client, _, listening):
+        await run_job(client)
+        job = f"/jobs/{JOB}"
+        assert (await get(listening.rest_port, job))["state"] == "RUNNING"
+        assert not (await client.CancelJob(pb.JobRequest(job_id=JOB))).HasField("error")
+        assert (await get(listening.rest_port, job))["state"] in ("CANCELLING", "CANCELED")
+        await watch_until(client, JOB, lambda status: status.state == "CANCELED")
+        assert (await get(listening.rest_port, job))["state"] == "CANCELED"

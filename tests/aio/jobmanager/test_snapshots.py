@@ -6,19 +6,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.aio.jobmanager.cluster import make_graph, put_blob, submit, watch_until
-from tests.aio.jobmanager.test_protocol import JOB, cluster, is_running
+from tests.aio.jobmanager.cluster import JOB, cluster, is_running, make_graph, run_job, submit, watch_until
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.manifest import METADATA_FILE
 
 WAIT_MS = 20_000
-
-
-async def running(client: Any, **configuration: str) -> None:
-    await put_blob(client)
-    assert not (await submit(client, make_graph(**configuration))).HasField("error")
-    await watch_until(client, JOB, is_running)
 
 
 async def savepoint(client: Any, directory: str = "", wait_ms: int = WAIT_MS) -> pb.SnapshotResponse:
@@ -29,7 +22,7 @@ async def savepoint(client: Any, directory: str = "", wait_ms: int = WAIT_MS) ->
 
 async def test_a_savepoint_is_never_confirmed_can_be_moved_restored_and_disposed(tmp_path: Path) -> None:
     async with cluster("tm-1", "tm-2") as (client, [task_manager, _], _):
-        await running(client)
+        await run_job(client)
         taken = await savepoint(client, str(tmp_path))
         assert not taken.HasField("error"), taken.error
         assert Path(taken.path).name.startswith(f"savepoint-{JOB[:6]}-")
@@ -55,16 +48,16 @@ async def test_a_savepoint_is_never_confirmed_can_be_moved_restored_and_disposed
 
 async def test_a_savepoint_without_a_place_is_refused_and_a_configured_one_is_used(tmp_path: Path) -> None:
     async with cluster("tm-1") as (client, _, _):
-        await running(client)
+        await run_job(client)
         assert "No savepoint directory configured" in (await savepoint(client)).error.message
     async with cluster("tm-1") as (client, _, _):
-        await running(client, execution_checkpointing_savepoint__dir=str(tmp_path))
+        await run_job(client, execution_checkpointing_savepoint__dir=str(tmp_path))
         assert Path((await savepoint(client)).path).parent == tmp_path
 
 
 async def test_a_place_that_cannot_be_written_is_told_and_the_job_goes_on(tmp_path: Path) -> None:
     async with cluster("tm-1") as (client, _, _):
-        await running(client)
+        await run_job(client)
         (tmp_path / "file").write_text("in the way")
         failed = await savepoint(client, str(tmp_path / "file"))
         assert "cannot make directory" in failed.error.message
@@ -73,7 +66,7 @@ async def test_a_place_that_cannot_be_written_is_told_and_the_job_goes_on(tmp_pa
 
 async def test_who_does_not_wait_asks_later(tmp_path: Path) -> None:
     async with cluster("tm-1") as (client, _, _):
-        await running(client)
+        await run_job(client)
         begun = await savepoint(client, str(tmp_path), wait_ms=0)
         assert begun.in_progress
         ask = pb.GetSnapshotRequest(job_id=JOB, request_id=begun.request_id, wait_ms=WAIT_MS)
@@ -85,7 +78,7 @@ async def test_who_does_not_wait_asks_later(tmp_path: Path) -> None:
 
 async def test_a_users_checkpoint_is_confirmed(tmp_path: Path) -> None:
     async with cluster("tm-1") as (client, [task_manager], _):
-        await running(client, execution_checkpointing_dir=str(tmp_path))
+        await run_job(client, execution_checkpointing_dir=str(tmp_path))
         task_manager.snapshot = common_pb2.SubtaskSnapshot()
         taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, full=True, wait_ms=WAIT_MS))
         assert (taken.checkpoint_id, Path(taken.path).name) == (1, "chk-1")
@@ -95,7 +88,7 @@ async def test_a_users_checkpoint_is_confirmed(tmp_path: Path) -> None:
 
 async def test_a_job_is_stopped_with_a_savepoint(tmp_path: Path) -> None:
     async with cluster("tm-1") as (client, [task_manager], _):
-        await running(client, execution_checkpointing_interval="10 min")
+        await run_job(client, execution_checkpointing_interval="10 min")
         request = pb.StopWithSavepointRequest(job_id=JOB, target_directory=str(tmp_path), drain=True, wait_ms=WAIT_MS)
         stopped = await client.StopWithSavepoint(request)
         assert not stopped.HasField("error"), stopped.error

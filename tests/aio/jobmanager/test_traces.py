@@ -14,19 +14,9 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from jobmanager.service.traces import SCOPE, is_asked_for
-from tests.aio.jobmanager.cluster import (
-    FakeTaskManager,
-    client_of,
-    make_graph,
-    put_blob,
-    running_job_manager,
-    submit,
-    watch_until,
-)
+from tests.aio.jobmanager.cluster import JOB, cluster, start_job, watch_until
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
-
-JOB = "a" * 32
 
 
 class Collector:
@@ -77,15 +67,11 @@ async def test_checkpoints_and_the_start_of_a_job(tmp_path: Path) -> None:
             "traces.checkpoint.span-detail-level": "CHILDREN_SPANS_PER_SUBTASK",
         }
         dashed = {key.replace("-", "__"): text for key, text in settings.items()}
-        async with running_job_manager(**dashed) as listening, client_of(listening) as client:
-            task_manager = FakeTaskManager("tm-1")
-            await task_manager.start(listening)
-            await put_blob(client)
+        async with cluster("tm-1", **dashed) as (client, _, __):
             options = {"execution_checkpointing_interval": "50 ms", "execution_checkpointing_dir": str(tmp_path)}
-            await submit(client, make_graph(**options))
+            await start_job(client, **options)
             await watch_until(client, JOB, lambda status: status.checkpoints_completed >= 2)
             await asyncio.wait_for(collector.has_two.wait(), 30)  # sent every five seconds
-            await task_manager.stop()
     assert collector.scopes == {SCOPE}
     [start] = collector.named("JobInitialization")
     assert (start["jobId"], start["jobName"], start["restarts"]) == (JOB, "trivial", 0)
