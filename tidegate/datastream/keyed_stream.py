@@ -148,7 +148,9 @@ class KeyedStream(DataStream):
     ) -> CloseableIterator | list[Any]:
         """As PyFlink gives them: rows of the key (``f0``) and the record (``f1``)."""
         name, func = "_stream_key_by_map_operator", adapters.KeyAndRecord(self.record_key().selector)
-        pairs = self._env.add_operator("map", name, {"func": func}, Types.PICKLED_BYTE_ARRAY(), (stream,))
+        pairs = self._env.add_operator(
+            "map", name, {"func": func}, Types.PICKLED_BYTE_ARRAY(), (self.before_exchange(),)
+        )
         pairs.follows_input = True
         return super()._collected(pairs, Types.PICKLED_BYTE_ARRAY(), job_name, limit)
 
@@ -161,7 +163,12 @@ class KeyedStream(DataStream):
     # --- inside ----------------------------------------------------------------------------------
 
     def _values_transformation(self) -> Transformation:
-        """Behind a key, an operator that does not care for keys reads the stream as it was before (as in PyFlink)."""
+        """An operator that does not care for keys reads the records where their keys belong: a sink has all of one key in one
+        subtask, in their order. Follows ``KeyedStream._values`` of PyFlink."""
+        return self._transformation
+
+    def before_exchange(self) -> Transformation:
+        """The records where they are made, for what works on them before they go where their keys belong."""
         return self._origin._values_transformation()
 
     def record_key(self) -> KeySpec:

@@ -217,7 +217,7 @@ class WindowedStream(WindowsOfStream):
             "LocalWindowAggregate",
             {**options, "size_ms": slide_ms, "input": "raw"},
             local_type,
-            (keyed._values_transformation(),),
+            (keyed.before_exchange(),),
         )
         local.follows_input = True
         exchange = PartitionTransformation(
