@@ -28,26 +28,19 @@ def txn() -> None:
     """
 
 
+def _several(flag: str, name: str, metavar: str, what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An option that may be repeated."""
+    return click.option(flag, name, multiple=True, metavar=metavar, help=f"{what}; may be repeated.")
+
+
 def _systems(command: Callable[..., Any]) -> Callable[..., Any]:
     """The arguments that all commands share."""
     for option in (
         click.argument("paths", metavar="[PATH]...", nargs=-1),
         click.option("--kafka", metavar="HOST:PORT", default="", help="The brokers of the sink."),
-        click.option(
-            "--property",
-            "properties",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Of the Kafka client (security, say); may be repeated.",
-        ),
+        _several("--property", "properties", "NAME=VALUE", "Of the Kafka client (security, say)"),
         click.option("--postgres", metavar="CONNINFO", default="", help="Connection string or URI of the database."),
-        click.option(
-            "--files",
-            "directories",
-            multiple=True,
-            metavar="DIRECTORY",
-            help="An output directory, besides those that the checkpoints name; may be repeated.",
-        ),
+        _several("--files", "directories", "DIRECTORY", "An output directory, besides those that the checkpoints name"),
     ):
         command = option(command)
     return command
@@ -55,9 +48,7 @@ def _systems(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _resolving(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option(
-            "--only", multiple=True, metavar="NAME", help="Only the transaction of this name; may be repeated."
-        ),
+        _several("--only", "only", "NAME", "Only the transaction of this name"),
         click.option("-y", "--yes", is_flag=True, help="Do not ask."),
     ):
         command = option(command)

@@ -34,8 +34,10 @@ from jobmanager.rest.outside import Outside
 from jobmanager.rest.process_handlers import ProcessHandlers
 from jobmanager.rest.refusals import Refusals
 from jobmanager.rest.routes import Kept, Reply, Route, Router, plain_path
+from jobmanager.rest.slow_clients import Response, runner_of
 from jobmanager.rest.snapshot_handlers import SnapshotHandlers
 from jobmanager.rest.vertex_handlers import VertexHandlers
+from jobmanager.web.archived import archived_parts
 from jobmanager.web.pages import Pages
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.rpc import port_error
@@ -98,7 +100,7 @@ class RestEndpoint:
         option = self._configuration.get
         names = (host, option(RestOptions.ADDRESS), option(JobManagerOptions.RPC_ADDRESS), socket.gethostname())
         self._guard = OriginGuard(name for name in names if name is not None)
-        self._runner = web.AppRunner(self.application(), access_log=None)
+        self._runner = runner_of(self.application())
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, host, port, reuse_address=True).start()
@@ -182,7 +184,10 @@ class RestEndpoint:
         """All that is to be kept of a job that is over: JSON by path."""
         self.drop()
         job = self._views.job(job_id)
-        return {} if job is None else await archived_answers(self.router, job)
+        if job is None:
+            return {}
+        told = await archived_answers(self.router, job)
+        return {**told, **await archived_parts(job, self.pages.parts.builds_of(job), self._backend)}
 
     def drop(self) -> None:
         """Something was changed by a user, who wants to see it: nothing that was told before is told again."""
@@ -192,7 +197,7 @@ class RestEndpoint:
 
     def _response(self, status: int, body: bytes, content_type: str = _JSON) -> web.Response:
         headers = {"access-control-allow-origin": self._allow_origin, "content-type": content_type}
-        return web.Response(status=status, body=body, headers=headers)
+        return Response(status=status, body=body, headers=headers)
 
 
 def _encoded(answer: Any) -> bytes:

@@ -20,6 +20,8 @@ from tidegate.store.job_archives import JobArchives
 
 KEPT_JOBS = 16
 OVERVIEW, APPLICATIONS = "/jobs/overview", "/applications/overview"
+PAGE_ITEMS = "/web/jobs"
+"""Entries of the page's own list."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -38,17 +40,17 @@ class History:
         self._archives = archives
         self._disk = disk
         self._where: dict[JobId, JobArchives] = {}
-        self._items: dict[str, dict[JobId, Json]] = {OVERVIEW: {}, APPLICATIONS: {}}
+        self._items: dict[str, dict[JobId, Json]] = {OVERVIEW: {}, APPLICATIONS: {}, PAGE_ITEMS: {}}
         self._answers: OrderedDict[JobId, dict[str, str]] = OrderedDict()
 
     def knows(self, job_id: JobId) -> bool:
         return job_id in self._where
 
     def items(self, path: str, except_for: Iterable[JobId] = ()) -> list[Json]:
-        """Entries of ``/jobs/overview`` or ``/applications/overview``, the job that ended last first."""
+        """Entries of ``OVERVIEW``, ``APPLICATIONS`` or ``PAGE_ITEMS``, the job that ended last first."""
         left_out = frozenset(except_for)
-        found = [item for job_id, item in self._items[path].items() if job_id not in left_out]
-        return sorted(found, key=lambda item: -item["end-time"])
+        known = sorted(self._items[path].keys() - left_out, key=lambda job_id: (-self._end_ms(job_id), job_id))
+        return [self._items[path][job_id] for job_id in known]
 
     async def answer(self, job_id: JobId, path: str) -> bytes | None:
         """What was told under this path; ``None``: nothing. Raises ``TidegateError`` when the archive cannot be read."""
@@ -92,10 +94,13 @@ class History:
     def _learn(self, job_id: JobId, archive: JobArchives, answers: dict[str, str]) -> None:
         [job] = json.loads(answers[OVERVIEW])["jobs"]
         applications: list[Any] = json.loads(answers.get(APPLICATIONS, '{"applications": []}'))["applications"]
+        page_items: list[Any] = json.loads(answers.get(PAGE_ITEMS, '{"jobs": []}'))["jobs"]
         int(job["end-time"])
         self._items[OVERVIEW][job_id] = job
         if applications:
             self._items[APPLICATIONS][job_id] = applications[0]
+        if page_items:
+            self._items[PAGE_ITEMS][job_id] = page_items[0]
         self._where[job_id] = archive
 
     def _forget(self, job_id: JobId) -> None:

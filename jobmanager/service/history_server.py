@@ -19,6 +19,7 @@ from aiohttp import web
 from jobmanager.rest.cluster_answers import dashboard_config
 from jobmanager.rest.history import APPLICATIONS, OVERVIEW, History
 from jobmanager.rest.routes import plain_path
+from jobmanager.rest.slow_clients import Response, runner_of
 from jobmanager.web.files import INDEX, FileAnswers, open_files
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.pool import Pool
@@ -79,7 +80,7 @@ class HistoryServer:
             body = await self._history.answer(job_id, path)
         except TidegateError as error:
             return _json({"errors": ["Internal server error.", error.message]}, 500)
-        return _not_found(path) if body is None else web.Response(body=body, headers=_JSON)
+        return _not_found(path) if body is None else Response(body=body, headers=_JSON)
 
     def _config(self) -> dict[str, object]:
         config = dashboard_config(self._configuration, wall_clock_ms())
@@ -134,7 +135,7 @@ async def start_history_server(configuration: Configuration, services: Services)
         _refresh(history, option(HistoryOptions.REFRESH_INTERVAL), None if retained == ALL else retained)
     )
     services.started("refresh: runs", lambda: _end(refreshing))
-    runner = web.AppRunner(HistoryServer(configuration, history).application(), access_log=None)
+    runner = runner_of(HistoryServer(configuration, history).application())
     await runner.setup()
     services.started("history server: up", runner.cleanup)
     host, port = option(HistoryOptions.ADDRESS), option(HistoryOptions.PORT)
@@ -163,7 +164,7 @@ def _moment(at_ms: int) -> str:
 
 
 def _json(answer: object, status: int = 200) -> web.Response:
-    return web.Response(status=status, body=json.dumps(answer, separators=(",", ":")).encode(), headers=_JSON)
+    return Response(status=status, body=json.dumps(answer, separators=(",", ":")).encode(), headers=_JSON)
 
 
 def _not_found(path: str) -> web.Response:

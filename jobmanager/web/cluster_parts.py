@@ -11,6 +11,7 @@ from jobmanager.machines.views import AttemptView, ClusterView, JobView, TaskMan
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.cluster_answers import configuration_entries
 from jobmanager.rest.figures import Json
+from jobmanager.web.job_parts import job_head
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AllocationId
 from tidegate.model.options import Kind, RestOptions, declared
@@ -56,9 +57,9 @@ def cluster_part(cluster: ClusterView, jobs: Sequence[JobView], backend: Backend
     }
 
 
-def jobs_part(jobs: Sequence[JobView]) -> list[Json]:
-    """Newest first."""
-    return [_job(job) for job in sorted(jobs, key=lambda job: -job.start_ms)]
+def jobs_part(jobs: Sequence[JobView], archived: Sequence[Json]) -> list[Json]:
+    """Newest first; ``archived``: those that only the archive knows, which are as they were told."""
+    return sorted([*map(job_item, jobs), *archived], key=lambda item: -item["start_ms"])
 
 
 def settings(configuration: Configuration, job: JobView | None) -> list[Json]:
@@ -123,7 +124,8 @@ def _used_mib(measured: Mapping[str, float]) -> dict[str, int]:
     return {part: round(sum(values) / _MIB) for part, values in found.items() if values}
 
 
-def _job(job: JobView) -> Json:
+def job_item(job: JobView) -> Json:
+    """One job in the list."""
     checkpoints = job.checkpoints
     last = checkpoints.last_completed
     tasks: dict[str, int] = {}
@@ -131,14 +133,7 @@ def _job(job: JobView) -> Json:
         for state, count in vertex.tasks.items():
             tasks[state.value] = tasks.get(state.value, 0) + count
     return {
-        "id": job.job_id,
-        "name": job.name,
-        "state": job.state.value,
-        "start_ms": job.start_ms,
-        "end_ms": job.end_ms,
-        "restarts": job.restarts,
-        "waiting_for": job.waiting_for,
-        "failure": None if job.failure is None else job.failure.message,
+        **job_head(job),
         "tasks": tasks,
         "checkpoints": [checkpoints.completed, checkpoints.failed, checkpoints.in_progress],
         "last_checkpoint": None if last is None else [last.checkpoint_id, last.trigger_ms, last.end_ms],

@@ -11,6 +11,7 @@ from typing import Protocol
 import xxhash
 from aiohttp import web
 
+from jobmanager.rest.slow_clients import Response
 from tidegate.model.errors import ConfigurationError
 
 INDEX = "index.html"
@@ -90,7 +91,7 @@ class FileAnswers:
         headers = {**self._headers, "etag": tag, "content-type": _type_of(name)}
         if request.headers.get("If-None-Match") == tag:
             return web.Response(status=304, headers=headers)
-        return web.Response(body=body, headers=headers)
+        return Response(body=body, headers=headers)
 
 
 def _type_of(name: str) -> str:

@@ -12,14 +12,15 @@ from jobmanager.machines.views import JobView, SubtaskView, VertexView
 from jobmanager.rest.backend import Backend, Measures
 from jobmanager.rest.figures import Json, skew_percent
 from jobmanager.rest.job_answers import exceptions
-from jobmanager.rest.tasks import aggregate_state
+from jobmanager.rest.tasks import aggregate_state, user_accumulators
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import Span
 
 MAX_EXCEPTIONS = 20
 
 
-def job_part(job: JobView, backend: Backend) -> Json:
+def job_head(job: JobView) -> Json:
+    """What a list and the job's own page both show."""
     return {
         "id": job.job_id,
         "name": job.name,
@@ -29,6 +30,12 @@ def job_part(job: JobView, backend: Backend) -> Json:
         "restarts": job.restarts,
         "waiting_for": job.waiting_for,
         "failure": None if job.failure is None else job.failure.message,
+    }
+
+
+def job_part(job: JobView, backend: Backend) -> Json:
+    return {
+        **job_head(job),
         "times_ms": {state.value: at_ms for state, at_ms in job.state_timestamps_ms.items()},
         "has_savepoint_directory": backend.has_savepoint_directory(job.job_id),
         "vertices": [_vertex(job, vertex) for vertex in job.vertices],
@@ -47,6 +54,19 @@ def rates_part(job: JobView, measures: Measures) -> Json:
 
 def subtasks_part(vertex: VertexView, measures: Measures) -> Json:
     return {"vertex": vertex.vertex_id, "rows": [_subtask(subtask, measures) for subtask in vertex.subtasks]}
+
+
+def accumulators_part(job: JobView, measures: Measures) -> Json:
+    """Values as texts, of the job and by vertex; subtasks are merged."""
+    told = {
+        vertex.vertex_id: [measures.metrics_of(subtask.current.attempt) for subtask in vertex.subtasks]
+        for vertex in job.vertices
+    }
+    by_vertex = {vertex_id: user_accumulators(parts) for vertex_id, parts in told.items()}
+    return {
+        "job": user_accumulators([part for parts in told.values() for part in parts]),
+        "vertices": {vertex_id: found for vertex_id, found in by_vertex.items() if found},
+    }
 
 
 def exceptions_part(job: JobView) -> Json:

@@ -90,7 +90,7 @@ class Live:
         await stream.send(f"retry: {RETRY_MS}\nevent: hello\ndata: {hello_data}\n\n".encode())
         while not closing.is_set() and request.transport is not None:
             changed.clear()
-            await stream.send_parts(self._parts.of(stream.shown))
+            await stream.send_parts(await self._parts.of(stream.shown))
             await _wait(closing, self._parts.pause_ms(stream.shown))
             await _wait(changed, TICK_MS)
 

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.errors import RestError, not_found
+from jobmanager.web.archived import found_parts
 from jobmanager.web.cluster_parts import settings
 from jobmanager.web.files import INDEX, FileAnswers, FolderFiles, open_files
 from jobmanager.web.live import Live
@@ -83,15 +84,24 @@ class Pages:
 
     async def _settings(self, request: web.Request) -> web.StreamResponse:
         text = request.query.get("job")
-        job = None
-        if text is not None:
-            try:
-                job = self._backend.views.job(parse_job_id(text))
-            except ValueError:
-                job = None
-            if job is None:
-                raise not_found(f"Job {text} not found")
-        return self._respond(200, settings(self._backend.configuration, job))
+        if text is None:
+            return self._respond(200, settings(self._backend.configuration, None))
+        found = await self._settings_of(text)
+        if found is None:
+            raise not_found(f"Job {text} not found")
+        return self._respond(200, found)
+
+    async def _settings_of(self, text: str) -> object:
+        """Of a job of this JobManager, or of the archive; ``None``: of neither."""
+        try:
+            job_id = parse_job_id(text)
+        except ValueError:
+            return None
+        job, history = self._backend.views.job(job_id), self._backend.history
+        if job is not None:
+            return settings(self._backend.configuration, job)
+        kept = await found_parts(history, job_id) if history is not None else None
+        return None if kept is None else kept["settings"]
 
     async def _to_dashboard(self, request: web.Request) -> web.StreamResponse:
         return web.Response(status=302, headers={"location": DASHBOARD + "/"})

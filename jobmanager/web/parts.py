@@ -8,18 +8,19 @@ A part's bytes change only when what it shows does, so that a digest tells wheth
 from __future__ import annotations
 
 import json
+import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import xxhash
 
 from jobmanager.machines.views import JobView
 from jobmanager.rest.backend import Backend
-from jobmanager.rest.figures import Json
+from jobmanager.web.archived import Build, archived_items, found_parts, parts_of_view
 from jobmanager.web.checkpoint_parts import checkpoint_part, checkpoints_part
 from jobmanager.web.cluster_parts import cluster_part, jobs_part
-from jobmanager.web.job_parts import exceptions_part, job_part, rates_part, subtasks_part
+from jobmanager.web.job_parts import accumulators_part, exceptions_part, job_part, rates_part, subtasks_part
+from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
 
 MAX_KEPT = 64
@@ -27,7 +28,8 @@ PAUSE_MS = 200
 PAUSE_MS_PER_SUBTASK = 0.5
 """A job of 1,000 subtasks is looked at twice a second at most: its parts take some 20 ms to build."""
 
-Build = Callable[[], Json | list[Json] | None]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,16 @@ class Parts:
         self._backend = backend
         self._kept: dict[Shown, tuple[float, list[Part]]] = {}
 
-    def of(self, shown: Shown) -> list[Part]:
-        """All parts of a view, now. A job that is not there (any more) has one part, ``gone``."""
+    async def of(self, shown: Shown) -> list[Part]:
+        """All parts of a view, now. A job that is not there (any more), nor in the archive, has one part, ``gone``."""
         now_ms = time.monotonic() * 1000
         kept = self._kept.get(shown)
         if kept is not None and now_ms < kept[0]:
             return kept[1]
         if len(self._kept) >= MAX_KEPT:
             self._kept = {key: value for key, value in self._kept.items() if now_ms < value[0]}
-        found = [_encoded(name, build()) for name, build in self._builds(shown)]
+        archived = await self._archived(shown)
+        found = [_encoded(name, build()) for name, build in self._builds(shown)] if archived is None else archived
         self._kept[shown] = (now_ms + PAUSE_MS / 2, found)
         return found
 
@@ -77,33 +80,59 @@ class Parts:
         jobs = self._backend.views.jobs() if shown.job_id is None else [job] if job is not None else []
         return max(PAUSE_MS, PAUSE_MS_PER_SUBTASK * sum(v.parallelism for j in jobs for v in j.vertices))
 
+    def builds_of(self, job: JobView) -> list[tuple[str, Build]]:
+        """The parts that every view of a job has."""
+        measures = self._backend.measures
+        return [
+            ("job", lambda: job_part(job, self._backend)),
+            ("rates", lambda: rates_part(job, measures)),
+            ("checkpoints", lambda: checkpoints_part(job)),
+            ("accumulators", lambda: accumulators_part(job, measures)),
+            ("exceptions", lambda: exceptions_part(job)),
+        ]
+
+    async def _archived(self, shown: Shown) -> list[Part] | None:
+        """Of a job that only the archive knows."""
+        job_id, history = shown.job_id, self._backend.history
+        if (
+            job_id is None
+            or history is None
+            or not history.knows(job_id)
+            or self._backend.views.job(job_id) is not None
+        ):
+            return None
+        try:
+            kept = await found_parts(history, job_id)
+        except TidegateError as error:
+            _log.warning("the archive of job %s cannot be shown: %s", job_id, error.message)
+            return None
+        if kept is None:
+            return None
+        return [
+            _encoded(name, part) for name, part in parts_of_view(kept, shown.vertex_id, shown.checkpoint_id).items()
+        ]
+
     def _builds(self, shown: Shown) -> list[tuple[str, Build]]:
         views = self._backend.views
         if shown.job_id is None:
             jobs = views.jobs()
             return [
                 ("cluster", lambda: cluster_part(views.cluster(), jobs, self._backend)),
-                ("jobs", lambda: jobs_part(jobs)),
+                ("jobs", lambda: jobs_part(jobs, archived_items(self._backend))),
             ]
         job = views.job(shown.job_id)
         return [("gone", lambda: {"id": shown.job_id})] if job is None else self._of_job(job, shown)
 
     def _of_job(self, job: JobView, shown: Shown) -> list[tuple[str, Build]]:
-        measures, checkpoint_id = self._backend.measures, shown.checkpoint_id
-        builds: list[tuple[str, Build]] = [
-            ("job", lambda: job_part(job, self._backend)),
-            ("rates", lambda: rates_part(job, measures)),
-            ("checkpoints", lambda: checkpoints_part(job)),
-            ("exceptions", lambda: exceptions_part(job)),
-        ]
+        builds, checkpoint_id = self.builds_of(job), shown.checkpoint_id
         vertex = next((vertex for vertex in job.vertices if vertex.vertex_id == shown.vertex_id), None)
         if vertex is not None:
-            builds.append(("subtasks", lambda: subtasks_part(vertex, measures)))
+            builds.append(("subtasks", lambda: subtasks_part(vertex, self._backend.measures)))
         if checkpoint_id is not None:
             builds.append(("checkpoint", lambda: checkpoint_part(job, checkpoint_id, self._backend.now_ms())))
         return builds
 
 
-def _encoded(name: str, value: Json | list[Json] | None) -> Part:
+def _encoded(name: str, value: object) -> Part:
     body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     return Part(name, body, xxhash.xxh3_64_hexdigest(body))

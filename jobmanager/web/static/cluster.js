@@ -61,15 +61,15 @@ function jobTable(key, title, jobs, nowMs, empty) {
 }
 
 function jobRow(job, nowMs) {
-  const [completed, failed] = job.checkpoints;
+  const [completed, failed] = job.checkpoints || [null, 0];
   return h(
     "tr",
     { key: job.id },
     h("th", { scope: "row" }, h("a", { href: `#/jobs/${job.id}` }, job.name)),
     h("td", {}, badge(job.state), job.waiting_for && h("span", { class: "muted small" }, ` waits for ${job.waiting_for}`)),
     h("td", { class: "small nowrap" }, taskCounts(job.tasks)),
-    h("td", { class: "num" }, whole(completed), failed > 0 && h("span", { class: "muted" }, ` · ${failed} failed`)),
-    h("td", { class: "num" }, whole(job.restarts)),
+    h("td", { class: "num" }, completed === null ? "–" : whole(completed), failed > 0 && h("span", { class: "muted" }, ` · ${failed} failed`)),
+    h("td", { class: "num" }, job.restarts === null ? "–" : whole(job.restarts)),
     h("td", { class: "num" }, duration((job.end_ms ?? nowMs) - job.start_ms)),
     h("td", { class: "nowrap" }, moment(job.start_ms)),
   );

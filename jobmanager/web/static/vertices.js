@@ -69,7 +69,7 @@ function figures({ rates = {} }, checkpoints, job) {
 export function verticesTab(context) {
   const { data, where } = context;
   const chosen = data.job.vertices.find((vertex) => vertex.id === where.item);
-  return [h("section", { key: "vertices", class: "card", "aria-labelledby": "vertices-title" }, h("header", {}, h("h2", { id: "vertices-title" }, "Vertices")), vertexTable(context)), chosen && subtasks(context, chosen)];
+  return [h("section", { key: "vertices", class: "card", "aria-labelledby": "vertices-title" }, h("header", {}, h("h2", { id: "vertices-title" }, "Vertices")), vertexTable(context)), chosen && subtasks(context, chosen), accumulators(context.data, chosen)];
 }
 
 function vertexTable({ data, nowMs, where }) {
@@ -102,6 +102,27 @@ function vertexTable({ data, nowMs, where }) {
             h("td", { class: "num" }, watermark(found.watermark_ms, nowMs)),
           );
         }),
+      ),
+    ),
+  );
+}
+
+// Of the job, or of the vertex that is looked at; without any there is nothing to see.
+function accumulators({ accumulators: told }, chosen) {
+  const rows = told ? (chosen ? told.vertices[chosen.id] || [] : told.job) : [];
+  if (rows.length === 0) return null;
+  return h(
+    "section",
+    { key: "accumulators", class: "card", "aria-labelledby": "accumulators-title" },
+    h("header", {}, h("h2", { id: "accumulators-title" }, chosen ? `Accumulators of ${chosen.name}` : "Accumulators"), h("span", { class: "muted small" }, "of all subtasks together")),
+    h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Accumulators" },
+      h(
+        "table",
+        {},
+        h("thead", {}, h("tr", {}, ["Name", "Kind", "Value"].map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", {}, rows.map((row) => h("tr", { key: row.name }, h("th", { scope: "row" }, row.name), h("td", { class: "muted" }, row.type), h("td", { class: "mono value" }, row.value)))),
       ),
     ),
   );

@@ -13,6 +13,7 @@ import pytest
 
 from jobmanager.service.history_server import start_history_server
 from tests.aio.jobmanager.cluster import JOB, cluster, run_job, running_job_manager, watch_until
+from tests.contract.web.listening import Listening
 from tidegate.aio.process import Services
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
@@ -74,6 +75,54 @@ async def test_a_job_survives_the_jobmanager(tmp_path: Path) -> None:
         async with aiohttp.ClientSession() as session:
             cancel = await session.patch(f"http://localhost:{port}/jobs/{JOB}?mode=cancel")
             assert cancel.status == 404
+
+
+async def test_the_page_shows_a_job_of_the_archive(tmp_path: Path) -> None:
+    """As it was when it was over: in the list, with its graph, its subtasks, and how its checkpoint travelled."""
+    archive = tmp_path / "archive"
+    await run_a_job(tmp_path, archive)
+    async with running_job_manager(jobmanager_archive_fs_dir=str(archive)) as listening:
+        url = f"http://localhost:{listening.rest_port}/web/events"
+        async with aiohttp.ClientSession() as session:
+            listed = await heard(session, url, "jobs")
+            shown = await heard(
+                session,
+                f"{url}?job={JOB}&vertex={'2' * 32}&checkpoint=1",
+                "job",
+                "subtasks",
+                "checkpoint",
+                "exceptions",
+            )
+            forgotten = await heard(session, f"{url}?job={JOB}&checkpoint=9", "checkpoint")
+        options = {row["key"]: row["value"] for row in await get(listening.rest_port, f"/web/settings?job={JOB}")}
+    [item] = listed["jobs"]
+    assert (item["id"], item["state"], item["checkpoints"]) == (JOB, "CANCELED", [1, 0, 0])
+    assert [vertex["name"] for vertex in shown["job"]["vertices"]] == ["numbers", "print"]
+    assert [row["state"] for row in shown["subtasks"]["rows"]] == ["CANCELED", "CANCELED"]
+    assert (shown["checkpoint"]["status"], len(shown["checkpoint"]["tracks"])) == ("COMPLETED", 4)
+    assert forgotten == {"checkpoint": None}
+    assert options["execution.checkpointing.dir"] == str(tmp_path / "cp")
+
+
+async def heard(session: aiohttp.ClientSession, url: str, *names: str) -> dict[str, Any]:
+    async with session.get(url) as answer:
+        return {name: part for name, part in (await Listening(answer).parts(*names)).items() if name in names}
+
+
+async def test_an_archive_that_has_nothing_for_the_page_is_listed_all_the_same(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    await run_a_job(tmp_path, archive)
+    content = json.loads((archive / JOB).read_bytes())
+    content["archive"] = [entry for entry in content["archive"] if not entry["path"].startswith("/web/")]
+    (archive / JOB).write_text(json.dumps(content))
+    async with (
+        running_job_manager(jobmanager_archive_fs_dir=str(archive)) as listening,
+        aiohttp.ClientSession() as session,
+    ):
+        url = f"http://localhost:{listening.rest_port}/web/events"
+        [item] = (await heard(session, url, "jobs"))["jobs"]
+        assert await heard(session, f"{url}?job={JOB}", "gone") == {"gone": {"id": JOB}}
+    assert (item["id"], item["state"], item["tasks"]["CANCELED"], item["checkpoints"]) == (JOB, "CANCELED", 4, None)
 
 
 async def test_the_history_server_tells_the_same(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from tests.contract.rest.asking import Client, ask, serving
 from tests.contract.rest.scene import Scene, failed_job, recorded_scene
 from tests.contract.web.listening import listen
 from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
+from tidegate.pb.common_pb2 import Accumulator
 
 
 @pytest.fixture
@@ -88,6 +89,17 @@ async def test_a_checkpoint_that_the_history_does_not_have(scene: Scene, client:
         stream = await listen(client, f"?job={JOB}&checkpoint=77")
         assert (await stream.parts("checkpoint"))["checkpoint"] is None
         stream.close()
+
+
+async def test_accumulators_of_the_job_and_of_each_vertex(scene: Scene, client: Client) -> None:
+    scene.attempts.accumulators = {"seen": Accumulator(type="IntCounter", value="3")}
+    async with client:
+        stream = await listen(client, f"?job={JOB}")
+        found = (await stream.parts("accumulators"))["accumulators"]
+        stream.close()
+    assert found["job"] == [{"name": "seen", "type": "IntCounter", "value": "12"}]
+    assert {part[0]["value"] for part in found["vertices"].values()} == {"6"}
+    assert len(found["vertices"]) == 2
 
 
 async def test_why_a_job_failed() -> None:

@@ -1,0 +1,37 @@
+"""Clients that send or read so slowly that only the connection is left of them: each is given up after a while.
+
+    connection ─▶ request line and headers ─▶ body ─▶ answer ─▶ idle ─▶ ...
+                  ╰─── HEADERS_TIMEOUT_MS ──╯  bodies.py  ╰ SEND_TIMEOUT_MS   ╰ HEADERS_TIMEOUT_MS again
+
+The time for the headers runs from the connection, or from the answer before, whatever trickles in meanwhile; so an idle
+connection ends with it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+HEADERS_TIMEOUT_MS = 120_000
+"""More than the minute for which proxies keep an idle connection, so that they close it first."""
+SEND_TIMEOUT_MS = 60_000
+"""For a whole answer to be taken by the client, or by buffers on the way."""
+
+
+def runner_of(application: web.Application) -> web.AppRunner:
+    """A server of the application that does not wait for headers without end."""
+    return web.AppRunner(application, access_log=None, keepalive_timeout=HEADERS_TIMEOUT_MS / 1000)
+
+
+class Response(web.Response):
+    """One that breaks off when nobody reads it."""
+
+    async def write_eof(self, *arguments: Any, **options: Any) -> None:
+        """Raises ``ConnectionResetError``, on which the server closes the connection."""
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT_MS / 1000):
+                await super().write_eof(*arguments, **options)
+        except TimeoutError:
+            raise ConnectionResetError("the client does not read its answer") from None

@@ -1,0 +1,91 @@
+"""The page of a job that is over and that this JobManager never knew: its parts are written into the job's archive, beside what
+REST told, and come from there.
+
+    job is over ─▶ every part, also of each vertex and checkpoint ─▶ archive ─▶ History ─▶ the parts of a view
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+
+from jobmanager.machines.views import JobView
+from jobmanager.rest.archivist import MAX_SUBTASKS
+from jobmanager.rest.backend import Backend
+from jobmanager.rest.figures import Json
+from jobmanager.rest.history import OVERVIEW, PAGE_ITEMS, History
+from jobmanager.web.checkpoint_parts import checkpoint_part
+from jobmanager.web.cluster_parts import job_item, settings
+from jobmanager.web.job_parts import subtasks_part
+from tidegate.model.ids import JobId
+
+Build = Callable[[], Json | list[Json] | None]
+
+
+def path_of(job_id: JobId) -> str:
+    """Where a job's parts are in its archive."""
+    return f"/web/jobs/{job_id}"
+
+
+async def archived_parts(job: JobView, builds: Iterable[tuple[str, Build]], backend: Backend) -> dict[str, str]:
+    """JSON by path. ``builds``: the parts that every view of the job has. Other work goes on between two of them."""
+    kept: dict[str, dict[str, Json | list[Json] | None]] = {"parts": {}, "subtasks": {}, "checkpoint": {}}
+    for name, build in builds:
+        kept["parts"][name] = build()
+        await asyncio.sleep(0)
+    if sum(vertex.parallelism for vertex in job.vertices) <= MAX_SUBTASKS:
+        for vertex in job.vertices:
+            kept["subtasks"][vertex.vertex_id] = subtasks_part(vertex, backend.measures)
+            await asyncio.sleep(0)
+    for checkpoint in job.checkpoints.history:
+        number = checkpoint.checkpoint_id
+        kept["checkpoint"][str(number)] = checkpoint_part(job, number, backend.now_ms())
+        await asyncio.sleep(0)
+    whole = {**kept, "settings": settings(backend.configuration, job)}
+    return {path_of(job.job_id): _encoded(whole), PAGE_ITEMS: _encoded({"jobs": [job_item(job)]})}
+
+
+async def found_parts(history: History, job_id: JobId) -> Json | None:
+    """What ``archived_parts`` wrote; ``None`` of an archive that another version, or Flink, wrote."""
+    body = await history.answer(job_id, path_of(job_id))
+    if body is None:
+        return None
+    found: Json = json.loads(body)
+    return found
+
+
+def parts_of_view(kept: Json, vertex_id: str, checkpoint_id: int | None) -> dict[str, object]:
+    """Those of a view, by name."""
+    parts: dict[str, object] = dict(kept["parts"])
+    if vertex_id in kept["subtasks"]:
+        parts["subtasks"] = kept["subtasks"][vertex_id]
+    if checkpoint_id is not None:
+        parts["checkpoint"] = kept["checkpoint"].get(str(checkpoint_id))
+    return parts
+
+
+def archived_items(backend: Backend) -> list[Json]:
+    """Jobs that only the archive knows, for the list of jobs. What an archive does not tell is ``None``."""
+    own = {item["id"]: item for item in backend.archived(PAGE_ITEMS)}
+    return [own.get(item["jid"]) or _of_overview(item) for item in backend.archived(OVERVIEW)]
+
+
+def _of_overview(item: Json) -> Json:
+    return {
+        "id": item["jid"],
+        "name": item["name"],
+        "state": item["state"],
+        "start_ms": item["start-time"],
+        "end_ms": item["end-time"],
+        "restarts": None,
+        "waiting_for": None,
+        "failure": None,
+        "tasks": {state.upper(): count for state, count in item["tasks"].items() if state != "total"},
+        "checkpoints": None,
+        "last_checkpoint": None,
+    }
+
+
+def _encoded(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,73 @@
+"""Clients that send their headers, or read an answer, too slowly lose their connection; others notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from jobmanager.rest import slow_clients
+from jobmanager.rest.slow_clients import Response, runner_of
+from tests.aio.jobmanager.cluster import running_job_manager
+
+LIMIT_S = 20
+
+
+async def test_headers_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What trickles in does not prolong it."""
+    monkeypatch.setattr(slow_clients, "HEADERS_TIMEOUT_MS", 300)
+    async with running_job_manager() as listening:
+        reader, writer = await asyncio.open_connection("localhost", listening.rest_port)
+        writer.write(b"GET /overview HTTP/1.1\r\nHost: localhost\r\n")
+        trickle = asyncio.create_task(trickles(writer))
+        try:
+            assert await asyncio.wait_for(reader.read(), LIMIT_S) == b"", "closed without an answer"
+        except ConnectionResetError:
+            pass  # it was closed while something was on its way
+        finally:
+            trickle.cancel()
+            await asyncio.gather(trickle, return_exceptions=True)
+            writer.close()
+        async with aiohttp.ClientSession() as session:
+            answer = await session.get(f"http://localhost:{listening.rest_port}/overview")
+            assert answer.status == 200
+
+
+async def trickles(writer: asyncio.StreamWriter) -> None:
+    number = 0
+    while True:
+        writer.write(b"X-%d: 1\r\n" % number)
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        number += 1
+
+
+async def test_an_answer_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_clients, "SEND_TIMEOUT_MS", 200)
+    ended = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        assert request.task is not None
+        request.task.add_done_callback(lambda _: ended.set())
+        return Response(body=bytes(64 << 20))
+
+    application = web.Application()
+    application.router.add_get("/", answer)
+    runner = runner_of(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(client, runner.addresses[0])
+            await asyncio.get_running_loop().sock_sendall(client, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.wait_for(ended.wait(), LIMIT_S)
+        async with aiohttp.ClientSession() as session:
+            read = await session.get(f"http://127.0.0.1:{runner.addresses[0][1]}/")
+            assert len(await read.read()) == 64 << 20, "who reads gets all of it"
+    finally:
+        await runner.cleanup()
