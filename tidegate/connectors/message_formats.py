@@ -51,7 +51,7 @@ class DeserializationSchema(ABC):
 
 class SerializationSchema(ABC):
     @abstractmethod
-    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
+    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray | list[bytes]:
         """One message for each row. ``type_info`` is of the stream."""
 
 
@@ -65,7 +65,7 @@ class ByteArraySchema(DeserializationSchema, SerializationSchema):
     def decode(self, values: Values) -> pa.RecordBatch:
         return pa.record_batch([pa.array(values, pa.binary())], schema=self.get_produced_type().arrow_schema())
 
-    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
+    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray:
         return _texts_or_bytes(data, "the raw format")
 
 
@@ -94,7 +94,7 @@ class StringSchema(DeserializationSchema, SerializationSchema):
                 raise PoisonRecord(index, f"not {self.charset} text: {error.reason} at byte {error.start}") from None
         return pa.record_batch([pa.array(texts, pa.string())], schema=schema)
 
-    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
+    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray | list[bytes]:
         if data.num_columns == 1 and pa.types.is_string(data.column(0).type) and self.charset.upper() == "UTF-8":
             return _texts_or_bytes(data, "the string format")
         return [str(record).encode(self.charset) for record in decode_records(type_info, data)]
@@ -249,12 +249,11 @@ def serializer_of(schema: Any) -> SerializationSchema:
     raise InvalidJob(f"{schema!r} is no serialization schema; give SimpleStringSchema, a row schema or a function")
 
 
-def _texts_or_bytes(data: pa.RecordBatch, what: str) -> list[bytes]:
+def _texts_or_bytes(data: pa.RecordBatch, what: str) -> pa.BinaryArray:
     kind = data.column(0).type if data.num_columns == 1 else None
     if kind is None or not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
         raise InvalidJob(f"{what} writes one column of bytes or text, not {data.schema.names} of {data.schema.types}")
-    found: list[bytes] = data.column(0).cast(pa.binary()).to_pylist()
-    return found
+    return data.column(0).cast(pa.binary())
 
 
 def _json_rows(content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:

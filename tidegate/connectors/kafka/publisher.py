@@ -44,7 +44,7 @@ class Epoch:
     subtask: int
     checkpoint_id: int
     closed_at_ms: int
-    records: bytes
+    records: bytes | memoryview
     prefix: str = ""
     """Of the transactional id; empty (in older checkpoints): that of the sink as it is now."""
     marker_topic: str = ""
@@ -55,7 +55,7 @@ class Epoch:
             branch, subtask, checkpoint_id, closed_at_ms, records, *more = committable
             prefix, topic = more or ("", "")
             numbers = int(subtask), int(checkpoint_id), int(closed_at_ms)
-            return Epoch(str(branch), *numbers, bytes(records), str(prefix), str(topic))
+            return Epoch(str(branch), *numbers, _as_bytes(records), str(prefix), str(topic))
         except (TypeError, ValueError) as error:
             raise CorruptData(f"not a committable of the Kafka sink: {str(committable)[:100]}") from error
 
@@ -66,6 +66,13 @@ class Epoch:
     @property
     def key(self) -> str:
         return key_of(self.branch, self.subtask, self.checkpoint_id)
+
+
+def _as_bytes(records: Any) -> bytes | memoryview:
+    """Raises ``TypeError``."""
+    if not isinstance(records, bytes | memoryview):
+        raise TypeError(f"records are {type(records).__name__}")
+    return records
 
 
 def is_too_old(epoch: Epoch, now_ms: int) -> bool:
@@ -156,7 +163,8 @@ class EpochPublisher(Committer):
             client = identity.client
             client.begin_transaction()
             if with_records:
-                send(client, from_bytes(epoch.records), self._servers)
+                for records in from_bytes(epoch.records):
+                    send(client, records, self._servers)
             client.produce(markers.topic, key=epoch.key, value=says)
             client.commit_transaction(COMMIT_TIMEOUT_S)
             identity.published[epoch.key] = says

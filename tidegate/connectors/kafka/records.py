@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ SCHEMA = pa.schema(
     ]
 )
 
+_WORTH_ROWS = 1000
 _OVERHEAD_BYTES = 200
 """Of a record batch with one record; Kafka counts it into the size of a message."""
 
@@ -49,10 +51,8 @@ class KafkaRecordSerializationSchema:
         """With the columns of ``SCHEMA``."""
         data = batch.data
         rows = data.num_rows
-        values = pa.array(self.value.encode(data, type_info), pa.binary())
-        keys = (
-            pa.nulls(rows, pa.binary()) if self.key is None else pa.array(self.key.encode(data, type_info), pa.binary())
-        )
+        values = _column(self.value.encode(data, type_info))
+        keys = pa.nulls(rows, pa.binary()) if self.key is None else _column(self.key.encode(data, type_info))
         stamps = pa.nulls(rows, pa.int64())
         if batch.timestamps is not None and self.sends_timestamps:
             stamps = batch.timestamps
@@ -116,36 +116,53 @@ def check_sizes(records: pa.RecordBatch, limit_bytes: int) -> None:
             )
 
 
-def to_bytes(batches: Sequence[pa.RecordBatch]) -> bytes:
-    """As an Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
+def to_bytes(batches: Sequence[pa.RecordBatch]) -> memoryview:
+    """As an Arrow IPC stream. What is written in a second may be tens of megabytes: they are counted before, since a stream
+    that grows is copied again and again, and given as a view, which msgpack takes as bytes."""
     table = pa.Table.from_batches(batches, SCHEMA).unify_dictionaries()
+    counted = pa.MockOutputStream()
+    _write(table, counted)
+    content = pa.allocate_buffer(counted.size())
+    _write(table, pa.FixedSizeBufferWriter(content))
+    return memoryview(content)
+
+
+def from_bytes(content: bytes | memoryview) -> list[pa.RecordBatch]:
+    """Not in smaller batches than is worth the trouble."""
+    table = pa.ipc.open_stream(content).read_all()
+    if table.num_rows < _WORTH_ROWS * table.column("value").num_chunks:
+        table = table.combine_chunks()
+    return list(table.to_batches())
+
+
+def by_topic(records: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The records of each topic, in order."""
+    topics = records.column("topic")
+    if len(topics.dictionary) == 1:
+        yield topics.dictionary[0].as_py(), records
+        return
+    codes = topics.indices
+    for code in pc.unique(codes).to_pylist():
+        yield topics.dictionary[code].as_py(), records.filter(pc.equal(codes, code))
+
+
+def messages(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int]]:
+    """(value, key, timestamp) of each, in order; timestamp 0 is the time of sending."""
+    rows = records.num_rows
+    stamps = records.column("timestamp")
+    keys = records.column("key")
+    return zip(
+        records.column("value").to_pylist(),
+        repeat(None, rows) if keys.null_count == rows else keys.to_pylist(),
+        repeat(0, rows) if stamps.null_count == rows else pc.max_element_wise(stamps, 0).to_pylist(),
+        strict=True,
+    )
+
+
+def _write(table: pa.Table, sink: pa.NativeFile) -> None:
     with pa.ipc.new_stream(sink, SCHEMA) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
 
 
-def from_bytes(content: bytes) -> pa.Table:
-    return pa.ipc.open_stream(content).read_all()
-
-
-def by_topic(records: pa.RecordBatch | pa.Table) -> Iterator[tuple[str, pa.RecordBatch | pa.Table]]:
-    """The records of each topic, in order."""
-    topics = records.column("topic").cast(pa.string())
-    names = pc.unique(topics).to_pylist()
-    for name in names:
-        yield name, records if len(names) == 1 else records.filter(pc.equal(topics, name))
-
-
-def messages(records: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
-    """In order, as ``Producer.produce_batch`` takes them. All have a timestamp, or none; 0 is the time of sending."""
-    columns = {name: records.column(name) for name in ("key", "value", "timestamp")}
-    values = columns["value"].to_pylist()
-    if columns["timestamp"].null_count == len(values):
-        if columns["key"].null_count == len(values):
-            return [{"value": value} for value in values]
-        keys = columns["key"].to_pylist()
-        return [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
-    stamps = pc.max_element_wise(columns["timestamp"], 0).to_pylist()
-    rows = zip(columns["key"].to_pylist(), values, stamps, strict=True)
-    return [{"key": key, "value": value, "timestamp": stamp} for key, value, stamp in rows]
+def _column(encoded: pa.Array | list[bytes]) -> pa.Array:
+    return encoded if isinstance(encoded, pa.Array) else pa.array(encoded, pa.binary())

@@ -1,11 +1,12 @@
-"""Messages handed to librdkafka in pieces, never more than its queue holds: a piece that half fails would reorder. Pieces
-are small, because objects by the thousand keep Python's garbage collector busy.
+"""Messages handed to librdkafka one behind the other, in order; a full queue is waited for. They become Python's objects in
+small pieces, because objects by the thousand keep its garbage collector busy.
 
 Keys go to partitions as Java's clients send them (murmur2).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +18,11 @@ from tidegate.model.errors import ExternalError
 
 QUEUE_MESSAGES = 500_000
 PIECE = 500
+ROOM_LIMIT_S = 60.0
+"""How long a queue may stay full before the sending fails."""
 DEFAULT_MESSAGE_BYTES = 1_000_000
+
+_ANY_PARTITION = -1
 
 OnDelivery = Callable[[Any, Any], None]
 
@@ -37,32 +42,33 @@ def message_limit(properties: Mapping[str, str]) -> int:
     return int(properties.get("message.max.bytes", DEFAULT_MESSAGE_BYTES))
 
 
-def send(client: Any, records: pa.RecordBatch | pa.Table, servers: str, on_delivery: OnDelivery | None = None) -> None:
+def send(client: Any, records: pa.RecordBatch, servers: str, on_delivery: OnDelivery | None = None) -> None:
     """In order; waits while the queue is full. Raises ``ExternalError`` for a message that cannot even be queued."""
-    for topic, found in by_topic(records):
-        for start in range(0, found.num_rows, PIECE):
-            piece = messages(found.slice(start, PIECE))
-            while len(client) + len(piece) > QUEUE_MESSAGES:
-                client.poll(0.01)
-            _send_piece(client, topic, piece, servers, on_delivery)
-            client.poll(0)
-
-
-def _send_piece(
-    client: Any, topic: str, piece: list[dict[str, Any]], servers: str, on_delivery: OnDelivery | None
-) -> None:
     kafka = library()
-    try:
-        if "timestamp" in piece[0]:  # the client's batch call takes none
-            produce = client.produce
-            for message in piece:
-                produce(topic, on_delivery=on_delivery, **message)
-            return
-        queued = client.produce_batch(topic, piece, **({"on_delivery": on_delivery} if on_delivery else {}))
-    except kafka.KafkaException as error:
-        raise typed_error(error.args[0], f"send to topic {topic!r}", servers) from error
-    except BufferError as error:
-        raise ExternalError(f"Kafka at {servers} takes records for topic {topic!r} too slowly: {error}") from error
-    if queued < len(piece):
-        why = next((m["_error"] for m in piece if "_error" in m), None)
-        raise ExternalError(f"{len(piece) - queued} records for topic {topic!r} were not taken by the client: {why}")
+    for topic, found in by_topic(records):
+        try:
+            for start in range(0, found.num_rows, PIECE):
+                _send_piece(client, topic, found.slice(start, PIECE), on_delivery)
+                client.poll(0)
+        except kafka.KafkaException as error:
+            raise typed_error(error.args[0], f"send to topic {topic!r}", servers) from error
+        except BufferError as error:
+            raise ExternalError(f"Kafka at {servers} takes records for topic {topic!r} too slowly: {error}") from error
+
+
+def _send_piece(client: Any, topic: str, piece: pa.RecordBatch, on_delivery: OnDelivery | None) -> None:
+    """One call a record, arguments by position: the client's call for many takes no timestamps, and costs the same."""
+    produce = client.produce
+    for value, key, stamp in messages(piece):
+        try:
+            produce(topic, value, key, _ANY_PARTITION, on_delivery, None, stamp)
+        except BufferError:
+            _wait_for_room(client)
+            produce(topic, value, key, _ANY_PARTITION, on_delivery, None, stamp)
+
+
+def _wait_for_room(client: Any) -> None:
+    """Until half of what is queued is gone, or nothing goes any more."""
+    goal, gives_up_at = len(client) // 2, time.monotonic() + ROOM_LIMIT_S
+    while len(client) > goal and time.monotonic() < gives_up_at:
+        client.poll(0.05)
