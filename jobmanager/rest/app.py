@@ -122,6 +122,9 @@ class RestEndpoint:
         return application
 
     async def _answer(self, request: web.Request) -> web.Response:
+        kept = self._keeper.find(_key(request)) if request.method == "GET" else None
+        if kept is not None:
+            return self._response(200, kept)
         try:
             raw_path = request.rel_url.raw_path
             route, parameters = self.router.find(request.method, raw_path)
@@ -141,10 +144,6 @@ class RestEndpoint:
             )
 
     async def _handled(self, route: Route, parameters: dict[str, str], request: web.Request) -> web.Response:
-        key = f"{plain_path(request.rel_url.raw_path)}?{request.rel_url.raw_query_string}"
-        kept = self._keeper.find(key) if route.kept is not Kept.NOT else None
-        if kept is not None:
-            return self._response(route.status, kept)
         archived = await self._archived(route, parameters, request)
         if archived is not None:
             return self._response(route.status, archived)
@@ -155,7 +154,7 @@ class RestEndpoint:
             return self._response(answer.status, answer.body, _TEXT)
         encoded = _encoded(answer)
         if route.kept is not Kept.NOT:
-            self._keeper.keep(route.kept, key, encoded)
+            self._keeper.keep(route.kept, _key(request), encoded)
         return self._response(route.status, encoded)
 
     async def _asked(self, route: Route, parameters: dict[str, str], request: web.Request) -> Asked:
@@ -198,6 +197,11 @@ class RestEndpoint:
     def _response(self, status: int, body: bytes, content_type: str = _JSON) -> web.Response:
         headers = {"access-control-allow-origin": self._allow_origin, "content-type": content_type}
         return Response(status=status, body=body, headers=headers)
+
+
+def _key(request: web.Request) -> str:
+    """Under which an answer is kept: path and query as they came, without ``/v1``. Looked for before anything else is done."""
+    return request.raw_path.removeprefix("/v1")
 
 
 def _encoded(answer: Any) -> bytes:
