@@ -201,10 +201,11 @@ class InProcessJob:
             self.checkpoint()
 
     def checkpoint(self, *, confirm: bool = True) -> Completed:
-        """Trigger, wait for all, confirm. Fails when a subtask declines."""
+        """Trigger, wait for all, confirm. Fails when a subtask declines. Subtasks at their end wait for ``finish``: they would
+        decline the next checkpoint, and how soon a source is at its end depends on the machine."""
         completed = self.complete(self.trigger())
         if confirm:
-            self.confirm(completed.checkpoint_id)
+            self.confirm(completed.checkpoint_id, may_finish=False)
         return completed
 
     def trigger(self) -> int:
@@ -231,10 +232,10 @@ class InProcessJob:
         assert not self.declined, self.declined
         return Completed(n, self._location(n), dict(self.acks[n]), (time.perf_counter() - began) * 1000)
 
-    def confirm(self, n: int) -> None:
+    def confirm(self, n: int, *, may_finish: bool = True) -> None:
         for task in self.tasks.values():
             if not task.state.is_terminal:
-                task.mailbox.put(ConfirmCheckpoint(n, task.vertex.vertex_id in self._may_finish))
+                task.mailbox.put(ConfirmCheckpoint(n, may_finish and task.vertex.vertex_id in self._may_finish))
 
     def abort(self, n: int) -> None:
         for task in self.tasks.values():

@@ -111,7 +111,7 @@ def test_without_checkpointing_the_job_ends_by_itself(directory: Path) -> None:
 def test_a_job_that_broke_off_continues_from_its_checkpoint(directory: Path, parallelism: int, confirmed: bool) -> None:
     world = f"restored-{parallelism}-{confirmed}"
     total = 40_000
-    first = InProcessJob(windows(world, total, rate=30_000.0), directory)
+    first = InProcessJob(windows(world, total, rate=10_000.0), directory)
     first.start()
     first.checkpoint()
     first.checkpoint_until(lambda: len(committed(world)) >= 5 * KEYS)
@@ -200,7 +200,7 @@ def test_a_failing_user_function_fails_the_attempt_with_its_own_traceback(direct
 
 def test_a_damaged_state_file_is_named_and_never_used(directory: Path) -> None:
     world, total = "damaged", 40_000
-    first = InProcessJob(windows(world, total, rate=30_000.0), directory)
+    first = InProcessJob(windows(world, total, rate=10_000.0), directory)
     first.start()
     first.checkpoint_until(lambda: len(committed(world)) >= KEYS)
     latest = first.checkpoint(confirm=False)
