@@ -12,14 +12,58 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests.servers.flink_environment import FlinkEnvironment, flink_environment
+from tests.servers.flink_environment import FlinkEnvironment, flink_environment, is_installed
 
 START_LIMIT_S = 120
 MEMORY = "3g"
+
+
+def has_flink() -> bool:
+    """Whether one is there without an installation, and a Java to run it."""
+    return is_installed() and shutil.which("java") is not None
+
+
+class FlinkSession:
+    """``flink_session.py`` in Flink's environment: one JVM submits all jobs, so that submitting is no part of what is timed."""
+
+    def __init__(self, cluster: FlinkCluster, parallelism: int, interval_ms: int, variables: dict[str, str]) -> None:
+        script = Path(__file__).resolve().parent / "flink_session.py"
+        arguments = [str(cluster.rest_port), str(parallelism), str(interval_ms)]
+        self._log_path = cluster.directory / f"session-{time.monotonic_ns()}.log"
+        with self._log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                [str(cluster.environment.python), str(script), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=variables,
+                start_new_session=True,
+                text=True,
+            )
+
+    def order(self, **what: Any) -> dict[str, Any]:
+        """An order as ``flink_session`` describes it. Raises ``RuntimeError`` when Flink refuses it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("ANSWER "):
+                told: dict[str, Any] = json.loads(line[7:])
+                if "error" in told:
+                    raise RuntimeError(f"Flink refused {what['query']}: {told['error']}")
+                return told
+        raise RuntimeError(f"the session of Flink ended: {self._log_path.read_text()[-2000:]}")
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)  # the JVM of the client too
+        self._process.wait(60)
 
 
 class FlinkCluster:
@@ -50,6 +94,7 @@ class FlinkCluster:
         with (self.directory / "conf" / "config.yaml").open("a") as file:
             file.writelines(f"\n{key}: {value}" for key, value in own.items())
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._sessions: list[FlinkSession] = []
 
     def __enter__(self) -> FlinkCluster:
         for kind in ("jobmanager", "taskmanager"):
@@ -77,6 +122,8 @@ class FlinkCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for session in self._sessions:
+            session.close()
         for process in reversed(self._processes):
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(60)
@@ -94,6 +141,12 @@ class FlinkCluster:
         if done.returncode or not found:
             raise RuntimeError(f"flink run of {script} failed: {done.stdout[-1000:]}{done.stderr[-2000:]}")
         return str(found[-1])
+
+    def session(self, parallelism: int, interval_ms: int) -> FlinkSession:
+        """A process that submits SQL; it ends with the cluster."""
+        made = FlinkSession(self, parallelism, interval_ms, self._variables())
+        self._sessions.append(made)
+        return made
 
     def wait(self, job_id: str, limit_s: float = 900) -> dict[str, int]:
         """When the job was in which state, ms since the epoch. It must finish."""

@@ -1,21 +1,28 @@
-"""Columnar keyed windows beside Flink SQL: the same rows and windows, alternating runs, totals compared.
+"""Columnar keyed windows beside Flink SQL and Spark Structured Streaming: the same rows and windows, alternating runs, totals compared.
 
-    python -m benchmarks.flink_sql [--rows 50000000] [--repeats 5]
+    python -m benchmarks.flink_sql [--rows 40000000] [--repeats 5] [--without-flink]
 
-Parallelism 2, exactly-once checkpoints every second, both clusters up and warm; timed from RUNNING to FINISHED. Flink reads its own
-generator (`datagen`) and reuses objects; tidegate generates with numpy and writes Parquet. Asked: 5 times Flink SQL.
+Parallelism 2, exactly-once, everything up and warm. tidegate and Flink take a checkpoint every second and are timed from RUNNING to
+FINISHED; Spark's micro-batches are its checkpoints, and it is timed from its first to its last (`rivals/spark_windows.py`). tidegate
+and Spark write Parquet, Flink, whose package has none, CSV. Each makes the rows of `benchmarks.rows` itself. Asked: 5 times Flink SQL.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 import statistics
+import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import TracebackType
 
 import click
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from rich.console import Console
@@ -24,27 +31,70 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import plots
-from benchmarks.cluster import ROOT, BenchCluster
-from benchmarks.flink_cluster import FlinkCluster
+from benchmarks.cluster import BenchCluster
+from benchmarks.flink_cluster import FlinkCluster, FlinkSession
+from benchmarks.rows import KEYS, ROWS_PER_MS, WINDOW_MS
 
-PARALLELISM = 2
-INTERVAL_MS = 1_000
+PARALLELISM, INTERVAL_MS = 2, 1_000
+SPARK_BATCH_ROWS = 2_000_000
+"""A micro-batch of about a second."""
+TIDEGATE, FLINK, SPARK = "tidegate", "Flink SQL", "Spark Structured Streaming"
 RESULTS = Path(__file__).resolve().parent / "results"
 
 Answer = tuple[int, int]
 """Rows, and the sum of their values."""
+Run = Callable[[str, int], tuple[float, Answer]]
+"""Of a name and a number of rows: million rows a second, and the answer."""
 
 
 @dataclass
 class Rates:
-    """Million rows a second."""
+    """Million rows a second, by system."""
 
-    tidegate: list[float] = field(default_factory=list)
-    flink: list[float] = field(default_factory=list)
+    rates: dict[str, list[float]] = field(default_factory=dict)
 
-    @property
-    def ratio(self) -> float:
-        return statistics.median(self.tidegate) / statistics.median(self.flink)
+    def ratio(self, system: str) -> float:
+        """To Flink SQL, if it is there."""
+        base = self.rates.get(FLINK, self.rates[TIDEGATE])
+        return statistics.median(self.rates[system]) / statistics.median(base)
+
+
+class SparkRuns:
+    """A Spark that is up, in a process of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        script = Path(__file__).resolve().parent / "rivals" / "spark_windows.py"
+        with (directory / "spark.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(script), str(PARALLELISM), str(SPARK_BATCH_ROWS)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC"},
+                text=True,
+            )
+
+    def __enter__(self) -> SparkRuns:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate(timeout=60)  # it ends with its input
+
+    def run(self, rows: int, name: str) -> tuple[float, Answer]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        directory = self._directory / f"spark-{name}"
+        self._process.stdin.write(f"{rows} {directory}\n")
+        self._process.stdin.flush()
+        told = next((line for line in self._process.stdout if line.startswith("ANSWER ")), None)
+        if told is None:
+            raise RuntimeError(f"Spark ended: {(self._directory / 'spark.log').read_text()[-2000:]}")
+        table = ds.dataset(sorted((directory / "out").glob("*.parquet")), format="parquet").to_table()
+        table = table.filter(pc.greater_equal(table["key"], 0))
+        return rows / json.loads(told[7:])["seconds"] / 1e6, _totals(table["rows"], table["total"])
 
 
 def run_tidegate(cluster: BenchCluster, rows: int, name: str) -> tuple[float, Answer]:
@@ -52,14 +102,21 @@ def run_tidegate(cluster: BenchCluster, rows: int, name: str) -> tuple[float, An
     arguments = (str(rows), str(PARALLELISM), str(output), str(INTERVAL_MS), "0")
     times = cluster.wait(cluster.run("benchmarks/keyed_window_job.py", *arguments)).state_timestamps_ms
     table = ds.dataset(output, format="parquet").to_table()
-    answer = (pc.sum(table["rows"]).as_py(), pc.sum(table["total"]).as_py())
-    return rows / (times["FINISHED"] - times["RUNNING"]) / 1e3, answer
+    return rows / (times["FINISHED"] - times["RUNNING"]) / 1e3, _totals(table["rows"], table["total"])
 
 
-def run_flink(cluster: FlinkCluster, rows: int, name: str) -> tuple[float, Answer]:
+def run_flink(cluster: FlinkCluster, session: FlinkSession, rows: int, name: str) -> tuple[float, Answer]:
     output = cluster.directory / name
-    job = ROOT / "benchmarks" / "flink_sql_job.py"
-    times = cluster.wait(cluster.run_python(job, str(rows), str(PARALLELISM), str(output), str(INTERVAL_MS)))
+    made = f"""CREATE TABLE totals (began TIMESTAMP_LTZ(3), key BIGINT, `rows` BIGINT, total BIGINT)
+               WITH ('connector' = 'filesystem', 'path' = '{output}', 'format' = 'csv')"""
+    query = f"""INSERT INTO totals
+                SELECT window_time, key, COUNT(*) AS `rows`, SUM(`value`) AS total
+                FROM TABLE(TUMBLE(TABLE made, DESCRIPTOR(dateTime), INTERVAL '{WINDOW_MS // 1000}' SECOND))
+                GROUP BY window_start, window_end, window_time, key"""
+    numbers = ["numbers", "f0", f"MOD(f0, {rows // PARALLELISM}) / {ROWS_PER_MS}", rows]
+    view = f"CREATE TEMPORARY VIEW made AS SELECT MOD(n * 7919, {KEYS}) AS key, MOD(n, 1024) AS `value`, dateTime FROM numbers"
+    job_id = session.order(numbers=[numbers], statements=[view, made], query=query)["job"]
+    times = cluster.wait(job_id)
     counted = total = 0
     for path in output.iterdir():
         with path.open(newline="") as file:
@@ -68,37 +125,61 @@ def run_flink(cluster: FlinkCluster, rows: int, name: str) -> tuple[float, Answe
     return rows / (times["FINISHED"] - times["RUNNING"]) / 1e3, (counted, total)
 
 
-def measure(rows: int, repeats: int) -> Rates:
+def measure(console: Console, rows: int, repeats: int, *, without_flink: bool) -> Rates:
     """Raises ``RuntimeError`` when the totals differ."""
-    rates = Rates()
-    with BenchCluster(PARALLELISM) as tidegate, FlinkCluster(PARALLELISM) as flink:
-        run_tidegate(tidegate, rows, "warm-up")
-        run_flink(flink, rows // 5, "warm-up")
+    rows = rows // SPARK_BATCH_ROWS * SPARK_BATCH_ROWS
+    with ExitStack() as stack:
+        tidegate = stack.enter_context(BenchCluster(PARALLELISM))
+        spark = stack.enter_context(SparkRuns(tidegate.directory))
+        runs: dict[str, Run] = {TIDEGATE: lambda name, number: run_tidegate(tidegate, number, name)}
+        if not without_flink:
+            flink = stack.enter_context(FlinkCluster(PARALLELISM))
+            session = flink.session(PARALLELISM, INTERVAL_MS)
+            runs[FLINK] = lambda name, number: run_flink(flink, session, number, name)
+            console.print(f"Flink: {flink.options}, pipeline.object-reuse: true")
+        runs[SPARK] = lambda name, number: spark.run(number, name)
+        console.print(f"Spark: local[{PARALLELISM}], 3 GB, {SPARK_BATCH_ROWS:,} rows a micro-batch; tidegate: defaults")
+        for run in runs.values():
+            run("warm-up", max(SPARK_BATCH_ROWS, rows // 5 // SPARK_BATCH_ROWS * SPARK_BATCH_ROWS))
+        rates = Rates()
         for repeat in range(repeats):
-            rate, answer = run_tidegate(tidegate, rows, f"run-{repeat}")
-            rates.tidegate.append(rate)
-            rate, other = run_flink(flink, rows, f"run-{repeat}")
-            rates.flink.append(rate)
-            if answer != other:
-                raise RuntimeError(f"the totals differ: tidegate {answer}, Flink SQL {other}")
+            answers = {}
+            for system, run in runs.items():
+                rate, answers[system] = run(f"run-{repeat}", rows)
+                rates.rates.setdefault(system, []).append(rate)
+            if len(set(answers.values())) > 1:
+                raise RuntimeError(f"the totals differ: {answers}")
     return rates
 
 
+def table_of(found: Rates) -> Table:
+    table = Table("keyed windows", "median M rows/s", "min", "max", "to Flink SQL")
+    for system, rates in found.rates.items():
+        ratio = f"{found.ratio(system):.2f}" if FLINK in found.rates else ""
+        table.add_row(system, *(f"{f(rates):.2f}" for f in (statistics.median, min, max)), ratio)
+    return table
+
+
+def report(console: Console, results: Path, *, rows: int, repeats: int, without_flink: bool = False) -> None:
+    """Measures, prints a table and draws it."""
+    found = measure(console, rows, repeats, without_flink=without_flink)
+    console.print(table_of(found))
+    results.mkdir(exist_ok=True)
+    (results / "flink_sql.json").write_text(json.dumps(asdict(found), indent=1))
+    drawn = {name: [rate * 1e6 for rate in rates] for name, rates in found.rates.items()}
+    plots.records({"keyed windows": drawn}, results / "flink_sql.png")
+
+
+def _totals(rows: pa.ChunkedArray, total: pa.ChunkedArray) -> Answer:
+    return pc.sum(rows).as_py(), pc.sum(total).as_py()
+
+
 @click.command(help=__doc__)
-@click.option("--rows", default=50_000_000, show_default=True)
+@click.option("--rows", default=40_000_000, show_default=True)
 @click.option("--repeats", default=5, show_default=True)
-def main(rows: int, repeats: int) -> None:
-    console = Console()
-    rates = measure(rows, repeats)
-    table = Table("", "median M rows/s", "min", "max", "ratio")
-    for name, found, ratio in (("Flink SQL", rates.flink, 1.0), ("tidegate", rates.tidegate, rates.ratio)):
-        table.add_row(name, *(f"{f(found):.2f}" for f in (statistics.median, min, max)), f"{ratio:.1f}")
-    console.print(table)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "flink_sql.json").write_text(json.dumps(asdict(rates), indent=1))
-    plots.records(
-        {"keyed windows": {name: [r * 1e6 for r in f] for name, f in asdict(rates).items()}}, RESULTS / "flink_sql.png"
-    )
+@click.option("--without-flink", is_flag=True)
+def main(rows: int, repeats: int, without_flink: bool) -> None:
+    report(Console(), RESULTS, rows=rows, repeats=repeats, without_flink=without_flink)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 tidegate   JobManager and TaskManager of ``benchmarks.cluster``; the TaskManager's processes count
 Flink      one JVM with a local cluster: PyFlink's Flink (installed by the tests, too) and the released Kafka connector
-Spark      Structured Streaming in this installation's PySpark, when its Kafka package can be fetched; at least once
+Spark      Structured Streaming in this installation's PySpark, with the Kafka package of the tests; at least once
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-import pyspark
 
 from benchmarks.cluster import BenchCluster
 from tests.servers.flink_environment import flink_environment
 from tests.servers.jars import fetched
 
 HERE = Path(__file__).resolve().parent
+SPARK_KAFKA = HERE.parent / "tests" / "servers" / "spark_kafka" / "pom.xml"
 OPENS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.util", "java.lang", "java.time")]
 
 
@@ -65,9 +65,12 @@ def flink(servers: str, source: str, sink: str, interval_ms: int) -> Iterator[in
 @contextlib.contextmanager
 def spark(servers: str, source: str, sink: str, interval_ms: int) -> Iterator[int]:
     """At least once; it publishes micro-batches."""
-    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    try:
+        jars = fetched(SPARK_KAFKA, "spark-kafka")
+    except AssertionError as error:
+        raise NotThere(str(error)) from error
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as directory:
-        command = [sys.executable, str(HERE / "rivals" / "spark_copy.py"), package]
+        command = [sys.executable, str(HERE / "rivals" / "spark_copy.py"), ",".join(map(str, jars.glob("*.jar")))]
         command += [servers, source, sink, str(interval_ms), directory]
         with _running(command, Path(directory) / "spark.log") as pid:
             yield pid

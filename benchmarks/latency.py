@@ -52,10 +52,8 @@ def latencies_ms(cluster: BenchCluster, path: str, rate: int, seconds: int) -> L
     return np.concatenate([one[int(len(one) * WARM_UP) :] for one in found]) / 1000
 
 
-@click.command(help=__doc__)
-@click.option("--seconds", default=20, show_default=True)
-def main(seconds: int) -> None:
-    console = Console()
+def report(console: Console, results: Path, *, seconds: int) -> None:
+    """Measures, prints a table and draws it."""
     table = Table("path", "maximum rows/s", "load rows/s", "p50 ms", "p95 ms", "p99 ms", "longest ms")
     found: dict[str, Latencies] = {}
     told: dict[str, dict[str, float]] = {}
@@ -69,10 +67,16 @@ def main(seconds: int) -> None:
             figures = (f"{p50:.1f}", f"{p95:.1f}", f"{p99:.1f}", f"{found[path].max():.0f}")
             table.add_row(path, f"{maximum:,.0f}", f"{rate:,}", *figures)
     console.print(table)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "latency.json").write_text(json.dumps(told, indent=1))
-    plots.latency(found, RESULTS / "latency.png")
-    console.print(f"drawn in {RESULTS / 'latency.png'}")
+    results.mkdir(exist_ok=True)
+    (results / "latency.json").write_text(json.dumps(told, indent=1))
+    plots.latency(found, results / "latency.png")
+    console.print(f"drawn in {results / 'latency.png'}")
+
+
+@click.command(help=__doc__)
+@click.option("--seconds", default=20, show_default=True)
+def main(seconds: int) -> None:
+    report(Console(), RESULTS, seconds=seconds)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import json
 import statistics
 import sys
 import threading
-import time
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from benchmarks.flink_cluster import FlinkCluster
 
 PARALLELISM = 2
 INTERVAL_MS = 1_000
-CASES = ("map", "chain", "reduce", "process")
+CASES = ("map", "chain", "reduce", "process", "window")
 JOB = "benchmarks/records_job.py"
 RESULTS = Path(__file__).resolve().parent / "results"
 TIDEGATE, PROCESS, THREAD = "tidegate", "PyFlink, process mode", "PyFlink, thread mode"
@@ -153,34 +153,40 @@ def table_of(found: dict[str, Runs]) -> Table:
     return table
 
 
+def report(
+    console: Console,
+    results: Path,
+    *,
+    cases: tuple[str, ...] = CASES,
+    repeats: int,
+    seconds: float,
+    without_flink: bool = False,
+) -> None:
+    """Measures, prints a table and draws it."""
+    found: dict[str, Runs] = {}
+    with ExitStack() as stack:
+        tidegate = stack.enter_context(BenchCluster(PARALLELISM))
+        flink = None if without_flink else stack.enter_context(FlinkCluster(PARALLELISM))
+        told = "" if flink is None else f"Flink: {flink.options}; "
+        console.print(f"{told}tidegate: defaults; parallelism 2, checkpoints every second")
+        systems = Systems(tidegate, flink)
+        for case in cases:
+            found[case] = measure(systems, case, repeats, seconds)
+            console.print(table_of({case: found[case]}))
+    console.print(table_of(found))
+    results.mkdir(exist_ok=True)
+    (results / "records.json").write_text(json.dumps({case: asdict(runs) for case, runs in found.items()}, indent=1))
+    plots.records({case: runs.rates for case, runs in found.items()}, results / "records.png")
+    console.print(f"drawn in {results / 'records.png'}")
+
+
 @click.command(help=__doc__)
 @click.option("--case", "cases", type=click.Choice(CASES), multiple=True, help="Default: all.")
 @click.option("--repeats", default=5, show_default=True)
 @click.option("--seconds", default=10.0, show_default=True, help="Of each run, about.")
 @click.option("--without-flink", is_flag=True)
 def main(cases: tuple[str, ...], repeats: int, seconds: float, without_flink: bool) -> None:
-    console = Console()
-    found: dict[str, Runs] = {}
-    began = time.monotonic()
-    with BenchCluster(PARALLELISM) as tidegate:
-        flink = None if without_flink else FlinkCluster(PARALLELISM).__enter__()
-        try:
-            if flink is not None:
-                console.print(
-                    f"Flink: {flink.options}; tidegate: defaults; both: parallelism 2, checkpoints every second"
-                )
-            systems = Systems(tidegate, flink)
-            for case in cases or CASES:
-                found[case] = measure(systems, case, repeats, seconds)
-                console.print(table_of({case: found[case]}))
-        finally:
-            if flink is not None:
-                flink.__exit__(None, None, None)
-    console.print(table_of(found))
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "records.json").write_text(json.dumps({case: asdict(runs) for case, runs in found.items()}, indent=1))
-    plots.records({case: runs.rates for case, runs in found.items()}, RESULTS / "records.png")
-    console.print(f"{time.monotonic() - began:.0f} s; drawn in {RESULTS / 'records.png'}")
+    report(Console(), RESULTS, cases=cases or CASES, repeats=repeats, seconds=seconds, without_flink=without_flink)
 
 
 if __name__ == "__main__":

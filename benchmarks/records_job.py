@@ -22,6 +22,7 @@ PACKAGE = sys.argv[1] if len(sys.argv) > 1 else "tidegate"
 common: Any = importlib.import_module(f"{PACKAGE}.common")
 datastream: Any = importlib.import_module(f"{PACKAGE}.datastream")
 functions: Any = importlib.import_module(f"{PACKAGE}.datastream.functions")
+assigners: Any = importlib.import_module(f"{PACKAGE}.datastream.window")
 state: Any = importlib.import_module(f"{PACKAGE}.datastream.state")
 numbers: Any = importlib.import_module(f"{PACKAGE}.datastream.connectors.number_seq")
 files: Any = importlib.import_module(f"{PACKAGE}.datastream.connectors.file_system")
@@ -107,7 +108,17 @@ def process_case(stream: Any, output: str) -> Any:
     return ones.key_by(lambda pair: pair[0], key_type=Types.LONG()).process(CountAndRemind(output), output_type=PAIR)
 
 
-CASES = {"map": map_case, "chain": chain_case, "reduce": reduce_case, "process": process_case}
+def window_case(stream: Any, output: str) -> Any:
+    """Records of each key in tumbling windows of event time; every hundredth result is kept."""
+    ones = stream.map(lambda number: (number % KEYS, 1), output_type=PAIR)
+    windows = ones.key_by(lambda pair: pair[0], key_type=Types.LONG()).window(
+        assigners.TumblingEventTimeWindows.of(common.Time.milliseconds(SPAN))
+    )
+    counted = windows.reduce(lambda a, b: (a[0], a[1] + b[1]))
+    return counted.filter(Kept(output, lambda pair: pair[0] % 100 == 0))
+
+
+CASES = {"map": map_case, "chain": chain_case, "reduce": reduce_case, "process": process_case, "window": window_case}
 
 
 def main(case: str, records: int, parallelism: int, output: str, interval_ms: int, settings: list[str]) -> None:
@@ -124,7 +135,7 @@ def main(case: str, records: int, parallelism: int, output: str, interval_ms: in
     strategy = common.WatermarkStrategy.for_monotonous_timestamps()
     source = numbers.NumberSequenceSource(0, records - 1)
     stream = env.from_source(source, common.WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
-    if case == "process":
+    if case in ("process", "window"):
         stream = stream.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(Number()))
     texts = CASES[case](stream, output).map(str, output_type=Types.STRING())
     encoder = common.Encoder.simple_string_encoder()

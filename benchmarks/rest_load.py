@@ -1,11 +1,13 @@
 """What many questions by REST cost the checkpoints of a large job: 200 requests a second beside 1,000 subtasks.
 
-python -m benchmarks.rest_load [--subtasks 1000] [--rate 200] [--checkpoints 60] [--rounds 4]
+python -m benchmarks.rest_load [--subtasks 1000] [--rate 200] [--pairs 60] [--phase-s 2]
 
     this process ─checkpoint after checkpoint─▶ JobManager (`tidegate jobmanager`) ◀─gRPC─ TaskManagers that only acknowledge,
     another ──────/jobs/:id and /checkpoints──▶                                            all of them in a process of their own
 
-Rounds without and with questions take turns, so that what else the machine does is spread over both.
+Short phases without and with questions take turns, in changing order, so that what else the machine does is spread over both. How
+sure the ratio of the two p99 is says a bootstrap over the pairs of phases. Processor times stand beside: they do not depend on
+what else runs.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from statistics import median, quantiles
 from typing import Any
 
-import aiohttp
 import click
 import grpc
 import psutil
@@ -40,6 +43,7 @@ from tidegate.wire.convert import graph_to_pb
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 LIMIT_S = 120
+CONNECTIONS = 4
 SETTINGS = ("heartbeat.timeout=1 h", "execution.checkpointing.interval=1 h", "jobmanager.rpc.port=0", "rest.port=0")
 _PATHS = (f"/jobs/{JOB}", f"/jobs/{JOB}/checkpoints")
 
@@ -47,40 +51,87 @@ _PATHS = (f"/jobs/{JOB}", f"/jobs/{JOB}/checkpoints")
 @click.group(invoke_without_command=True)
 @click.option("--subtasks", default=1_000, show_default=True)
 @click.option("--rate", default=200, show_default=True, help="Requests a second.")
-@click.option("--checkpoints", default=60, show_default=True, help="In each round.")
-@click.option("--rounds", default=4, show_default=True, help="Without questions, and as many with them.")
+@click.option("--pairs", default=60, show_default=True, help="Of phases, one without questions and one with them.")
+@click.option("--phase-s", default=2.0, show_default=True, help="How long a phase lasts.")
 @click.pass_context
-def main(context: click.Context, subtasks: int, rate: int, checkpoints: int, rounds: int) -> None:
+def main(context: click.Context, subtasks: int, rate: int, pairs: int, phase_s: float) -> None:
     if context.invoked_subcommand is not None:
         return
     with tempfile.TemporaryDirectory(prefix="tidegate-rest-load-") as folder, cluster(Path(folder), subtasks) as site:
         at, job_manager = site
         stub = JobManagerClientServiceStub(grpc.insecure_channel(f"localhost:{at.rpc_port}", CHANNEL_OPTIONS))
         submit(stub, subtasks, Path(folder))
-        take(stub, checkpoints // 2)  # warm
-        alone: list[float] = []
-        asked: list[float] = []
-        answers: list[float] = []
-        used = {"alone": 0.0, "asked": 0.0}
-        for _ in range(rounds):
+        with asking(at.rest_port, rate) as questions:
+            measured = measure(stub, job_manager, questions, pairs, phase_s)
+    measured.show(rate)
+
+
+@dataclass
+class Phase:
+    """``took_s``: of each checkpoint; ``cpu_s``: of the JobManager."""
+
+    took_s: list[float]
+    cpu_s: float
+
+
+@dataclass
+class Measured:
+    """``answers_s``: what each request took. ``client_s``: processor time of the process that asked."""
+
+    alone: list[Phase] = field(default_factory=list)
+    asked: list[Phase] = field(default_factory=list)
+    answers_s: list[float] = field(default_factory=list)
+    client_s: float = 0.0
+
+    def show(self, rate: int) -> None:
+        alone, asked = pooled(self.alone), pooled(self.asked)
+        show("checkpoints alone", alone)
+        show(f"checkpoints beside {rate} requests/s", asked)
+        show("answers", self.answers_s)
+        a_checkpoint_s = sum(phase.cpu_s for phase in self.alone) / len(alone)
+        for_answers_s = sum(phase.cpu_s for phase in self.asked) - a_checkpoint_s * len(asked)
+        count = len(self.answers_s)
+        print(
+            f"processor: {a_checkpoint_s * 1000:.1f} ms of the JobManager for a checkpoint, {for_answers_s / count * 1000:.2f} ms "
+            f"for a request; {self.client_s / count * 1000:.2f} ms of the client for a request"
+        )
+        for name, at in (("p50", median), ("p99", at_99)):
+            low, high = self.between(at)
+            change = (at(asked) / at(alone) - 1) * 100
+            print(f"{name} of checkpoints: {change:+.1f} %    nine in ten resamples: {low:+.1f} to {high:+.1f} %")
+        print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+
+    def between(self, at: Callable[[list[float]], float], resamples: int = 1_000) -> tuple[float, float]:
+        """The change in percent, resampled over the pairs of phases: its 5th and 95th percentile."""
+        random = Random(7)
+        pairs = list(zip(self.alone, self.asked, strict=True))
+        found = []
+        for _ in range(resamples):
+            chosen = random.choices(pairs, k=len(pairs))
+            found.append((at(pooled([b for _, b in chosen])) / at(pooled([a for a, _ in chosen])) - 1) * 100)
+        ranks = quantiles(found, n=20)
+        return ranks[0], ranks[-1]
+
+
+def measure(stub: Any, job_manager: psutil.Process, questions: Questions, pairs: int, phase_s: float) -> Measured:
+    take(stub, phase_s * 5)  # warm
+    measured, before_asking_s = Measured(), cpu_s(questions.process)
+    for number in range(pairs):
+        for is_asked in (False, True) if number % 2 else (True, False):
+            if is_asked:
+                questions.begin()
             before_s = cpu_s(job_manager)
-            alone += take(stub, checkpoints)
-            used["alone"] += cpu_s(job_manager) - before_s
-            with questions(at.rest_port, rate) as found:
-                before_s = cpu_s(job_manager)
-                asked += take(stub, checkpoints)
-                used["asked"] += cpu_s(job_manager) - before_s
-            answers += found
-    show("checkpoints alone", alone)
-    show(f"checkpoints beside {rate} requests/s", asked)
-    show("answers", answers)
-    a_checkpoint_ms = used["alone"] / len(alone) * 1000
-    a_request_ms = (used["asked"] - used["alone"]) / len(answers) * 1000
-    print(f"processor of the JobManager: {a_checkpoint_ms:.1f} ms a checkpoint, {a_request_ms:.2f} ms a request")
-    change = (at_99(asked) / at_99(alone) - 1) * 100
-    print(
-        f"p99 of checkpoints: {change:+.1f} %    load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
-    )
+            phase = Phase(take(stub, phase_s), 0.0)
+            phase.cpu_s = cpu_s(job_manager) - before_s
+            (measured.asked if is_asked else measured.alone).append(phase)
+            if is_asked:
+                measured.answers_s += questions.end()
+    measured.client_s = cpu_s(questions.process) - before_asking_s
+    return measured
+
+
+def pooled(phases: Sequence[Phase]) -> list[float]:
+    return [took_s for phase in phases for took_s in phase.took_s]
 
 
 @main.command()
@@ -102,32 +153,61 @@ def taskmanagers(rpc_port: int, count: int) -> None:
 @click.argument("rest_port", type=int)
 @click.argument("rate", type=int)
 def ask(rest_port: int, rate: int) -> None:
-    """Ask until standard input ends: at fixed times, whatever the answers take. Prints what each took, in seconds."""
-    print(json.dumps(asyncio.run(_ask(rest_port, rate))), flush=True)
+    """Ask from one line of standard input to the next, at fixed times, whatever the answers take; after it, until all have come.
+    Then prints what each took, in seconds, and begins anew."""
+    asyncio.run(_ask(rest_port, rate))
 
 
-async def _ask(rest_port: int, rate: int) -> list[float]:
-    took: list[float] = []
+class Connection(asyncio.Protocol):
+    """One that is kept open. As little work as there can be, so that what is measured is the JobManager's."""
 
-    async def one(session: aiohttp.ClientSession, path: str) -> None:
-        started = time.perf_counter()
-        async with session.get(path) as answer:
-            await answer.read()
-            assert answer.status == 200, path
-        took.append(time.perf_counter() - started)
+    def __init__(self) -> None:
+        self.took_s: list[float] = []
+        self._asked_s: deque[float] = deque()
+        self._received = b""
+        self._transport: Any = None
+        self.settled = asyncio.Event()
+        self.settled.set()
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def get(self, path: str) -> None:
+        self._asked_s.append(time.perf_counter())
+        self.settled.clear()
+        self._transport.write(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode())
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while (end := self._received.find(b"\r\n\r\n")) >= 0:
+            head = self._received[:end]
+            assert head.startswith(b"HTTP/1.1 200 "), head
+            length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            if len(self._received) < end + 4 + length:
+                return
+            self._received = self._received[end + 4 + length :]
+            self.took_s.append(time.perf_counter() - self._asked_s.popleft())
+        if not self._asked_s:
+            self.settled.set()
+
+
+async def _ask(rest_port: int, rate: int) -> None:
     loop = asyncio.get_running_loop()
-    ended = loop.run_in_executor(None, sys.stdin.read)
-    async with aiohttp.ClientSession(f"http://localhost:{rest_port}") as session, asyncio.TaskGroup() as group:
-        await one(session, _PATHS[0])
-        took.clear()
-        print("asking", flush=True)
+    made = [await loop.create_connection(Connection, "127.0.0.1", rest_port) for _ in range(CONNECTIONS)]
+    connections = [connection for _, connection in made]
+    print("up", flush=True)
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        ended = loop.run_in_executor(None, sys.stdin.readline)
         started, number = loop.time(), 0
         while not ended.done():
-            group.create_task(one(session, _PATHS[number % 2]))
+            connections[number % CONNECTIONS].get(_PATHS[number % 2])
             number += 1
             await asyncio.sleep(max(0.0, started + number / rate - loop.time()))
-    return took
+        for connection in connections:
+            await connection.settled.wait()
+        print(json.dumps([took_s for connection in connections for took_s in connection.took_s]), flush=True)
+        for connection in connections:
+            connection.took_s.clear()
 
 
 @contextlib.contextmanager
@@ -169,10 +249,11 @@ def submit(stub: Any, subtasks: int, folder: Path) -> None:
             return
 
 
-def take(stub: Any, count: int) -> list[float]:
-    """One checkpoint after the other; what each took, in seconds."""
+def take(stub: Any, for_s: float) -> list[float]:
+    """One checkpoint after the other for so long; what each took, in seconds."""
     took = []
-    for _ in range(count):
+    until = time.perf_counter() + for_s
+    while time.perf_counter() < until:
         started = time.perf_counter()
         answer = stub.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=LIMIT_S * 1000))
         assert not answer.HasField("error"), answer.error
@@ -180,17 +261,32 @@ def take(stub: Any, count: int) -> list[float]:
     return took
 
 
-@contextlib.contextmanager
-def questions(rest_port: int, rate: int) -> Iterator[list[float]]:
-    """The list is filled when the block ends."""
-    took: list[float] = []
-    command = [sys.executable, "-m", "benchmarks.rest_load", "ask", str(rest_port), str(rate)]
-    with process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as asking:
+class Questions:
+    """The process that asks, which begins and ends when it is told to."""
+
+    def __init__(self, asking: subprocess.Popen[bytes]) -> None:
+        assert asking.stdin is not None
         assert asking.stdout is not None
-        assert asking.stdout.readline() == b"asking\n"
-        yield took
-        out, _ = asking.communicate(timeout=LIMIT_S)
-        took += json.loads(out)
+        self.process = psutil.Process(asking.pid)
+        self._in, self._out = asking.stdin, asking.stdout
+        assert self._out.readline() == b"up\n"
+
+    def begin(self) -> None:
+        self._in.write(b"\n")
+        self._in.flush()
+
+    def end(self) -> list[float]:
+        """What each answer took since then, in seconds."""
+        self.begin()
+        found: list[float] = json.loads(self._out.readline())
+        return found
+
+
+@contextlib.contextmanager
+def asking(rest_port: int, rate: int) -> Iterator[Questions]:
+    command = [sys.executable, "-m", "benchmarks.rest_load", "ask", str(rest_port), str(rate)]
+    with process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+        yield Questions(started)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
 """``make bench``: runs the benchmarks and prints ratios, with spread; draws them to ``benchmarks/results/``.
 
-python benchmarks/run.py [--rows 200000000] [--repeats 5]
+python benchmarks/run.py [--rows 200000000] [--repeats 5] [--only nexmark,latency]
+
+What compares with Flink runs where tests have installed one; elsewhere it says so, and measures tidegate alone.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import json
 import shutil
 import statistics
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,32 +21,88 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import control_plane, kafka, keyed_window, plots, state, unaligned
+import benchmarks.nexmark.__main__ as nexmark
+from benchmarks import (
+    control_plane,
+    flink_sql,
+    kafka,
+    keyed_window,
+    latency,
+    plots,
+    records,
+    state,
+    unaligned,
+)  # fmt: skip
+from benchmarks.flink_cluster import has_flink
 
 RESULTS = Path(__file__).resolve().parent / "results"
+PARTS = {
+    "keyed_window": "columnar windows beside pyarrow in memory",
+    "flink_sql": "columnar windows beside Flink SQL and Spark Structured Streaming",
+    "records": "functions of one record beside PyFlink",
+    "nexmark": "Nexmark beside Flink SQL",
+    "latency": "latency at half of the maximum load",
+    "control_plane": "checkpoints of many subtasks",
+    "state": "snapshots of large state",
+    "unaligned": "checkpoints under backpressure",
+    "kafka": "Kafka to Kafka",
+}
 
 
 @click.command(help=__doc__)
 @click.option("--rows", default=200_000_000, show_default=True, help="Rows of the window benchmark.")
 @click.option("--repeats", default=5, show_default=True, help="Alternating runs.")
-def main(rows: int, repeats: int) -> None:
+@click.option("--only", default="", help="Parts, by comma: " + ", ".join(PARTS) + ". Default: all.")
+def main(rows: int, repeats: int, only: str) -> None:
     console = Console()
+    chosen = only.split(",") if only else list(PARTS)
+    strange = set(chosen) - set(PARTS)
+    if strange:
+        raise click.BadParameter(f"there is no part {', '.join(sorted(strange))}", param_hint="--only")
+    RESULTS.mkdir(exist_ok=True)
+    flink = has_flink()
+    for name in chosen:
+        began = time.monotonic()
+        console.rule(f"{name}: {PARTS[name]}")
+        _run(console, name, rows, repeats, flink=flink)
+        console.print(f"{name}: {time.monotonic() - began:.0f} s")
+
+
+def _run(console: Console, name: str, rows: int, repeats: int, *, flink: bool) -> None:
+    if not flink and name in ("flink_sql", "records", "nexmark"):
+        console.print("Flink is left out: no apache-flink of tests/servers/flink_environment.py (run `make soak` once)")
+    match name:
+        case "keyed_window":
+            _keyed_window(console, rows, repeats)
+        case "flink_sql":
+            flink_sql.report(console, RESULTS, rows=40_000_000, repeats=repeats, without_flink=not flink)
+        case "records":
+            records.report(console, RESULTS, repeats=repeats, seconds=3, without_flink=not flink)
+        case "nexmark":
+            nexmark.report(console, RESULTS, repeats=min(3, repeats), seconds=3, without_flink=not flink)
+        case "latency":
+            latency.report(console, RESULTS, seconds=15)
+        case "control_plane":
+            control_plane.report(console, RESULTS)
+        case "state":
+            state.report(console, RESULTS)
+        case "unaligned":
+            unaligned.report(console, RESULTS)
+        case "kafka" if shutil.which("mvn"):
+            kafka.report(console, RESULTS)
+        case _:
+            console.print("Kafka to Kafka is left out: its broker and Flink's connector are fetched by Maven (mvn)")
+
+
+def _keyed_window(console: Console, rows: int, repeats: int) -> None:
     console.print(f"keyed windows: {rows:,} rows, 10,000 keys, parallelism 2, exactly-once checkpoints every second")
     runs = keyed_window.measure(rows, repeats)
     console.print(_rates(runs))
     console.print(_figures(runs))
     console.print(_checkpoints(runs))
-    RESULTS.mkdir(exist_ok=True)
     (RESULTS / "keyed_window.json").write_text(json.dumps(asdict(runs), indent=1))
     plots.keyed_window(runs, RESULTS / "keyed_window.png")
     console.print(f"drawn in {RESULTS / 'keyed_window.png'}")
-    control_plane.report(console, RESULTS)
-    state.report(console, RESULTS)
-    unaligned.report(console, RESULTS)
-    if shutil.which("mvn"):
-        kafka.report(console, RESULTS)
-    else:
-        console.print("Kafka to Kafka is left out: its broker and Flink's connector are fetched by Maven (mvn)")
 
 
 def _rates(runs: keyed_window.Runs) -> Table:

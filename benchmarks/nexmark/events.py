@@ -57,6 +57,17 @@ _PATHS = pa.array(
 )
 
 
+WORDS: Mapping[str, pa.Array] = {
+    "names": _NAMES,
+    "cities": _CITIES,
+    "states": _STATES,
+    "channels": _CHANNELS,
+    "extras": _EXTRAS,
+    "paths": _PATHS,
+}
+"""What texts are picked from."""
+
+
 @dataclass(frozen=True)
 class Numbers:
     """Of events of one kind: ``index`` among their kind, ``epoch``, and ``n`` among all events."""

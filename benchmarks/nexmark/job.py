@@ -1,6 +1,6 @@
-"""Job of the Nexmark comparison: one query over generated events; what it gives is counted and dropped.
+"""Job of the Nexmark comparison: one query over generated events; what it gives is dropped, or written as Parquet.
 
-Arguments: query, epochs (of 50 events), parallelism, checkpoint interval in ms.
+Arguments: query, epochs (of 50 events), parallelism, checkpoint interval in ms, output directory (if any).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from benchmarks.nexmark.queries import QUERIES, House, Streams
 from tidegate.common import WatermarkStrategy
 from tidegate.common.batch import Batch
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
+from tidegate.connectors.file_sink import FileSink
 from tidegate.datastream import DataStream, StreamExecutionEnvironment
 
 
@@ -50,14 +51,16 @@ def house_of(
     return House(of_kind("persons"), of_kind("auctions"), of_kind("bids"))
 
 
-def main(query: str, epochs: int, parallelism: int, interval_ms: int) -> None:
+def main(query: str, epochs: int, parallelism: int, interval_ms: int, output: str = "") -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(parallelism)
     if interval_ms:
         env.enable_checkpointing(interval_ms)
-    QUERIES[query](house_of(env, epochs, parallelism=parallelism)).sink_to(Dropping())
+    QUERIES[query](house_of(env, epochs, parallelism=parallelism)).sink_to(
+        FileSink.for_parquet(output) if output else Dropping()
+    )
     env.execute(f"nexmark {query}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +88,7 @@ def q3(house: House) -> DataStream:
     """Who sells in three states, and what."""
     persons = house.persons("id", "name", "city", "state").filter(col("state").is_in(["OR", "ID", "CA"]))
     auctions = house.auctions("id", "seller", "category").filter(col("category") == 10).select("id", "seller")
-    both = persons.key_by(_of("id"), Types.LONG()).connect(auctions.key_by(_of("seller"), Types.LONG()))
+    both = persons.key_by("id").connect(auctions.key_by("seller"))
     return both.process(SellersFirst(), Q3)
 
 
@@ -109,7 +108,7 @@ def q4(house: House) -> DataStream:
     """Final prices of a category: their number and sum, as auctions close; the last row of a category is its result."""
     auctions = house.auctions("id", "category", "expires")
     bids = house.bids("auction", "price").map_batches(_bids_of_each_auction, BIDS_OF_AUCTION)
-    both = auctions.key_by(_of("id"), Types.LONG()).connect(bids.key_by(_of("auction"), Types.LONG()))
+    both = auctions.key_by("id").connect(bids.key_by("auction"))
     return both.process(Closing(), Q4).key_by("category").agg(count().alias("auctions"), sum("final").alias("total"))
 
 
@@ -133,22 +132,24 @@ def q5(house: House) -> DataStream:
     sliding = SlidingEventTimeWindows.of(TEN_SECONDS, Time.seconds(2))
     counted = house.bids("auction").key_by("auction").window(sliding).agg(count().alias("num"))
     most = counted.select(*COUNTED.names).map_batches(_most_of_each_window, COUNTED)
-    return most.key_by(_of("window_end"), Types.LONG()).process(MostOf(), Q5)
+    return most.key_by("window_end").process(MostOf(), Q5)
 
 
-BID = _longs("auction", "bidder", "price", "dateTime")
+BID = ("auction", "bidder", "price", "dateTime")
+BID_IN_WINDOW = _longs(*BID, "window")
 
 
 def _highest_of_each_window(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return _largest(batch, pc.divide(batch["dateTime"], WINDOW_MS), "price")
+    window = pc.divide(batch["dateTime"], WINDOW_MS)
+    with_window = pa.RecordBatch.from_arrays([*batch.columns, window], schema=BID_IN_WINDOW)
+    return _largest(with_window, window, "price")
 
 
 def q7(house: House) -> DataStream:
     """The highest bids of every ten seconds. Every batch leaves only what may be the highest."""
-    bids = house.bids("auction", "bidder", "price").select(*BID.names)
-    best = _by(bids.map_batches(_highest_of_each_window, BID), "dateTime")
-    by_window = best.key_by(lambda bid: bid["dateTime"] // WINDOW_MS, Types.LONG())
-    return by_window.window(TumblingEventTimeWindows.of(TEN_SECONDS)).process(Highest(), Q7)
+    bids = house.bids("auction", "bidder", "price").select(*BID)
+    best = _by(bids.map_batches(_highest_of_each_window, BID_IN_WINDOW), "dateTime")
+    return best.key_by("window").window(TumblingEventTimeWindows.of(TEN_SECONDS)).process(Highest(), Q7)
 
 
 def q8(house: House) -> DataStream:
@@ -184,14 +185,14 @@ def _sessions_of_each_bidder(batch: pa.RecordBatch) -> pa.RecordBatch:
 def q11(house: House) -> DataStream:
     """How many bids somebody made in one go, with pauses of at most ten seconds."""
     parts = _by(house.bids("bidder").map_batches(_sessions_of_each_bidder, SESSIONS), "start")
-    windows = parts.key_by(_of("bidder"), Types.LONG()).window(EventTimeSessionWindows.with_dynamic_gap(GapOf()))
+    windows = parts.key_by("bidder").window(EventTimeSessionWindows.with_dynamic_gap(GapOf()))
     return windows.reduce(more_bids, window_function=Session(), output_type=Q11)
 
 
 def q12(house: House) -> DataStream:
     """The same in ten seconds of processing time. Windows that are open at the end of bounded input are not told, as in Flink."""
     counted = house.bids("bidder").map_batches(_bids_of_each_bidder, SESSIONS)
-    windows = counted.key_by(_of("bidder"), Types.LONG()).window(TumblingProcessingTimeWindows.of(TEN_SECONDS))
+    windows = counted.key_by("bidder").window(TumblingProcessingTimeWindows.of(TEN_SECONDS))
     return windows.reduce(more_bids, window_function=Session(), output_type=Q11)
 
 
@@ -320,7 +321,3 @@ def q22(house: House) -> DataStream:
 QUERIES: Mapping[str, Query] = {
     query.__name__: query for query in (q0, q1, q2, q3, q4, q5, q7, q8, q11, q12, q14, q15, q16, q17, q22)
 }
-
-
-def _of(name: str) -> Callable[[Any], Any]:
-    return lambda row: row[name]

@@ -3,7 +3,8 @@ that name in ``queries``; ``q12`` has none, since its windows are of processing 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -65,6 +66,26 @@ SQL: Mapping[str, str] = {
     "q22": """SELECT auction, bidder, price, channel, split_part(url, '/', 4) AS dir1, split_part(url, '/', 5) AS dir2,
                 split_part(url, '/', 6) AS dir3 FROM bids""",
 }
+
+LAST_OF: Mapping[str, tuple[str, ...]] = {
+    "q4": ("category",),
+    "q15": ("window_start",),
+    "q16": ("window_start", "channel"),
+}
+"""Running aggregates tell a key again and again; its last row, which has the largest values, is the result."""
+
+
+def rows_of(table: pa.Table, names: Iterable[str], key: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
+    """The rows in some order that is the same everywhere; of each ``key`` the last one."""
+    columns = list(names)
+    rows = table.select(columns).to_pylist()
+    if key:
+        largest: dict[Any, tuple[Any, ...]] = {}
+        for row in rows:
+            at, values = tuple(row[name] for name in key), tuple(row.values())
+            largest[at] = max(values, largest.get(at, values))
+        return sorted(largest.values(), key=repr)
+    return sorted((tuple(row.values()) for row in rows), key=repr)
 
 
 def expected(name: str, tables: Mapping[str, pa.Table]) -> pa.Table:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 FLINK = "apache-flink>=2.3,<2.4"
 _INSTALL_LIMIT_S = 1500
+_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,23 @@ class FlinkEnvironment:
 
 def flink_environment() -> FlinkEnvironment:
     """Installs it if it is not there. Raises ``AssertionError`` when it cannot be had."""
-    cache = Path(os.environ.get("TIDEGATE_TEST_CACHE", Path.home() / ".cache" / "tidegate-tests"))
-    cache.mkdir(parents=True, exist_ok=True)
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    target = cache / f"flink-2.3-python{version}"
-    with (cache / f"{target.name}.lock").open("w") as lock:
+    target = _target()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f"{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another test run may be installing it
         if not (target / "complete").exists():
             _install(target)
     python = target / "bin" / "python"
-    return FlinkEnvironment(python, target / "lib" / f"python{version}" / "site-packages" / "pyflink")
+    return FlinkEnvironment(python, target / "lib" / f"python{_VERSION}" / "site-packages" / "pyflink")
+
+
+def is_installed() -> bool:
+    return (_target() / "complete").exists()
+
+
+def _target() -> Path:
+    cache = Path(os.environ.get("TIDEGATE_TEST_CACHE", Path.home() / ".cache" / "tidegate-tests"))
+    return cache / f"flink-2.3-python{_VERSION}"
 
 
 def _install(target: Path) -> None:

@@ -6,7 +6,6 @@ A broker keeps its port and its log across ``kill9`` and ``start``, as a broker 
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from tests.e2e.waiting import wait_until
-from tests.servers.jars import fetched
+from tests.servers.jars import fetched, java
 
 _POM = Path(__file__).parent / "kafka" / "pom.xml"
 _START_LIMIT_S = 120
@@ -95,14 +94,22 @@ class KafkaBroker:
 
     def deny(self, topic: str, operation: str) -> None:
         """To everybody, who may do everything else with this topic."""
-        self._rule(topic, "ALL", "ALLOW")
-        self._rule(topic, operation.upper(), "DENY")
+        client = self.admin()
+        for what, permission in (("ALL", "ALLOW"), (operation.upper(), "DENY")):
+            wanted = self._rule("AclBinding", topic, what, permission)
+            client.create_acls([wanted])[wanted].result(30)
 
-    def _rule(self, topic: str, operation: str, permission: str) -> None:
+    def allow(self, topic: str, operation: str) -> None:
+        """What was denied."""
+        unwanted = self._rule("AclBindingFilter", topic, operation.upper(), "DENY")
+        client = self.admin()
+        client.delete_acls([unwanted])[unwanted].result(30)
+
+    def _rule(self, kind: str, topic: str, operation: str, permission: str) -> Any:
         from confluent_kafka import admin
 
         known: Any = admin  # its stubs do not export these
-        wanted = known.AclBinding(
+        return getattr(known, kind)(
             known.ResourceType.TOPIC,
             topic,
             known.ResourcePatternType.LITERAL,
@@ -111,8 +118,6 @@ class KafkaBroker:
             known.AclOperation[operation],
             known.AclPermissionType[permission],
         )
-        client = self.admin()
-        client.create_acls([wanted])[wanted].result(30)
 
     def admin(self) -> Any:
         from confluent_kafka.admin import AdminClient
@@ -168,9 +173,8 @@ class KafkaBroker:
         assert done.returncode == 0, f"the broker's storage was not formatted:\n{done.stdout}{done.stderr}"
 
     def _java(self, main: str, *arguments: str) -> list[str]:
-        java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if os.environ.get("JAVA_HOME") else "java"
         log = f"-Dlog4j2.configurationFile={self._directory / 'log4j2.yaml'}"
-        return [java, "-Xmx512m", "-XX:-UsePerfData", log, "-cp", f"{jars()}/*", main, *arguments]
+        return [java(), "-Xmx512m", "-XX:-UsePerfData", log, "-cp", f"{jars()}/*", main, *arguments]
 
     def _log(self) -> str:
         log = self._directory / "broker.log"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +15,7 @@ from hypothesis import strategies as st
 from benchmarks.nexmark import events
 from benchmarks.nexmark.job import house_of
 from benchmarks.nexmark.queries import QUERIES, House
-from benchmarks.nexmark.reference import SQL, expected
+from benchmarks.nexmark.reference import LAST_OF, SQL, expected, rows_of
 from tests.unit.docs.test_guides import InThisProcess
 from tests.unit.taskmanager.runtime import in_process
 from tidegate.connectors.file_sink import FileSink
@@ -26,8 +24,6 @@ from tidegate.datastream.executor import installed
 
 EPOCHS, RATE = 100, 100.0
 """5,000 events in 50 seconds."""
-LAST_OF = {"q4": ("category",), "q15": ("window_start",), "q16": ("window_start", "channel")}
-"""Running aggregates tell a key again and again; its last row, which has the largest values, is the result."""
 
 
 @pytest.fixture(scope="module")
@@ -54,18 +50,6 @@ def result_of(name: str, directory: Path) -> pa.Table:
         env.execute(name)
     found: pa.Table = ds.dataset(str(directory / "out"), exclude_invalid_files=True).to_table()
     return found
-
-
-def rows_of(table: pa.Table, names: Iterable[str], key: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
-    columns = list(names)
-    rows = table.select(columns).to_pylist()
-    if key:
-        largest: dict[Any, tuple[Any, ...]] = {}
-        for row in rows:
-            at, values = tuple(row[name] for name in key), tuple(row.values())
-            largest[at] = max(values, largest.get(at, values))
-        return sorted(largest.values(), key=repr)
-    return sorted((tuple(row.values()) for row in rows), key=repr)
 
 
 @pytest.mark.parametrize("name", sorted(SQL))
