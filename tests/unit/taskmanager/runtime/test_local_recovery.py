@@ -47,7 +47,7 @@ def configured(enabled: bool) -> StreamExecutionEnvironment:
 def build(world: str, *, enabled: bool = True) -> BuiltJob:
     env = configured(enabled)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("ts")
-    stream = env.from_source(DataGeneratorSource(rows, TOTAL, rows_per_second=30_000.0), strategy, "rows")
+    stream = env.from_source(DataGeneratorSource(rows, TOTAL, rows_per_second=8_000.0), strategy, "rows")
     windows = stream.key_by("key").window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_ROWS)))
     windows.agg(aggregates.count().alias("n"), aggregates.sum("value").alias("total")).sink_to(CollectingSink(world))
     return env.build()
