@@ -28,7 +28,7 @@ class ClusterHandlers:
             reads("/taskmanagers", self._task_managers),
             reads("/taskmanagers/metrics", self._task_manager_aggregation),
             reads("/taskmanagers/:taskmanagerid", self._task_manager),
-            reads("/taskmanagers/:taskmanagerid/metrics", self._task_manager_metrics),
+            reads("/taskmanagers/:taskmanagerid/metrics", metrics.of_what_is_known(self._task_manager_metrics)),
             reads("/taskmanagers/:taskmanagerid/profiler", self._task_manager_profiler),
         ]
 

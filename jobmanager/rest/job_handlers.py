@@ -48,7 +48,7 @@ class JobHandlers:
             reads("/jobs/:jobid/accumulators", self._accumulators, Kept.GRAPH),
             reads("/jobs/:jobid/execution-result", job(lambda j, _: job_answers.execution_result(j))),
             reads("/jobs/:jobid/status", self._status),
-            reads("/jobs/:jobid/metrics", self._metrics),
+            reads("/jobs/:jobid/metrics", metrics.of_what_is_known(self._metrics)),
             reads("/jobs/:jobid/jobmanager/config", job(lambda _, __: self._configuration())),
             reads("/jobs/:jobid/jobmanager/environment", job(lambda _, __: environment())),
             reads("/jobs/:jobid/jobmanager/log-url", self._log_url),

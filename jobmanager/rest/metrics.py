@@ -7,13 +7,15 @@ the TaskManager, and absent until there were two.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from jobmanager.machines.views import AttemptView, ClusterView, JobView, VertexView
 from jobmanager.rest.asked import Asked
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.checkpoint_answers import checkpoint_item
-from jobmanager.rest.errors import bad_request
+from jobmanager.rest.errors import RestError, bad_request
 from jobmanager.rest.figures import Json, number, skew_percent
+from jobmanager.rest.routes import Handler
 from tidegate.model.states import JobState
 from tidegate.wire.task_metrics import Value, named
 
@@ -87,6 +89,21 @@ def vertex_metrics(vertex: VertexView, backend: Backend) -> Metrics:
         for subtask in vertex.subtasks
         for name, value in subtask_metrics(subtask.current, backend).items()
     }
+
+
+def of_what_is_known(answer: Handler) -> Handler:
+    """Nothing is known of a job, a vertex, a subtask or a TaskManager that is not there: an empty list, as Flink's store of metrics
+    gives it, and no error (``AbstractMetricsHandler.java``)."""
+
+    def answered(asked: Asked) -> Any:
+        try:
+            return answer(asked)
+        except RestError as error:
+            if error.status == 400:
+                raise
+            return []
+
+    return answered
 
 
 def collection(found: Metrics, asked: Asked) -> list[Json]:

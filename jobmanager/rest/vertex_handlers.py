@@ -22,20 +22,21 @@ class VertexHandlers:
         self._backend = backend
 
     def routes(self) -> list[Route]:
+        known = metrics.of_what_is_known
         return [
             reads(_V, self._details, Kept.GRAPH),
             reads(f"{_V}/accumulators", self._accumulators, Kept.GRAPH),
             reads(f"{_V}/backpressure", self._backpressure),
             reads(f"{_V}/flamegraph", self._flame_graph),
-            reads(f"{_V}/jm-operator-metrics", self._coordinator_metrics),
-            reads(f"{_V}/metrics", self._metrics),
+            reads(f"{_V}/jm-operator-metrics", known(self._coordinator_metrics)),
+            reads(f"{_V}/metrics", known(self._metrics)),
             reads(f"{_V}/subtasktimes", self._times, Kept.GRAPH),
             reads(f"{_V}/taskmanagers", self._by_task_manager, Kept.GRAPH),
             reads(f"{_V}/watermarks", self._watermarks),
             reads(f"{_V}/subtasks/accumulators", self._subtask_accumulators, Kept.GRAPH),
-            reads(f"{_V}/subtasks/metrics", self._aggregated),
+            reads(f"{_V}/subtasks/metrics", known(self._aggregated)),
             reads(_S, self._subtask, Kept.GRAPH),
-            reads(f"{_S}/metrics", self._subtask_metrics),
+            reads(f"{_S}/metrics", known(self._subtask_metrics)),
             reads(f"{_S}/attempts/:attempt", self._attempt, Kept.GRAPH),
             reads(f"{_S}/attempts/:attempt/accumulators", self._attempt_accumulators, Kept.GRAPH),
         ]

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.contract.rest.asking import Client, ask, serving
-from tests.contract.rest.scene import Scene, failed_job, recorded_scene
+from tests.contract.rest.scene import Scene, failed_job
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, FAULT, JOB, running_job, vertex_id
 from tidegate.model.states import ExecutionState
 from tidegate.pb.common_pb2 import Accumulator
 
 SINK = vertex_id("sink")
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return recorded_scene()
-
-
-@pytest.fixture
-async def client(scene: Scene) -> AsyncIterator[Client]:
-    async with serving(scene) as client:
-        yield client
 
 
 # ---- failures ------------------------------------------------------------------------------------------------------------

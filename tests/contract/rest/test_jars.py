@@ -11,7 +11,7 @@ import pytest
 from aiohttp import FormData
 
 from tests.contract.rest.asking import Client, ask, serving
-from tests.contract.rest.scene import Scene, recorded_scene
+from tests.contract.rest.scene import Scene
 from tidegate.model.ids import hex_id
 
 JOB_FILE = """
@@ -22,11 +22,6 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.from_collection([1, 2, 3]).map(lambda x: x + 1).name("plus").print()
 env.execute("job " + " ".join(sys.argv[1:]))
 """
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return recorded_scene()
 
 
 @pytest.fixture

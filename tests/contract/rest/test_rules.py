@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import AsyncIterator
 
 import pytest
 
 from jobmanager.machines import commands as c
 from jobmanager.rest.bodies import MAX_BODY_BYTES
 from tests.contract.rest.asking import Client, ask, operation, serving
-from tests.contract.rest.scene import Scene, failed_job, recorded_scene
+from tests.contract.rest.scene import Scene, failed_job
 from tests.unit.jobmanager.machines.cluster_kit import JOB, running_job, vertex_id
 from tidegate.model.ids import hex_id
 from tidegate.model.states import JobState
 
 OTHER = hex_id("no such job")
 SINK = vertex_id("sink")
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return recorded_scene()
-
-
-@pytest.fixture
-async def client(scene: Scene) -> AsyncIterator[Client]:
-    async with serving(scene) as client:
-        yield client
 
 
 # ---- paths and verbs -----------------------------------------------------------------------------------------------------

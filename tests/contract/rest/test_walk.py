@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
-from tests.contract.rest.asking import endpoint_of
-from tests.contract.rest.scene import Scene, recorded_scene
+from tests.contract.rest.asking import Client
 from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
 
 RECORDINGS = sorted((Path(__file__).parent / "recordings").glob("*.json"))
@@ -44,17 +41,9 @@ def ours(path: str) -> str:
     return path
 
 
-@pytest.fixture
-async def client() -> AsyncIterator[TestClient[Any, Any]]:
-    scene: Scene = recorded_scene()
-    endpoint = endpoint_of(scene)
-    async with TestClient(TestServer(endpoint.application())) as client:
-        yield client
-
-
 @pytest.mark.parametrize("prefix", ["", "/v1"])
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in RECORDINGS])
-async def test_same_keys_and_types(path: Path, prefix: str, client: TestClient[Any, Any]) -> None:
+async def test_same_keys_and_types(path: Path, prefix: str, client: Client) -> None:
     method, url, status, expected = recording(path)
     answer = await client.request(method, prefix + ours(url))
     assert answer.headers["content-type"] == "application/json; charset=UTF-8"
