@@ -31,6 +31,8 @@ from tidegate.model.errors import CorruptData
 FETCH_MESSAGES = 16_384
 PIECE = 500
 FETCH_WAIT_S = 0.1
+GATHER_S = 0.005
+"""How long the first message waits for others, so that a calm topic is not read one by one."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -117,14 +119,16 @@ class Fetch:
             return
         taken: dict[str, Taken] = {}
         at_end: list[tuple[str, int]] = []
-        count, wait_s = 0, FETCH_WAIT_S
+        count, wanted, wait_s = 0, 1, FETCH_WAIT_S
         while count < FETCH_MESSAGES:
             with kafka_errors("read", self._settings.servers):
-                messages = self._client.consume(PIECE, wait_s)
+                messages = self._client.consume(wanted, wait_s)
             self._sort(messages, taken, at_end)
-            count, wait_s = count + len(messages), 0.0
-            if len(messages) < PIECE:
+            if len(messages) < wanted:
                 break
+            # the client waits until it has all that it was asked for: so for one at first, and then hardly any more
+            count, wait_s = count + len(messages), GATHER_S if wanted == 1 else 0.0
+            wanted = PIECE
         for split_id, found in taken.items():
             yield from self._records(split_id, found)
         for split_id, offset in at_end:

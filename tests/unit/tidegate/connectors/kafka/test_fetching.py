@@ -1,0 +1,87 @@
+"""How the fetcher asks its client: a calm topic does not wait for a full piece, a full one is taken by pieces."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from confluent_kafka import Message
+
+from tidegate.connectors.base import ReaderContext, SplitState
+from tidegate.connectors.kafka.fetching import FETCH_MESSAGES, GATHER_S, PIECE, Fetch, Fetched, ReaderSettings
+from tidegate.connectors.kafka.splits import KafkaSubscription, split_of
+from tidegate.connectors.kafka.taken import PoisonAction
+from tidegate.connectors.message_formats import ByteArraySchema
+
+CONTEXT = ReaderContext(0, 1, 128, "job", "attempt", "op")
+
+
+class Client:
+    """Gives what is there, as librdkafka does: at most what was asked for; waits (here: notes that it would) for more."""
+
+    def __init__(self, *arrivals: int) -> None:
+        self._arrivals = list(arrivals)
+        self._next = 0
+        self.asked: list[tuple[int, float]] = []
+
+    def assign(self, parts: Any) -> None:
+        pass
+
+    def incremental_unassign(self, parts: Any) -> None:
+        pass
+
+    def consume(self, count: int, wait_s: float) -> list[Any]:
+        self.asked.append((count, wait_s))
+        if not self._arrivals:
+            return []
+        given = min(count, self._arrivals[0])
+        self._arrivals[0] -= given
+        if not self._arrivals[0]:
+            del self._arrivals[0]
+        found = [_message(offset) for offset in range(self._next, self._next + given)]
+        self._next += given
+        return found
+
+
+def _message(offset: int) -> Any:
+    make: Any = Message  # its stubs do not know the constructor
+    return make(topic="t", partition=0, offset=offset, key=None, value=b"%d" % offset, timestamp=(1, offset))
+
+
+def fetched(client: Client, stop: int) -> list[Fetched]:
+    """All of partition 0, up to offset ``stop``."""
+    settings = ReaderSettings(
+        "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, False, None
+    )
+    fetch = Fetch(settings, CONTEXT, client, [SplitState(split_of("t", 0, 0, stop))], {"t-0"})
+    return list(islice(fetch.run(), 100))
+
+
+def values(found: list[Fetched]) -> list[Any]:
+    return [value for one in found if one.data is not None for value in one.data.column(0).to_pylist()]
+
+
+def test_one_message_is_waited_for_and_what_comes_with_it_hardly() -> None:
+    client = Client(3)
+    found = fetched(client, 3)
+    assert values(found) == [b"0", b"1", b"2"]
+    (first, wait_s), *rest = client.asked
+    assert first == 1
+    assert wait_s > GATHER_S
+    assert rest == [(PIECE, GATHER_S)]
+
+
+def test_a_full_topic_is_taken_by_pieces_without_waiting() -> None:
+    count = FETCH_MESSAGES + 1_000
+    client = Client(count)
+    found = fetched(client, count)
+    assert values(found) == [b"%d" % n for n in range(count)]
+    assert {asked for asked, _ in client.asked} == {1, PIECE}
+    assert [wait_s for asked, wait_s in client.asked if asked == PIECE].count(GATHER_S) == 2
+    assert [one.next_offset for one in found if one.data is not None][-1] == count
+
+
+def test_records_behind_the_end_are_left_out() -> None:
+    found = fetched(Client(10), 4)
+    assert values(found) == [b"0", b"1", b"2", b"3"]
+    assert found[-1].data is None
