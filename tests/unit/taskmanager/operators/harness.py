@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import xxhash
 
+from taskmanager.harness import surroundings
+from taskmanager.harness.surroundings import HandClock, HandTimers
 from taskmanager.operators.base import Operator, OperatorContext
 from taskmanager.operators.factory import make_operator
 from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateHandle, StateRedistribution
-from tidegate.model.errors import CorruptData
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorSpec
 
@@ -23,57 +23,17 @@ CONFIGURATION: dict[str, str] = {}
 """Of operators that are started without one; see ``keyed_kit.backends``."""
 
 
-class MemoryStore:
-    """Segment store and source in one: contents travel inline."""
+class MemoryStore(surroundings.MemoryStore):
+    """What was written stays, to be looked at."""
 
     def __init__(self) -> None:
         self.contents: list[bytes] = []
-        self.written_bytes = 0
-        self.compresses = False
 
     def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
-        content = b"".join(bytes(part) for part in parts)
-        self.contents.append(content)
-        self.written_bytes += len(content)
-        return StateHandle(len(content), xxhash.xxh3_64_hexdigest(content), data=content)
-
-    def read(self, handle: StateHandle) -> memoryview:
+        handle = super().write(name_hint, parts, is_shared=is_shared)
         assert handle.data is not None
-        if xxhash.xxh3_64_hexdigest(handle.data) != handle.checksum:
-            raise CorruptData("inline state: checksum")
-        return memoryview(handle.data)
-
-
-@dataclass
-class HandClock:
-    ms: int = 0
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> float:
-        return float(self.ms)
-
-
-@dataclass
-class HandTimers:
-    clock: HandClock
-    waiting: list[tuple[int, Callable[[int], None]]] = field(default_factory=list)
-
-    def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
-        token = (at_ms, callback)
-        self.waiting.append(token)
-        return token
-
-    def cancel(self, token: object) -> None:
-        self.waiting = [waiting for waiting in self.waiting if waiting is not token]
-
-    def advance_to(self, ms: int) -> None:
-        while due := sorted((w for w in self.waiting if w[0] <= ms), key=lambda w: w[0]):
-            self.cancel(due[0])
-            self.clock.ms = max(self.clock.ms, due[0][0])
-            due[0][1](due[0][0])
-        self.clock.ms = ms
+        self.contents.append(handle.data)
+        return handle
 
 
 class Recorder:
