@@ -131,3 +131,8 @@ class Types:
     def SCHEMA(schema: pa.Schema) -> TypeInformation:
         """Ours: a columnar stream with this Arrow schema."""
         return ArrowTypeInfo(schema)
+
+
+def _from_java_type(j_type_info: TypeInformation) -> TypeInformation:
+    """The inverse of ``get_java_type_info``, under PyFlink's name."""
+    return j_type_info

@@ -35,6 +35,10 @@ PICKLED_METADATA = {b"tidegate.pickled": b"1"}
 class TypeInformation(ABC):
     """Base of all types. A subclass tells its parts by ``_parts``; two types are equal when class and parts are."""
 
+    def get_java_type_info(self) -> TypeInformation:
+        """PyFlink's way to the type of its JVM: here there is only this one."""
+        return self
+
     @abstractmethod
     def arrow_type(self) -> pa.DataType:
         """The type of one column that holds values of this type."""
@@ -390,4 +394,4 @@ def _positions(field_types: Sequence[TypeInformation]) -> list[str]:
     return [f"f{i}" for i in range(len(field_types))]
 
 
-from tidegate.common.type_factory import Types  # noqa: E402  (it makes the types above)
+from tidegate.common.type_factory import Types, _from_java_type  # noqa: E402, F401  (it makes the types above)

@@ -2,7 +2,7 @@
 
 Splits are listed once, in the client: byte ranges of line formats, row groups of Parquet. The position in a split is
 ``[start of the block, rows emitted of it]``; finished splits stay in the state, marked done.
-Follows Flink's ``FileSource`` (bounded), with its splits listed up front.
+Follows Flink's ``FileSource`` (bounded), with its splits listed up front; ``monitor_continuously`` makes it unbounded.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from tidegate.common.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
@@ -91,18 +92,27 @@ class FileSource(Source):
 
         return Types.STRING() if isinstance(self._format, TextFormat) else Types.SCHEMA(self._format.schema)
 
+    def monitor_continuously(self, interval_ms: int) -> FileSource:
+        """The same without an end: every ``interval_ms`` it looks for files that were not there before, and reads them."""
+        from tidegate.connectors.file_monitoring import MonitoringFileSource  # which is a FileSource
+
+        return MonitoringFileSource(self._paths, self._format, self._range_bytes, interval_ms)
+
     def list_splits(self, parallelism: int) -> list[Split]:
-        splits = []
-        for root in self._paths:
-            prefix = root.split("://", 1)[0] + "://" if "://" in root and not root.startswith("file:") else ""
-            for info in list_files(root):
-                for part in self._format.ranges(info, prefix + info.path, self._range_bytes):
-                    payload = [part.path, part.start, part.end, part.size_bytes]
-                    splits.append(Split(f"{part.path}@{part.start:012d}", payload))
-        return splits
+        return [split for root in self._paths for split in self._splits_of(root, list_files(root))]
 
     def make_reader(self, context: ReaderContext) -> SourceReader:
         return FileReader(self._format, context)
+
+    def _splits_of(self, root: str, files: Sequence[pafs.FileInfo]) -> list[Split]:
+        prefix = uri_prefix(root)
+        parts = [part for f in files for part in self._format.ranges(f, prefix + f.path, self._range_bytes)]
+        return [Split(f"{p.path}@{p.start:012d}", [p.path, p.start, p.end, p.size_bytes]) for p in parts]
+
+
+def uri_prefix(root: str) -> str:
+    """What stands before the paths of the files at ``root``: the scheme, unless they are local."""
+    return root.split("://", 1)[0] + "://" if "://" in root and not root.startswith("file:") else ""
 
 
 def _first_file(paths: Sequence[str]) -> str:
@@ -112,6 +122,10 @@ def _first_file(paths: Sequence[str]) -> str:
     return root.split("://", 1)[0] + "://" + path if filesystem.type_name != "local" else path
 
 
+Fetched = tuple[str, Block | Split | None]
+"""Of the split with this id: a block, the split itself when it was found just now, or ``None`` at its end."""
+
+
 class FileReader(SourceReader):
     """Reads its splits one after the other, with a thread that decodes some blocks ahead."""
 
@@ -119,7 +133,7 @@ class FileReader(SourceReader):
         self._format = file_format
         self._wakeup = context.wakeup
         self._states: dict[str, SplitState] = {}
-        self._fetcher: Fetcher[tuple[str, Block | None]] | None = None
+        self._fetcher: Fetcher[Fetched] | None = None
         self._open_blocks: deque[tuple[str, Block, int]] = deque()
 
     def open(self, states: Sequence[SplitState]) -> None:
@@ -127,7 +141,7 @@ class FileReader(SourceReader):
         todo = [state for state in states if not state.done]
         self._fetcher = Fetcher(lambda: self._read(todo), _READ_AHEAD_BLOCKS, self._wakeup)
 
-    def _read(self, states: list[SplitState]) -> Iterator[tuple[str, Block | None]]:
+    def _read(self, states: list[SplitState]) -> Iterator[Fetched]:
         for state in states:
             start, skip = state.position if state.position is not None else (None, 0)
             for block in self._format.blocks(FileRange(*state.split.payload), start, skip):
@@ -138,7 +152,9 @@ class FileReader(SourceReader):
         assert self._fetcher is not None
         while (taken := self._fetcher.take()) is not None:
             split_id, block = taken
-            if block is None:
+            if isinstance(block, Split):
+                self._states[split_id] = SplitState(block)
+            elif block is None:
                 self._states[split_id] = SplitState(self._states[split_id].split, None, done=True)
             elif block.data.num_rows:
                 self._open_blocks.append((split_id, block, 0))

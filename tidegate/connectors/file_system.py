@@ -32,11 +32,11 @@ def is_local(filesystem: pafs.FileSystem) -> bool:
     return isinstance(filesystem, pafs.LocalFileSystem)
 
 
-def list_files(path: str) -> list[pafs.FileInfo]:
+def list_files(path: str, may_be_empty: bool = False) -> list[pafs.FileInfo]:
     """All files at ``path`` (a file, or a directory read recursively), sorted by path. Names that start with ``.`` or
     ``_`` are skipped below the directory, as Spark does: they are not data.
 
-    Raises ``InvalidJob`` when nothing is there.
+    Raises ``InvalidJob`` when nothing is there. A directory without files is nothing unless it ``may_be_empty``.
     """
     filesystem, inner = resolve(path)
     info = filesystem.get_file_info(inner)
@@ -46,7 +46,7 @@ def list_files(path: str) -> list[pafs.FileInfo]:
         raise InvalidJob(f"input path {path} does not exist")
     found = filesystem.get_file_info(pafs.FileSelector(inner, recursive=True))
     files = [f for f in found if f.type == pafs.FileType.File and not _is_hidden(f.path, inner)]
-    if not files:
+    if not files and not may_be_empty:
         raise InvalidJob(f"input path {path} holds no files")
     return sorted(files, key=lambda f: f.path)
 

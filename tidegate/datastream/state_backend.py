@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from urllib.parse import urlsplit
 
 from tidegate.model.options import CheckpointingOptions, RocksDBOptions, StateOptions
 
@@ -75,8 +76,8 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return bool(self._incremental)
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Local directories for its files; the subtasks are dealt among them."""
-        self._paths = paths
+        """Local directories for its files, as paths or ``file:`` URIs; the subtasks are dealt among them."""
+        self._paths = tuple(_local_directory(path) for path in paths)
 
     def get_db_storage_paths(self) -> list[str] | None:
         return list(self._paths) or None
@@ -114,3 +115,14 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         if self._paths:
             found[RocksDBOptions.LOCAL_DIRECTORIES.key] = ";".join(self._paths)
         return found
+
+
+def _from_j_state_backend(j_state_backend: StateBackend) -> StateBackend:
+    """Under PyFlink's name. Raises ``TypeError`` for what is no state backend of tidegate."""
+    return j_state_backend if isinstance(j_state_backend, StateBackend) else CustomStateBackend(j_state_backend)
+
+
+def _local_directory(path: str) -> str:
+    """Without scheme and host of a URI, and without a slash at its end, as Flink's ``Path`` has it."""
+    plain = urlsplit(path).path if path.startswith("file:") else path
+    return plain.rstrip("/") or "/"

@@ -12,15 +12,27 @@ from dataclasses import dataclass, replace
 
 from tidegate.common.java_only import refusing
 from tidegate.common.serialization import Encoder
+from tidegate.common.time import Duration
 from tidegate.connectors.file_encoders import TextEncoderFactory
 from tidegate.connectors.file_sink import FileSink as OurFileSink
 from tidegate.connectors.file_sink import RollingPolicy as OurRollingPolicy
+from tidegate.connectors.file_source import DEFAULT_RANGE_BYTES
 from tidegate.connectors.file_source import FileSource as OurFileSource
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.model.errors import InvalidJob
 
-__all__ = ["FileSink", "FileSource", "OutputFileConfig", "RollingPolicy", "StreamFormat"]
+__all__ = [
+    "BucketAssigner",
+    "FileEnumeratorProvider",
+    "FileSink",
+    "FileSource",
+    "FileSplitAssignerProvider",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "StreamFormat",
+]
 
+_WHOLE_FILE_BYTES = 2**62
 _UTF_8 = ("utf-8", "utf8")
 
 
@@ -42,15 +54,57 @@ class FileSource(OurFileSource):
 
 
 @dataclass(frozen=True)
+class FileEnumeratorProvider:
+    """How files become splits. ``is_splittable``: a large file becomes several, which are read in parallel."""
+
+    is_splittable: bool
+
+    @staticmethod
+    def default_splittable_file_enumerator() -> FileEnumeratorProvider:
+        return FileEnumeratorProvider(is_splittable=True)
+
+    @staticmethod
+    def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
+        return FileEnumeratorProvider(is_splittable=False)
+
+
+@dataclass(frozen=True)
+class FileSplitAssignerProvider:
+    """Both of Flink's mean the same here: no machine is nearer to a file than another, so splits are dealt evenly."""
+
+    @staticmethod
+    def simple_split_assigner() -> FileSplitAssignerProvider:
+        return FileSplitAssignerProvider()
+
+    @staticmethod
+    def locality_aware_split_assigner() -> FileSplitAssignerProvider:
+        return FileSplitAssignerProvider()
+
+
+@dataclass(frozen=True)
 class FileSourceBuilder:
     paths: tuple[str, ...]
+    interval_ms: int | None = None
+    is_splittable: bool = True
 
     def process_static_file_set(self) -> FileSourceBuilder:
         """The files that are there when the job is submitted."""
+        return replace(self, interval_ms=None)
+
+    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+        """No end: files that come later are found within the interval."""
+        return replace(self, interval_ms=discovery_interval.to_millis())
+
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+        return replace(self, is_splittable=file_enumerator.is_splittable)
+
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
         return self
 
     def build(self) -> OurFileSource:
-        return OurFileSource.for_text(*self.paths)
+        range_bytes = DEFAULT_RANGE_BYTES if self.is_splittable else _WHOLE_FILE_BYTES
+        found = OurFileSource.for_text(*self.paths, range_bytes=range_bytes)
+        return found if self.interval_ms is None else found.monitor_continuously(self.interval_ms)
 
 
 class RollingPolicy(OurRollingPolicy):
@@ -97,6 +151,23 @@ class OutputFileConfigBuilder:
         return self.config
 
 
+@dataclass(frozen=True)
+class BucketAssigner:
+    """Part files lie in one directory."""
+
+    @staticmethod
+    def base_path_bucket_assigner() -> BucketAssigner:
+        return BucketAssigner()
+
+    @staticmethod
+    def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
+        """Refused."""
+        raise InvalidJob(
+            "a FileSink writes into one directory, not into one for each date: use base_path_bucket_assigner(), and a "
+            "column for the date"
+        )
+
+
 class FileSink(OurFileSink):
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> RowFormatBuilder:
@@ -118,6 +189,13 @@ class RowFormatBuilder:
     def with_rolling_policy(self, rolling_policy: OurRollingPolicy) -> RowFormatBuilder:
         return replace(self, rolling=rolling_policy)
 
+    def with_bucket_check_interval(self, interval: int) -> RowFormatBuilder:
+        """Accepted: the age of a part file is looked at with every batch, whatever the interval in ms."""
+        return self
+
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> RowFormatBuilder:
+        return self
+
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> RowFormatBuilder:
         return replace(self, config=output_file_config)
 
@@ -128,6 +206,6 @@ class RowFormatBuilder:
 
 __getattr__ = refusing(
     __name__,
-    "BucketAssigner BulkFormat FileCompactStrategy FileCompactor FileEnumeratorProvider FileSplitAssignerProvider StreamingFileSink",
+    "BulkFormat FileCompactStrategy FileCompactor StreamingFileSink",
     "use FileSource and FileSink, which have for_csv, for_json_lines and for_parquet too",
 )

@@ -1,0 +1,90 @@
+"""A directory that is watched: every file is read once, by one subtask, whenever it comes and wherever the job restarts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.waiting import wait_until
+from tidegate.common import Duration
+from tidegate.connectors.base import ReaderContext, SourceReader, SplitState
+from tidegate.connectors.file_source import FileSource
+from tidegate.datastream.connectors.file_system import FileEnumeratorProvider, StreamFormat
+from tidegate.datastream.connectors.file_system import FileSource as PyFlinksFileSource
+from tidegate.model.errors import InvalidJob
+
+LIMIT_S = 30.0
+
+
+class Reading:
+    """One subtask's reader, and what it has read."""
+
+    def __init__(
+        self, source: FileSource, states: Sequence[SplitState], subtask: int = 0, parallelism: int = 1
+    ) -> None:
+        self.lines: list[str] = []
+        context = ReaderContext(subtask, parallelism, 128, "j", "a", "o", wakeup=threading.Event().set)
+        self.reader: SourceReader = source.make_reader(context)
+        self.reader.open(states)
+
+    def poll(self) -> list[str]:
+        while (polled := self.reader.poll()) is not None:
+            self.lines += polled.batch.data.column(0).to_pylist()  # type: ignore[union-attr]
+            self.reader.advance(len(polled.batch))
+        return self.lines
+
+
+def states_of(source: FileSource) -> list[SplitState]:
+    return [SplitState(split) for split in source.list_splits(1)]
+
+
+def test_a_file_that_comes_later_is_read_and_a_restart_does_not_read_it_again(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    source = FileSource.for_text(str(tmp_path)).monitor_continuously(5)
+    assert not source.bounded
+    first = Reading(source, states_of(source))
+    wait_until(lambda: first.poll() == ["one"], LIMIT_S, "the first file is read")
+    (tmp_path / "b.txt").write_text("two\nthree\n")
+    wait_until(lambda: first.poll() == ["one", "two", "three"], LIMIT_S, "the second file is read")
+    wait_until(
+        lambda: not first.poll() or all(s.done for s in first.reader.snapshot_state()), LIMIT_S, "its end is seen"
+    )
+    kept = first.reader.snapshot_state()
+    first.reader.close()
+    assert not first.reader.is_finished()
+
+    (tmp_path / "c.txt").write_text("four\n")
+    again = Reading(source, kept)
+    wait_until(lambda: again.poll() == ["four"], LIMIT_S, "only the third file is read")
+    again.reader.close()
+
+
+def test_each_file_belongs_to_one_subtask(tmp_path: Path) -> None:
+    source = FileSource.for_text(str(tmp_path), range_bytes=4).monitor_continuously(5)
+    assert source.list_splits(2) == []
+    readings = [Reading(source, [], subtask, 2) for subtask in range(2)]
+    for n in range(20):
+        (tmp_path / f".{n}").write_text(f"{n} with more than four bytes\n")
+        (tmp_path / f".{n}").rename(tmp_path / f"{n}.txt")
+    expected = sorted(f"{n} with more than four bytes" for n in range(20))
+    wait_until(lambda: sorted(readings[0].poll() + readings[1].poll()) == expected, LIMIT_S, "all files are read")
+    assert readings[0].lines
+    assert readings[1].lines
+    for reading in readings:
+        reading.reader.close()
+
+
+def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidJob, match="does not exist"):
+        FileSource.for_text(str(tmp_path / "none")).monitor_continuously(1000).list_splits(1)
+
+
+def test_pyflinks_builder_watches_too(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    builder = PyFlinksFileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path))
+    watching = builder.monitor_continuously(Duration.of_seconds(10)).build()
+    assert not watching.bounded
+    assert builder.set_file_enumerator(FileEnumeratorProvider.default_non_splittable_file_enumerator()).build().bounded

@@ -1,0 +1,1 @@
+"""What PyFlink's own tests of the DataStream API import (``pyflink.datastream.tests``)."""

@@ -1,0 +1,76 @@
+"""A sink that gives its records to the test, under PyFlink's name (``pyflink.datastream.tests.test_util``).
+
+Subtasks write each batch as a file into a directory of the sink, on the machine of the test; the test reads them when its
+job has ended. For programs, ``execute_and_collect`` does more: it streams, and each record comes once.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.column_codec import pickle_value
+from tidegate.common.record_codec import decode
+from tidegate.common.record_text import record_text
+from tidegate.common.watermark_strategy import TimestampAssigner
+from tidegate.connectors.base import Sink, SinkContext, SinkWriter
+
+__all__ = ["DataStreamTestSinkFunction", "SecondColumnTimestampAssigner"]
+
+
+class DataStreamTestSinkFunction(Sink):
+    """``stream.add_sink(sink)``, then ``get_results()`` when the job is over."""
+
+    def __init__(self) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="tidegate-results-"))
+
+    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+        return _FileOfEachBatch(self._directory, context.subtask_index, input_type)
+
+    def get_results(self, is_python_object: bool = False, stringify: bool = True) -> list[Any]:
+        """What came since the last call: as Flink prints it, or with ``is_python_object`` as ``str`` of the object, or with
+        ``stringify=False`` the object itself."""
+        pairs = [pair for file in self._files() for pair in pickle.loads(file.read_bytes())]
+        self.clear()
+        if not is_python_object:
+            return [text for text, _ in pairs]
+        values = [pickle.loads(value) for _, value in pairs]
+        return [str(value) for value in values] if stringify else values
+
+    def clear(self) -> None:
+        for file in self._files():
+            file.unlink()
+
+    def _files(self) -> list[Path]:
+        return sorted(self._directory.iterdir()) if self._directory.exists() else []
+
+
+class _FileOfEachBatch(SinkWriter):
+    works_on = "records"
+
+    def __init__(self, directory: Path, subtask: int, input_type: Any) -> None:
+        self._directory = directory
+        self._subtask = subtask
+        self._input_type = input_type
+        self._batches = 0
+
+    def write(self, batch: Batch) -> None:
+        values = decode(self._input_type, batch.data) if isinstance(batch, ArrowBatch) else batch.values
+        pairs = [(record_text(value, self._input_type), pickle_value(value)) for value in values]
+        file = self._directory / f"{self._subtask:06d}-{self._batches:09d}"
+        file.write_bytes(pickle.dumps(pairs))
+        self._batches += 1
+
+    def flush(self, end_of_input: bool) -> None:
+        """Each batch is written at once."""
+
+
+class SecondColumnTimestampAssigner(TimestampAssigner):
+    """The second field is the time, in ms."""
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return int(value[1])

@@ -1,0 +1,134 @@
+"""Test cases under PyFlink's names (``pyflink.testing.test_case_utils``), so that a test suite written with them runs here.
+
+    class OrderTests(PyFlinkStreamingTestCase):
+        def test_orders(self):
+            with self.env.from_collection([1, 2]).execute_and_collect() as results: ...
+
+All test cases of a process share one ``MiniCluster``, which starts with the first job and ends with the process; in PyFlink
+each class has a mini cluster of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+import unittest
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tidegate.common.java_only import refusing
+from tidegate.common.job_client import JobControl
+from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.datastream.execution_mode import RuntimeExecutionMode
+from tidegate.datastream.executor import Executor, current_executor, installed
+from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import BlobKey
+
+if TYPE_CHECKING:
+    from tidegate.testing import MiniCluster
+
+__all__ = [
+    "PyFlinkBatchTestCase",
+    "PyFlinkITTestCase",
+    "PyFlinkStreamingTestCase",
+    "PyFlinkTestCase",
+    "PyFlinkUTTestCase",
+]
+
+_SLOTS = 16
+_PARALLELISM = 2
+
+__getattr__ = refusing(
+    __name__,
+    "PyFlinkStreamTableTestCase PyFlinkBatchTableTestCase PythonAPICompletenessTestCase exec_insert_table "
+    "invoke_java_object_method to_java_data_structure",
+    "it has DataStream programs, not the Table API: use PyFlinkStreamingTestCase, PyFlinkBatchTestCase or PyFlinkUTTestCase",
+)
+
+
+@functools.cache
+def _shared_cluster() -> MiniCluster:
+    from tidegate.testing import MiniCluster
+
+    cluster = MiniCluster(slots=_SLOTS)
+    atexit.register(cluster.close)
+    return cluster
+
+
+class _OnSharedCluster:
+    """An ``Executor`` whose cluster starts with its first job: most tests of an API run none."""
+
+    def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
+        with self._cluster() as executor:
+            return executor.execute(graph, blobs)
+
+    def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobControl:
+        with self._cluster() as executor:
+            return executor.execute_async(graph, blobs)
+
+    @contextmanager
+    def _cluster(self) -> Iterator[Executor]:
+        with _shared_cluster().installed():
+            yield current_executor()
+
+
+class PyFlinkTestCase(unittest.TestCase):
+    """``tempdir``: a directory that goes with the class."""
+
+    tempdir: ClassVar[str]
+    env: StreamExecutionEnvironment
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.tempdir = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.tempdir, ignore_errors=True)
+        os.environ["FLINK_TESTING"] = "1"
+
+    def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
+        with installed(_OnSharedCluster()):
+            return super().run(result)
+
+    @classmethod
+    def assert_equals(cls, actual: Any, expected: Any) -> None:
+        """The same elements, in any order."""
+        found, wanted = sorted(actual), sorted(expected)
+        assert found == wanted, f"{found} is not {wanted}"
+
+
+class PyFlinkUTTestCase(PyFlinkTestCase):
+    """A new ``env`` for each test."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.env = _environment(RuntimeExecutionMode.STREAMING)
+
+
+class PyFlinkITTestCase(PyFlinkTestCase):
+    """One ``env`` for all tests of the class."""
+
+    mode: ClassVar[RuntimeExecutionMode] = RuntimeExecutionMode.STREAMING
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        with installed(_OnSharedCluster()):
+            cls.env = _environment(cls.mode)
+
+
+class PyFlinkStreamingTestCase(PyFlinkITTestCase):
+    mode = RuntimeExecutionMode.STREAMING
+
+
+class PyFlinkBatchTestCase(PyFlinkITTestCase):
+    mode = RuntimeExecutionMode.BATCH
+
+
+def _environment(mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(_PARALLELISM)
+    return env.set_runtime_mode(mode)
