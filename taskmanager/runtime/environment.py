@@ -63,7 +63,6 @@ class RuntimeSettings:
     batch: bool
     """BATCH execution mode."""
     exactly_once: bool
-    unaligned: bool
     checkpoints_after_tasks_finish: bool
     inline_threshold_bytes: int
     compresses: bool
@@ -90,7 +89,6 @@ class RuntimeSettings:
             checkpointing=configuration.get(CheckpointingOptions.INTERVAL) is not None,
             batch=configuration.get(ExecutionOptions.RUNTIME_MODE) is RuntimeMode.BATCH,
             exactly_once=configuration.get(CheckpointingOptions.MODE).value == "EXACTLY_ONCE",
-            unaligned=configuration.get(CheckpointingOptions.UNALIGNED),
             checkpoints_after_tasks_finish=configuration.get(CheckpointingOptions.AFTER_TASKS_FINISH),
             inline_threshold_bytes=configuration.get(CheckpointingOptions.INLINE_THRESHOLD),
             compresses=configuration.get(CheckpointingOptions.SNAPSHOT_COMPRESSION),

@@ -16,10 +16,10 @@ from typing import Any
 from taskmanager.exchange.base import InputGate
 from taskmanager.exchange.endpoint import DataEndpoint
 from taskmanager.machines import subtask as life
-from taskmanager.machines.alignment import AlignedHandler, BarrierHandler
+from taskmanager.machines.alignment import BarrierHandler
+from taskmanager.machines.alternating import AlternatingHandler
 from taskmanager.machines.barrier_tracker import TrackingHandler
 from taskmanager.machines.snapshot import SnapshotCoordinator
-from taskmanager.machines.unaligned import AlternatingHandler
 from taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
 from taskmanager.runtime.background import BackgroundThread
 from taskmanager.runtime.barriers import BarrierSender, OutgoingEdge
@@ -289,9 +289,7 @@ class _SubtaskRun:
 
     def _make_handler(self, settings: RuntimeSettings, gate: InputGate) -> BarrierHandler:
         restore = self._deployment.restore
-        kind: type[AlignedHandler | AlternatingHandler | TrackingHandler] = TrackingHandler
-        if settings.exactly_once:
-            kind = AlternatingHandler if settings.unaligned else AlignedHandler
+        kind = AlternatingHandler if settings.exactly_once else TrackingHandler
         return kind(
             range(gate.channels),
             last_id=0 if restore is None else int(restore.checkpoint_id),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from taskmanager.machines.unaligned import forced_aligned
+from taskmanager.machines.alternating import forced_aligned
 from tests.sim.channel import Channel, Item, Row
 from tests.sim.in_flight import Flights
 from tests.sim.operators import Operator

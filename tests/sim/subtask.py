@@ -13,7 +13,7 @@ from jobmanager.machines import events as e
 from taskmanager.machines import alignment as align
 from taskmanager.machines import snapshot as snap
 from taskmanager.machines import subtask as life
-from taskmanager.machines.unaligned import AlternatingHandler
+from taskmanager.machines.alternating import AlternatingHandler
 from tests.sim.channel import Channel, Item, Row
 from tests.sim.context import TaskContext
 from tests.sim.handles import FileGone

@@ -132,7 +132,7 @@ def _install(trace: Trace) -> None:
     if trace.kills:
         worker.SubtaskEnvironment = functools.partial(worker.SubtaskEnvironment, probe=Hooks(trace))
     if trace.plant == "no-alignment":
-        launch.AlignedHandler = launch.TrackingHandler
+        launch.AlternatingHandler = launch.TrackingHandler
 
 
 class Hooks:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from taskmanager.machines import alignment as a
 from taskmanager.machines import snapshot as s
 from taskmanager.machines import subtask as life
-from taskmanager.machines.unaligned import AlternatingHandler, forced_aligned
+from taskmanager.machines.alternating import AlternatingHandler, forced_aligned
 from tests.sim.task.laws import Record
 from tests.sim.task.world import Action, Item, Plants, SimSubtask, World
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfPartition

@@ -19,6 +19,7 @@ from taskmanager.machines import alignment as a
 from taskmanager.machines import snapshot as s
 from taskmanager.machines import subtask as life
 from taskmanager.machines import watermarks as w
+from taskmanager.machines.alternating import AlternatingHandler
 from taskmanager.machines.barrier_tracker import TrackingHandler
 from tests.sim.task.coordinator import Abort, Confirm, SimCoordinator, ToTask, Trigger
 from tests.sim.task.laws import Laws, Record
@@ -362,5 +363,5 @@ class World:
                     consumer.inputs.append(channel)
                 channels = range(len(consumer.inputs))
                 consumer.open_data = set(channels)
-                consumer.handler = a.AlignedHandler(channels) if self.exactly_once else TrackingHandler(channels)
+                consumer.handler = AlternatingHandler(channels) if self.exactly_once else TrackingHandler(channels)
                 consumer.valve = w.WatermarkValve(len(channels))

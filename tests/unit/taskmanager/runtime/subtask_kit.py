@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from taskmanager.machines import subtask as life
-from taskmanager.machines.alignment import AlignedHandler, BarrierHandler
+from taskmanager.machines.alignment import BarrierHandler
+from taskmanager.machines.alternating import AlternatingHandler
 from taskmanager.machines.snapshot import SnapshotCoordinator
 from taskmanager.runtime.background import BackgroundThread
 from taskmanager.runtime.barriers import BarrierSender
@@ -83,7 +84,7 @@ class Subtask:
             on_started=lambda n: list(self.life.on(life.SnapshotStarted(n), 0)).clear(),
             inline_bytes=inline_bytes,
         )
-        self.loop = self._loop(chain, handler or AlignedHandler(range(channels)), flush_ms)
+        self.loop = self._loop(chain, handler or AlternatingHandler(range(channels)), flush_ms)
         for event in (life.InitializationStarted(), life.Initialized()):
             self.life.on(event, 0)
 

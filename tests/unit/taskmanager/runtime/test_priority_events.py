@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from taskmanager.exchange.base import RecordingEnded
-from taskmanager.machines.unaligned import AlternatingHandler
+from taskmanager.machines.alternating import AlternatingHandler
 from tests.unit.taskmanager.runtime.subtask_kit import Subtask, barrier, numbers
 from tidegate.model.channel_events import (
     Barrier,

@@ -271,7 +271,7 @@ def test_event_time_windows_lose_no_row_as_late_when_watermarks_were_in_flight(
         summed.sink_to(CollectingSink(world))
         return env.build()
 
-    built = job_of(20_000.0, 2)
+    built = job_of(60_000.0, 2)
     job = InProcessJob(built, directory, alignment=Alignment.UNALIGNED)
     job.start()
     job.checkpoint_until(lambda: len(committed(world)) >= 5 * data_plane.KEYS)

@@ -1,4 +1,5 @@
-"""Unaligned checkpoints, and aligned ones that become unaligned in time: what a subtask does with its barriers.
+"""Exactly-once barriers, aligned, unaligned, and aligned until it takes too long: what a subtask does with those of its input
+channels.
 
     WAITING ── aligned barrier, or its announcement ──▶ COLLECTING n (channels blocked) ── the last barrier ──▶ snapshot, WAITING
        │                                                   │ timed out · an unaligned barrier of n came
@@ -7,15 +8,21 @@
 
     cancel n · newer barrier · abort n, in COLLECTING and PERSISTING: n aborted, WAITING
 
-Laws. An unaligned snapshot starts with the first barrier and blocks nothing: what each channel still has in front of its
+Laws. A channel is blocked when its aligned barrier arrives; the snapshot starts before the channels are unblocked, and an abort
+unblocks them too. Ids only grow: what is older than the current id, or finished, is ignored. A channel that ended is not waited
+for, and one that delivered both barrier and end counts once.
+
+An unaligned snapshot starts with the first barrier and blocks nothing: what each channel still has in front of its
 barrier is persisted, once, and nothing behind it. A channel that was blocked has nothing in front of its barrier. A checkpoint
 whose last barrier came in time stays aligned. The timer counts from the JobManager's trigger, and is looked at with each
 barrier too. A FORCED_ALIGNED barrier (pointwise and broadcast inputs) never times out here; behind this subtask it is again
-what it was. Besides, the laws of ``alignment``: ids only grow, an ended channel is not waited for, an aligned trigger by RPC is
-held until all channels ended. An unaligned one starts the snapshot: nothing runs in front of this subtask, so each channel ends
-with what it has (``ChannelDrained``), and needs no barrier.
+what it was.
 
-Follows Flink's ``SingleCheckpointBarrierHandler.java`` and ``Alternating*.java``; the timeout starts the snapshot at once
+A trigger by RPC reaches a subtask without running predecessors. An aligned one is held until the ends of all its channels were
+read, so that nothing which is still on the way is left out of the snapshot (stricter than Flink, which inserts the barrier before
+them). An unaligned one starts the snapshot: each channel ends with what it has (``ChannelDrained``), and needs no barrier.
+
+Follows Flink's ``SingleCheckpointBarrierHandler.java``, ``WaitingForFirstBarrier.java``, ``CollectingBarriers.java`` and ``Alternating*.java``; the timeout starts the snapshot at once
 instead of making the announced barriers overtake first, which gives the same content.
 """
 
