@@ -13,7 +13,7 @@ from tidegate.datastream.functions import (
     RuntimeContext,
 )
 from tidegate.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from tidegate.datastream.window import SessionWindowTimeGapExtractor, TimeWindow
+from tidegate.datastream.window import TimeWindow
 
 WINDOW_MS = 10_000
 
@@ -21,7 +21,7 @@ Q3 = Types.ROW_NAMED(["name", "city", "state", "id"], [Types.STRING(), Types.STR
 Q4 = Types.ROW_NAMED(["category", "final", "auction"], [Types.LONG(), Types.LONG(), Types.LONG()])
 Q5 = Types.ROW_NAMED(["auction", "num", "window_end"], [Types.LONG(), Types.LONG(), Types.LONG()])
 Q7 = Types.ROW_NAMED(["auction", "price", "bidder", "dateTime"], [Types.LONG()] * 4)
-Q11 = Types.ROW_NAMED(["bidder", "bids", "start", "end"], [Types.LONG()] * 4)
+Q12 = Types.ROW_NAMED(["bidder", "bids", "start", "end"], [Types.LONG()] * 4)
 
 
 class SellersFirst(KeyedCoProcessFunction):
@@ -124,18 +124,11 @@ class Highest(ProcessWindowFunction[Any, Row, Any, TimeWindow]):
         """Nothing is kept."""
 
 
-class GapOf(SessionWindowTimeGapExtractor):
-    """A part of a session knows how long it lasts."""
-
-    def extract(self, element: Any) -> int:
-        return int(element["gap"])
-
-
 def more_bids(a: Any, b: Any) -> Row:
-    return Row(a[0], a[1] + b[1], a[2], a[3])
+    return Row(a[0], a[1] + b[1])
 
 
-class Session(ProcessWindowFunction[Any, Row, Any, TimeWindow]):
+class OfWindow(ProcessWindowFunction[Any, Row, Any, TimeWindow]):
     def process(self, key: Any, context: ProcessWindowFunction.Context[TimeWindow], elements: Any) -> Iterator[Row]:
         for pair in elements:
             yield Row(key, pair[1], context.window().start, context.window().end)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,14 +17,13 @@ from benchmarks.nexmark.functions import (
     Q4,
     Q5,
     Q7,
-    Q11,
+    Q12,
     WINDOW_MS,
     Closing,
-    GapOf,
     Highest,
     MostOf,
+    OfWindow,
     SellersFirst,
-    Session,
     more_bids,
 )
 from tidegate.common import Time, Types, WatermarkStrategy
@@ -165,42 +163,26 @@ def q8(house: House) -> DataStream:
     return both.filter(col("name").is_not_null() & (col("auctions") > 0)).select("id", "name", "window_start")
 
 
-SESSIONS = _longs("bidder", "bids", "start", "gap")
-
-
-def _sessions_of_each_bidder(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The bids of a batch as sessions: their bidder and number, the first one's time, and the gap behind it until the session ends."""
-    bidders, times = batch["bidder"].to_numpy(), batch["dateTime"].to_numpy()
-    order = np.lexsort((times, bidders))
-    bidders, times = bidders[order], times[order]
-    begins = np.ones(len(order), bool)
-    begins[1:] = (bidders[1:] != bidders[:-1]) | (times[1:] - times[:-1] > WINDOW_MS)
-    at = np.flatnonzero(begins)
-    ends = np.append(at[1:], len(order))
-    made = (bidders[at], ends - at, times[at], times[ends - 1] - times[at] + WINDOW_MS)
-    sessions = pa.RecordBatch.from_arrays([pa.array(column) for column in made], schema=SESSIONS)
-    return sessions.sort_by("start")
-
-
 def q11(house: House) -> DataStream:
     """How many bids somebody made in one go, with pauses of at most ten seconds."""
-    parts = _by(house.bids("bidder").map_batches(_sessions_of_each_bidder, SESSIONS), "start")
-    windows = parts.key_by("bidder").window(EventTimeSessionWindows.with_dynamic_gap(GapOf()))
-    return windows.reduce(more_bids, window_function=Session(), output_type=Q11)
+    sessions = house.bids("bidder").key_by("bidder").window(EventTimeSessionWindows.with_gap(TEN_SECONDS))
+    counted = sessions.agg(count().alias("bids"))
+    return counted.select("bidder", "bids", col("window_start").alias("start"), col("window_end").alias("end"))
 
 
-def q12(house: House) -> DataStream:
-    """The same in ten seconds of processing time. Windows that are open at the end of bounded input are not told, as in Flink."""
-    counted = house.bids("bidder").map_batches(_bids_of_each_bidder, SESSIONS)
-    windows = counted.key_by("bidder").window(TumblingProcessingTimeWindows.of(TEN_SECONDS))
-    return windows.reduce(more_bids, window_function=Session(), output_type=Q11)
+OF_BIDDER = _longs("bidder", "bids")
 
 
 def _bids_of_each_bidder(batch: pa.RecordBatch) -> pa.RecordBatch:
     counted = pa.table(batch).group_by("bidder", use_threads=False).aggregate([("bidder", "count")])
-    nothing = pa.array(np.zeros(counted.num_rows, np.int64))
-    columns = [counted["bidder"].combine_chunks(), counted["bidder_count"].combine_chunks(), nothing, nothing]
-    return pa.RecordBatch.from_arrays(columns, schema=SESSIONS)
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in counted.columns], schema=OF_BIDDER)
+
+
+def q12(house: House) -> DataStream:
+    """The same in ten seconds of processing time. Windows that are open at the end of bounded input are not told, as in Flink."""
+    counted = house.bids("bidder").map_batches(_bids_of_each_bidder, OF_BIDDER)
+    windows = counted.key_by("bidder").window(TumblingProcessingTimeWindows.of(TEN_SECONDS))
+    return windows.reduce(more_bids, window_function=OfWindow(), output_type=Q12)
 
 
 def q14(house: House) -> DataStream:

@@ -23,6 +23,8 @@
 | columnar_window_local  | ``size_ms``, ``offset_ms``, ``keys``: [column], ``aggregates``: [(name, function, column or None)] |
 | columnar_window        | the same, and ``input``: ``partial`` (behind columnar_window_local) or ``raw``                    |
 |                        | ``slide_ms``, if they slide; ``size_ms`` of columnar_window_local is the slide then               |
+| columnar_session_local | ``gap_ms``, ``keys``, ``aggregates``                                                               |
+| columnar_session       | the same, behind columnar_session_local (``input``: ``partial``)                                  |
 | columnar_aggregate     | ``keys``: [column], ``aggregates``: [(name, function, column or None)]                            |
 
 In BATCH execution mode operators with state have ``batch_inputs`` besides: an ``InputMode`` for each input.
@@ -39,6 +41,7 @@ from taskmanager.operators.base import Operator
 from taskmanager.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 from taskmanager.operators.columnar import FilterColumnsOperator, MapBatchesOperator, SelectOperator
 from taskmanager.operators.columnar_aggregate import ColumnarAggregate
+from taskmanager.operators.columnar_sessions import ColumnarSession, ColumnarSessionLocal
 from taskmanager.operators.columnar_window_local import ColumnarWindowLocal
 from taskmanager.operators.columnar_windows import ColumnarWindow
 from taskmanager.operators.interval_join import IntervalJoinOperator
@@ -165,6 +168,11 @@ def _columnar_window(spec: OperatorSpec) -> Operator:
     return ColumnarWindow(spec.name, o["size_ms"], o["offset_ms"], o["keys"], o["aggregates"], takes_partials, slide_ms)
 
 
+def _session_local(spec: OperatorSpec) -> Operator:
+    o = spec.options
+    return ColumnarSessionLocal(spec.name, o["gap_ms"], o["keys"], o["aggregates"])
+
+
 def key_of(spec: OperatorSpec, key: KeySpec | None, input_index: int = 0) -> KeySpec:
     """A key with a selector. Raises ``InvalidJob`` when the spec has none."""
     if key is None:
@@ -201,6 +209,8 @@ _MAKERS: dict[str, Callable[[OperatorSpec], Operator]] = {
     "map_batches": _map_batches,
     "columnar_window": _columnar_window,
     "columnar_window_local": _window_local,
+    "columnar_session_local": _session_local,
+    "columnar_session": lambda spec: ColumnarSession(spec.name, spec.options["keys"], spec.options["aggregates"]),
     "columnar_aggregate": _columnar_aggregate,
 }
 

@@ -68,7 +68,7 @@ def examine_states(spec: OperatorSpec, stored: Sequence[StoredState], *, opened:
 
 
 def _examine_keyed(spec: OperatorSpec, declared: DeclaredStates, state: StoredState) -> StateVerdict:
-    if spec.kind == "columnar_window":
+    if spec.kind in ("columnar_window", "columnar_session"):
         return _examine_windows(spec, state)
     if spec.kind == "columnar_aggregate":
         return _examine_aggregates(spec, state)
@@ -133,7 +133,7 @@ def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
         return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
     if spec.options["input"] != "partial":
         return StateVerdict(state.name, StateOutcome.UNKNOWN, "its aggregates are compared when the job runs")
-    partials = [f for f in spec.input_types[0].arrow_schema() if f.name != WINDOW_COLUMNS[0]]
+    partials = [f for f in spec.input_types[0].arrow_schema() if f.name not in WINDOW_COLUMNS]
     wanted = {(KEY_PREFIX if KEY_PREFIX + f.name in keys else VALUE_PREFIX) + f.name: f.type for f in partials}
     if stored != wanted:
         different = [name for name in [*stored, *wanted] if stored.get(name) != wanted.get(name)]

@@ -71,11 +71,8 @@ class ColumnarWindowState:
         not those of what is there (a restored state of other aggregates, say)."""
         if self._schema is None:
             self._schema = partials.schema.remove_metadata()
-        elif self._schema is not partials.schema and not self._schema.equals(partials.schema):
-            raise SchemaMismatch(
-                f"operator '{self._operator}': its windows have the columns {_describe(self._schema)}, now come "
-                f"{_describe(partials.schema)}: give the operator another uid, or restore with the job that wrote them"
-            )
+        else:
+            check_columns(self._operator, self._schema, partials.schema)
         self._buckets.add(partials)
 
     def take(self, last: int) -> Iterator[pa.RecordBatch]:
@@ -123,6 +120,15 @@ class ColumnarWindowState:
         if not self._keys:
             return np.full(batch.num_rows, self._owned.start, np.int32)
         return key_groups(hash_columns([batch.column(n) for n in self._keys]), self._max_parallelism)
+
+
+def check_columns(operator: str, held: pa.Schema, coming: pa.Schema) -> None:
+    """Raises ``SchemaMismatch`` when partials come of other columns than those that are held."""
+    if held is not coming and not held.equals(coming):
+        raise SchemaMismatch(
+            f"operator '{operator}': its windows have the columns {_describe(held)}, now come "
+            f"{_describe(coming)}: give the operator another uid, or restore with the job that wrote them"
+        )
 
 
 def _describe(schema: pa.Schema) -> str:

@@ -10,7 +10,7 @@ aggregates before the exchange and merges behind it, and never leaves Arrow:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ from tidegate.datastream.record_functions import ApplyAllWindow, ApplyWindow, On
 from tidegate.datastream.stream_types import TypeHint, type_of
 from tidegate.datastream.transformation import PartitionTransformation
 from tidegate.datastream.window import (
+    EventTimeSessionWindows,
     Evictor,
     MergingWindowAssigner,
     SlidingEventTimeWindows,
@@ -42,7 +43,7 @@ from tidegate.datastream.window import (
 )
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
-from tidegate.model.program import KeySpec
+from tidegate.model.program import KeySpec, OperatorKind
 
 if TYPE_CHECKING:
     from tidegate.datastream.keyed_stream import KeyedStream
@@ -54,6 +55,8 @@ __all__ = ["AllWindowedStream", "WindowedStream"]
 def _as_it_is(function: Any) -> Any:
     return function
 
+
+WINDOW_TIMES = ("window_start", "window_end")
 
 Self = TypeVar("Self", bound="WindowsOfStream")
 
@@ -191,31 +194,51 @@ class WindowedStream(WindowsOfStream):
 
     def agg(self, *aggregates: Aggregate) -> DataStream:
         """Ours: one row of ``window_start, window_end`` (int64, ms), the key columns and the aggregates for each key and
-        window. Needs ``key_by("column", ...)`` and tumbling event-time windows, or sliding ones whose slide divides their
-        size: a row is aggregated once for each slide, not for each window."""
+        window. Needs ``key_by("column", ...)`` and windows of event time: tumbling ones, sliding ones whose slide divides their
+        size (a row is aggregated once for each slide, not for each window), or sessions with a fixed gap."""
         keyed, assigner = self._keyed_stream, self._assigner
         keys = list(keyed.exchange_key().columns)
         if not keys:
             raise InvalidJob('agg works on columns: use key_by("column", ...) before the window')
-        if not isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows)):
+        if not isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows, EventTimeSessionWindows)):
             raise InvalidJob(
-                f"agg works on TumblingEventTimeWindows and SlidingEventTimeWindows, not on {assigner!r}; others take "
-                "reduce or aggregate"
+                "agg works on TumblingEventTimeWindows, SlidingEventTimeWindows and EventTimeSessionWindows with a fixed "
+                f"gap, not on {assigner!r}; others take reduce or aggregate"
+            )
+        self._refuse_settings()
+        options = {"keys": keys, "aggregates": [(a.output_name, a.spec, a.column) for a in aggregates]}
+        local_type, output_type = _aggregate_types(keyed._columns("agg"), keys, aggregates, times=WINDOW_TIMES[:1])
+        if isinstance(assigner, EventTimeSessionWindows):
+            local_type, _ = _aggregate_types(keyed._columns("agg"), keys, aggregates, times=WINDOW_TIMES)
+            options["gap_ms"] = assigner.gap_ms
+            return self._in_two_steps(
+                ("columnar_session_local", "columnar_session"), options, options, local_type, output_type
             )
         slide_ms = _slide_of(assigner)
-        self._refuse_settings()
-        local_type, output_type = _aggregate_types(keyed._columns("agg"), keys, aggregates)
-        options = {
-            "size_ms": assigner.size_ms,
-            "offset_ms": assigner.offset_ms,
-            "keys": keys,
-            "aggregates": [(a.output_name, a.spec, a.column) for a in aggregates],
-        }
-        env = self.get_execution_environment()
+        options |= {"size_ms": assigner.size_ms, "offset_ms": assigner.offset_ms}
+        of_local = {**options, "size_ms": slide_ms}
+        return self._in_two_steps(
+            ("columnar_window_local", "columnar_window"),
+            of_local,
+            {**options, "slide_ms": slide_ms},
+            local_type,
+            output_type,
+        )
+
+    def _in_two_steps(
+        self,
+        kinds: tuple[OperatorKind, OperatorKind],
+        of_local: dict[str, Any],
+        of_window: dict[str, Any],
+        local_type: TypeInformation,
+        output_type: TypeInformation,
+    ) -> DataStream:
+        """The local aggregation in the producer's chain, the exchange, and the merge behind it."""
+        keyed, env = self._keyed_stream, self.get_execution_environment()
         local = env.add_operator(
-            "columnar_window_local",
+            kinds[0],
             "LocalWindowAggregate",
-            {**options, "size_ms": slide_ms, "input": "raw"},
+            {**of_local, "input": "raw"},
             local_type,
             (keyed.before_exchange(),),
         )
@@ -228,9 +251,9 @@ class WindowedStream(WindowsOfStream):
             key=keyed.exchange_key(),
         )
         made = env.add_operator(
-            "columnar_window",
+            kinds[1],
             "GlobalWindowAggregate",
-            {**options, "slide_ms": slide_ms, "input": "partial"},
+            {**of_window, "input": "partial"},
             output_type,
             (exchange,),
             keyed.exchange_key(),
@@ -286,15 +309,15 @@ def _slide_of(assigner: TumblingEventTimeWindows | SlidingEventTimeWindows) -> i
 
 
 def _aggregate_types(
-    schema: pa.Schema, keys: list[str], aggregates: tuple[Aggregate, ...]
+    schema: pa.Schema, keys: list[str], aggregates: tuple[Aggregate, ...], times: Sequence[str]
 ) -> tuple[TypeInformation, TypeInformation]:
-    """Types of the stream of partial aggregates, and of the results."""
+    """Types of the stream of partial aggregates, which begins with the columns ``times``, and of the results."""
     check_aggregates(aggregates)
     named = key_fields(schema, keys)
-    start, end = pa.field("window_start", pa.int64()), pa.field("window_end", pa.int64())
+    start, end = (pa.field(name, pa.int64()) for name in WINDOW_TIMES)
     partials = [field for aggregate in aggregates for field in aggregate.partial_fields(schema)]
     results = [aggregate.output_field(schema) for aggregate in aggregates]
     return (
-        Types.SCHEMA(distinct([start, *named, *partials])),
+        Types.SCHEMA(distinct([*(pa.field(name, pa.int64()) for name in times), *named, *partials])),
         ArrowTypeInfo(distinct([start, end, *named, *results])),
     )

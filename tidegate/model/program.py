@@ -37,6 +37,8 @@ OperatorKind = Literal[
     "map_batches",
     "columnar_window",
     "columnar_window_local",
+    "columnar_session",
+    "columnar_session_local",
     "columnar_aggregate",
 ]
 """What ``taskmanager.operators.factory`` can build. The options of each kind are documented there, and validated

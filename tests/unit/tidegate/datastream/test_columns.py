@@ -9,7 +9,7 @@ from tidegate.common import Duration, Row, Time, Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import DataStream, OutputTag, StreamExecutionEnvironment, col
 from tidegate.datastream.aggregates import avg, count, max, min, sum
-from tidegate.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
+from tidegate.datastream.window import ProcessingTimeSessionWindows, TumblingEventTimeWindows
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.graph import Partitioner
 
@@ -211,7 +211,7 @@ class TestWindowAggregates:
         with pytest.raises(InvalidJob, match=r'use key_by\("column", \.\.\.\)'):
             stream().key_by(lambda row: row.k).window(windows).agg(count())
         with pytest.raises(InvalidJob, match="agg works on TumblingEventTimeWindows"):
-            keyed.window(EventTimeSessionWindows.with_gap(Time.minutes(2))).agg(count())
+            keyed.window(ProcessingTimeSessionWindows.with_gap(Time.minutes(2))).agg(count())
         with pytest.raises(InvalidJob, match="no trigger, evictor, allowed lateness or side output"):
             keyed.window(windows).side_output_late_data(OutputTag("late")).agg(count())
         with pytest.raises(InvalidJob, match="compute it in a select before the window"):
