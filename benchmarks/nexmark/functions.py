@@ -48,44 +48,43 @@ class SellersFirst(KeyedCoProcessFunction):
 
 
 class Closing(KeyedCoProcessFunction):
-    """The highest bid while an auction is open; told when it expires. Bids may come before their auction."""
+    """The highest bid while an auction is open; told when it expires. Bids may come before their auction; those of an auction that
+    came together are one record."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        times = Types.ROW([Types.LONG(), Types.LONG(), Types.LONG()])
-        self.auction = runtime_context.get_state(ValueStateDescriptor("auction", times))
-        self.highest = runtime_context.get_state(ValueStateDescriptor("highest", Types.LONG()))
-        self.early = runtime_context.get_list_state(
-            ListStateDescriptor("early", Types.ROW([Types.LIST(Types.LONG()), Types.LIST(Types.LONG())]))
-        )
+        auction = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG(), Types.LONG()])
+        bids = Types.TUPLE([Types.LIST(Types.LONG()), Types.LIST(Types.LONG())])
+        self.auction = runtime_context.get_state(ValueStateDescriptor("auction", auction))
+        self.early = runtime_context.get_list_state(ListStateDescriptor("early", bids))
 
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> None:
-        auction = Row(value["category"], value["dateTime"], value["expires"])
-        self.auction.update(auction)
-        for prices, times in self.early.get():
-            self._bid(auction, prices, times)
-        self.early.clear()
-        ctx.timer_service().register_event_time_timer(value["expires"])
+        opens, closes, highest = value["dateTime"], value["expires"], 0
+        early = list(self.early.get())
+        for prices, times in early:
+            highest = max(highest, _highest(opens, closes, prices, times))
+        if early:
+            self.early.clear()
+        self.auction.update((value["category"], opens, closes, highest))
+        ctx.timer_service().register_event_time_timer(closes)
 
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> None:
-        """All bids that came together."""
         auction = self.auction.value()
         if auction is None:
-            self.early.add(Row(value["prices"], value["times"]))
-        else:
-            self._bid(auction, value["prices"], value["times"])
+            self.early.add((value["prices"], value["times"]))
+            return
+        category, opens, closes, before = auction
+        highest = _highest(opens, closes, value["prices"], value["times"])
+        if highest > before:
+            self.auction.update((category, opens, closes, highest))
 
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterator[Row]:
-        auction, highest = self.auction.value(), self.highest.value()
-        if auction is not None and highest is not None:
-            yield Row(auction[0], highest, ctx.get_current_key())
-        self.highest.clear()
+        auction = self.auction.value()
+        if auction is not None and auction[3]:
+            yield Row(auction[0], auction[3], ctx.get_current_key())
 
-    def _bid(self, auction: Row, prices: list[int], times: list[int]) -> None:
-        _, opens, closes = auction
-        highest = self.highest.value() or 0
-        best = max((price for price, at in zip(prices, times, strict=True) if opens <= at <= closes), default=0)
-        if best > highest:
-            self.highest.update(best)
+
+def _highest(opens: int, closes: int, prices: list[int], times: list[int]) -> int:
+    return max((price for price, at in zip(prices, times, strict=True) if opens <= at <= closes), default=0)
 
 
 class MostOf(KeyedProcessFunction):
