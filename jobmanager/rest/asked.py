@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from jobmanager.rest.bodies import Upload
-from jobmanager.rest.errors import bad_request
+from jobmanager.rest.errors import RestError, bad_request
 from tidegate.model.ids import JobId, VertexId, parse_job_id
 
 E = TypeVar("E", bound=Enum)
@@ -58,7 +58,7 @@ class Asked:
         if text is None:
             return default
         if not _is_number(text):
-            raise bad_request(_bad_query(name, text, "a number"))
+            raise bad_query(name, text, "a number")
         return int(text)
 
     def listed(self, name: str) -> list[str] | None:
@@ -77,6 +77,11 @@ class Asked:
         if not isinstance(found, dict):
             raise bad_request(f"Request did not match expected format: {self.method} {self.path} takes a JSON object.")
         return found
+
+
+def bad_query(name: str, text: str, expected: str) -> RestError:
+    """400: what a query parameter has to be."""
+    return bad_request(f"Cannot resolve query parameter ({name}) from value {text!r}: expected {expected}.")
 
 
 def text_of(body: Mapping[str, Any], name: str) -> str | None:
@@ -119,7 +124,7 @@ def subtask_ranges(asked: Asked, name: str, parallelism: int) -> list[int]:
     for part in parts:
         first, dash, last = part.partition("-")
         if not _is_number(first) or (dash and not _is_number(last)):
-            raise bad_request(_bad_query(name, part, "a number, or a range such as 5-9"))
+            raise bad_query(name, part, "a number, or a range such as 5-9")
         found.update(range(int(first), min(int(last) if dash else int(first), parallelism - 1) + 1))
     return sorted(index for index in found if index < parallelism)
 
@@ -130,7 +135,3 @@ def _is_number(text: str) -> bool:
 
 def _bad_parameter(name: str, text: str, expected: str) -> str:
     return f"Cannot resolve path parameter ({name}) from value {text!r}: expected {expected}."
-
-
-def _bad_query(name: str, text: str, expected: str) -> str:
-    return f"Cannot resolve query parameter ({name}) from value {text!r}: expected {expected}."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jobmanager.machines.events import JobCancelRequested
 from jobmanager.rest import job_answers, metrics
-from jobmanager.rest.asked import Asked
+from jobmanager.rest.asked import Asked, bad_query
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.cluster_answers import (
     application_details,
@@ -18,7 +19,7 @@ from jobmanager.rest.cluster_answers import (
 from jobmanager.rest.errors import RestError, bad_request, server_side
 from jobmanager.rest.figures import Json
 from jobmanager.rest.history import APPLICATIONS, OVERVIEW
-from jobmanager.rest.routes import Kept, Route, reads, writes
+from jobmanager.rest.routes import Handler, Kept, Route, reads, writes
 from jobmanager.rest.tasks import user_accumulators
 from tidegate.model.states import JobState
 
@@ -49,8 +50,10 @@ class JobHandlers:
             reads("/jobs/:jobid/execution-result", job(lambda j, _: job_answers.execution_result(j))),
             reads("/jobs/:jobid/status", self._status),
             reads("/jobs/:jobid/metrics", metrics.of_what_is_known(self._metrics)),
-            reads("/jobs/:jobid/jobmanager/config", job(lambda _, __: self._configuration())),
-            reads("/jobs/:jobid/jobmanager/environment", job(lambda _, __: environment())),
+            reads(
+                "/jobs/:jobid/jobmanager/config", of_any_job(lambda: configuration_entries(self._backend.configuration))
+            ),
+            reads("/jobs/:jobid/jobmanager/environment", of_any_job(environment)),
             reads("/jobs/:jobid/jobmanager/log-url", self._log_url),
             writes("PATCH", "/jobs/:jobid", self._terminate),
             Route("GET", "/jobs/:jobid/yarn-cancel", self._cancel, 202, changes=True),
@@ -120,7 +123,7 @@ class JobHandlers:
         return configuration_entries(self._backend.configuration)
 
     def _log_url(self, asked: Asked) -> Json:
-        self._backend.job(asked)
+        """Whatever the job is called (``GeneratedLogUrlHandler.java``)."""
         return {"url": f"{asked.base_url}/jobmanager/log"}
 
     def _terminate(self, asked: Asked) -> Json:
@@ -128,7 +131,7 @@ class JobHandlers:
         if mode == "stop":
             return self._stop_is_gone(asked)
         if mode != "cancel":
-            raise bad_request(f"Cannot resolve query parameter (mode) from value {mode!r}: expected cancel.")
+            raise bad_query("mode", mode, "cancel")
         return self._cancel(asked)
 
     def _cancel(self, asked: Asked) -> Json:
@@ -151,3 +154,13 @@ class JobHandlers:
         """Jobs here do not end with their client, so that nothing depends on it."""
         self._backend.job(asked)
         return {}
+
+
+def of_any_job(answer: Callable[[], Json | list[Json]]) -> Handler:
+    """The same for every job, and for one that is not there."""
+
+    def answered(asked: Asked) -> Json | list[Json]:
+        asked.job_id()
+        return answer()
+
+    return answered

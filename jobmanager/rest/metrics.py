@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jobmanager.machines.views import AttemptView, ClusterView, JobView, VertexView
-from jobmanager.rest.asked import Asked
+from jobmanager.rest.asked import Asked, bad_query
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.checkpoint_answers import checkpoint_item
-from jobmanager.rest.errors import RestError, bad_request
+from jobmanager.rest.errors import RestError
 from jobmanager.rest.figures import Json, number, skew_percent
 from jobmanager.rest.routes import Handler
 from tidegate.model.states import JobState
@@ -119,9 +119,7 @@ def aggregation(parts: Sequence[Metrics], asked: Asked) -> list[Json]:
     wanted = asked.listed("agg") or list(_AGGREGATIONS)
     for name in wanted:
         if name.lower() not in _AGGREGATIONS:
-            raise bad_request(
-                f"Cannot resolve query parameter (agg) from value {name!r}: expected one of {', '.join(_AGGREGATIONS)}."
-            )
+            raise bad_query("agg", name, f"one of {', '.join(_AGGREGATIONS)}")
     kinds = [name for name in _AGGREGATIONS if name in {text.lower() for text in wanted}]
     names = asked.listed("get")
     if names is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
+from urllib.parse import quote
 
 from jobmanager.rest import process
 from jobmanager.rest.asked import Asked
@@ -68,9 +69,8 @@ class ProcessHandlers:
         return process.thread_list(await _answered(self._inspector.threads(self._address(asked))))
 
     def _log_url(self, asked: Asked) -> Json:
-        self._backend.job(asked)
-        view = self._backend.task_manager(asked)
-        return {"url": f"{asked.base_url}/taskmanagers/{view.task_manager_id}/log"}
+        """Whatever they are called (``GeneratedLogUrlHandler.java``)."""
+        return {"url": f"{asked.base_url}/taskmanagers/{quote(asked.parameters['taskmanagerid'])}/log"}
 
     def _address(self, asked: Asked) -> str:
         return self._backend.task_manager(asked).address

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from jobmanager.rest import metrics, vertex_answers
-from jobmanager.rest.asked import Asked, subtask_ranges
+from jobmanager.rest.asked import Asked, bad_query, subtask_ranges
 from jobmanager.rest.backend import Backend
-from jobmanager.rest.errors import not_found
 from jobmanager.rest.figures import Json
 from jobmanager.rest.routes import Kept, Route, reads
 from jobmanager.rest.tasks import endpoint, user_accumulators
 
 _V = "/jobs/:jobid/vertices/:vertexid"
 _S = f"{_V}/subtasks/:subtaskindex"
-SAMPLING_IS_OFF, TASK_IS_OVER = -2, -1
-"""``endTimestamp`` of a flame graph without data."""
+SAMPLING_IS_OFF = -2
+"""``endTimestamp`` of a flame graph."""
 _FLAME_GRAPHS = ("full", "on_cpu", "off_cpu")
 
 
@@ -64,14 +63,14 @@ class VertexHandlers:
         return vertex_answers.watermarks(self._backend.vertex(asked)[1], self._backend.measures)
 
     def _flame_graph(self, asked: Asked) -> Json:
-        """Stacks are not sampled here, which Flink calls disabled by configuration."""
-        job, vertex = self._backend.vertex(asked)
-        kind = asked.query.get("type", "full").lower()
-        if kind not in _FLAME_GRAPHS:
-            raise not_found(f"Unknown flame graph type {kind!r}: expected {', '.join(_FLAME_GRAPHS)}")
-        if asked.query_number("subtaskindex", 0) >= len(vertex.subtasks):
-            raise not_found(f"Invalid subtask index for vertex {vertex.vertex_id}")
-        return {"endTimestamp": TASK_IS_OVER if job.state.is_terminal else SAMPLING_IS_OFF}
+        """Stacks are not sampled here, which Flink calls disabled by configuration, and then tells of every job that there may be."""
+        asked.job_id()
+        asked.vertex_id()
+        asked.query_number("subtaskindex", 0)
+        kind = asked.query.get("type", "full")
+        if kind.lower() not in _FLAME_GRAPHS:
+            raise bad_query("type", kind, f"one of {', '.join(_FLAME_GRAPHS)}")
+        return {"endTimestamp": SAMPLING_IS_OFF}
 
     # ---- metrics -----------------------------------------------------------------------------------------------------
 
