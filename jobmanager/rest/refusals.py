@@ -68,7 +68,7 @@ class Refusals:
         raise server_side(_DEFAULT_SCHEDULER)
 
     def _rescaling(self, asked: Asked) -> Any:
-        self._backend.job(asked)
+        asked.job_id()
         raise RestError(503, "Rescaling is temporarily disabled. See FLINK-12312.")
 
 
