@@ -66,8 +66,9 @@ class Asked:
         text = self.query.get(name, "")
         return [part for part in text.split(",") if part] or None
 
-    def json_object(self) -> dict[str, Any]:
-        """The body; an empty one is ``{}``."""
+    def json_object(self, *names: str) -> dict[str, Any]:
+        """The body, which may have fields of these names; an empty one is ``{}``. One with others is refused, as by Flink's strict
+        mapper: what was meant with them would not be done."""
         if not self.body.strip():
             return {}
         try:
@@ -76,6 +77,12 @@ class Asked:
             found = None
         if not isinstance(found, dict):
             raise bad_request(f"Request did not match expected format: {self.method} {self.path} takes a JSON object.")
+        more = sorted(found.keys() - set(names))
+        if more:
+            raise bad_request(
+                f"Request did not match expected format: {self.method} {self.path} has no field {more[0]!r}; "
+                f"it knows {', '.join(names)}."
+            )
         return found
 
 
@@ -90,6 +97,16 @@ def text_of(body: Mapping[str, Any], name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise bad_request(f"Request did not match expected format: {name} has to be a text.")
     return value
+
+
+def flag_of(body: Mapping[str, Any], name: str) -> bool:
+    """A field that is ``true``, ``false``, one of both as a text, or ``null``, which is ``false``."""
+    value = body.get(name)
+    if value in ("true", "false"):
+        return bool(value == "true")
+    if value is not None and not isinstance(value, bool):
+        raise bad_request(f"Request did not match expected format: {name} has to be true or false.")
+    return bool(value)
 
 
 def choice_of(body: Mapping[str, Any], name: str, kind: type[E], default: E) -> E:

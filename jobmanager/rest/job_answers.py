@@ -6,23 +6,21 @@ What is not known here has the value that Flink gives to "not known": -1 for tim
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
 
 from jobmanager.machines.settings import RestartSettings, job_settings
 from jobmanager.machines.views import JobView, VertexView
 from jobmanager.rest.backend import Measures
 from jobmanager.rest.figures import Json
-from jobmanager.rest.java_throwable import exception_name, failure_cause, stack_trace
+from jobmanager.rest.java_throwable import failure_cause
 from jobmanager.rest.tasks import aggregate_state, io_metrics, state_counts, timespan
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import JobGraph, JobVertex
-from tidegate.model.ids import JobId, TaskManagerId, hex_id
+from tidegate.model.ids import JobId, hex_id
 from tidegate.model.options import PipelineOptions, RestartStrategyOptions, RestartStrategyType
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.model.units import format_duration_ms
 
 JOB_TYPE, SCHEDULER_TYPE = "STREAMING", "Default"
-_NONE: Mapping[TaskManagerId, str] = {}
 _OBJECT_REUSE = "pipeline.object-reuse"
 _RESULTS = {JobState.FINISHED: "SUCCEEDED", JobState.FAILED: "FAILED", JobState.CANCELED: "CANCELED"}
 
@@ -131,36 +129,6 @@ def execution_result(job: JobView) -> Json:
     if job.state is JobState.FAILED and job.failure is not None:
         result["failure-cause"] = failure_cause(job.failure)
     return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
-
-
-def exceptions(
-    job: JobView, maximum: int, label_filter: Sequence[str], endpoints: Mapping[TaskManagerId, str] = _NONE
-) -> Json:
-    """Newest first. Failures here have no labels, so that a filter by label leaves none."""
-    places = {
-        attempt.attempt: (vertex, attempt.task_manager_id, attempt.host)
-        for vertex in job.vertices
-        for subtask in vertex.subtasks
-        for attempt in (subtask.current, *subtask.earlier)
-    }
-    entries = []
-    for failure in [] if label_filter else reversed(job.failures):
-        entry: Json = {
-            "exceptionName": exception_name(failure.error),
-            "stacktrace": stack_trace(failure.error),
-            "timestamp": failure.at_ms,
-            "failureLabels": {},
-        }
-        if failure.attempt is not None:
-            vertex, task_manager_id, host = places.get(failure.attempt, (None, None, ""))
-            if vertex is not None:
-                place = f"({failure.attempt.subtask + 1}/{vertex.parallelism})"
-                entry["taskName"] = f"{vertex.name} {place} - execution #{failure.attempt.attempt}"
-            if task_manager_id is not None:
-                entry["endpoint"] = endpoints.get(task_manager_id, host)
-                entry["taskManagerId"] = task_manager_id
-        entries.append({**entry, "concurrentExceptions": []})
-    return {"exceptionHistory": {"entries": entries[:maximum], "truncated": len(entries) > maximum}}
 
 
 def _vertex(job: JobView, vertex: VertexView, measures: Measures, now_ms: int) -> Json:

@@ -17,6 +17,7 @@ from jobmanager.rest.cluster_answers import (
     environment,
 )
 from jobmanager.rest.errors import RestError, bad_request, server_side
+from jobmanager.rest.exception_answers import exceptions
 from jobmanager.rest.figures import Json
 from jobmanager.rest.history import APPLICATIONS, OVERVIEW
 from jobmanager.rest.routes import Handler, Kept, Route, reads, writes
@@ -100,7 +101,7 @@ class JobHandlers:
                 raise bad_request(
                     f"Cannot resolve query parameter (failureLabelFilter) from value {label!r}: key:value."
                 )
-        return job_answers.exceptions(self._backend.job(asked), maximum, labels, self._backend.endpoints())
+        return exceptions(self._backend.job(asked), maximum, labels, self._backend.endpoints())
 
     def _accumulators(self, asked: Asked) -> Json:
         job = self._backend.job(asked)

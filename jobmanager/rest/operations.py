@@ -33,14 +33,14 @@ class Operation:
     task: asyncio.Task[Json]
     done_ms: int | None = None
 
-    def status(self, failure_key: str, also: Json) -> Json:
-        """The answer of a status path. ``also``: what Flink's result has beside the failure."""
+    def status(self, failure_key: str) -> Json:
+        """The answer of a status path: a result, or the failure and nothing else."""
         if not self.task.done():
             return {"status": {"id": "IN_PROGRESS"}, "operation": None}
         error = asyncio.CancelledError() if self.task.cancelled() else self.task.exception()
         if error is None:
             return {"status": {"id": "COMPLETED"}, "operation": self.task.result()}
-        return {"status": {"id": "COMPLETED"}, "operation": {**also, failure_key: failure_cause(ErrorInfo.of(error))}}
+        return {"status": {"id": "COMPLETED"}, "operation": {failure_key: failure_cause(ErrorInfo.of(error))}}
 
 
 class Operations:

@@ -6,7 +6,7 @@ from enum import Enum
 
 from jobmanager.machines.commands import ReportSnapshot
 from jobmanager.machines.events import JobCancelRequested
-from jobmanager.rest.asked import Asked, choice_of, text_of, trigger_id_of
+from jobmanager.rest.asked import Asked, choice_of, flag_of, text_of, trigger_id_of
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.checkpoint_answers import external_path
 from jobmanager.rest.errors import bad_request, not_found
@@ -16,6 +16,7 @@ from jobmanager.rest.routes import Route, reads, writes
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import UnknownJob
 from tidegate.model.ids import JobId
+from tidegate.model.options import CheckpointingOptions
 
 _WAIT_MS = 60_000
 """One round of waiting for the end of a snapshot."""
@@ -57,7 +58,7 @@ class SnapshotHandlers:
 
     def _trigger_checkpoint(self, asked: Asked) -> Json:
         """Like Flink, a job that is not there is told by the operation's result, not by its trigger."""
-        job_id, body = asked.job_id(), asked.json_object()
+        job_id, body = asked.job_id(), asked.json_object("checkpointType", "triggerId")
         is_full = choice_of(body, "checkpointType", CheckpointType, CheckpointType.CONFIGURED) is CheckpointType.FULL
 
         async def work() -> Json:
@@ -67,17 +68,17 @@ class SnapshotHandlers:
         return self._operations.begin(f"checkpoint-{job_id}", trigger_id_of(body), work)
 
     def _checkpoint_status(self, asked: Asked) -> Json:
-        return self._status(asked, "checkpoint", "failureCause", {"checkpointId": None})
+        return self._status(asked, "checkpoint", "failureCause")
 
     def _trigger_savepoint(self, asked: Asked) -> Json:
-        body = asked.json_object()
-        target, cancels = text_of(body, "target-directory"), bool(body.get("cancel-job"))
+        body = asked.json_object("target-directory", "cancel-job", "formatType", "triggerId")
+        target, cancels = text_of(body, "target-directory"), flag_of(body, "cancel-job")
         return self._savepoint(asked, body, target, SnapshotType.SAVEPOINT, cancels=cancels)
 
     def _trigger_stop(self, asked: Asked) -> Json:
         """Its status is that of a savepoint, and completed once the job is FINISHED. (Flink's names are other ones here.)"""
-        body = asked.json_object()
-        kind = SnapshotType.TERMINATE if body.get("drain") else SnapshotType.SUSPEND
+        body = asked.json_object("targetDirectory", "drain", "formatType", "triggerId")
+        kind = SnapshotType.TERMINATE if flag_of(body, "drain") else SnapshotType.SUSPEND
         return self._savepoint(asked, body, text_of(body, "targetDirectory"), kind)
 
     def _savepoint(
@@ -99,10 +100,10 @@ class SnapshotHandlers:
         return self._operations.begin(f"savepoint-{job_id}", trigger_id_of(body), work)
 
     def _savepoint_status(self, asked: Asked) -> Json:
-        return self._status(asked, "savepoint", "failure-cause", {})
+        return self._status(asked, "savepoint", "failure-cause")
 
     def _dispose(self, asked: Asked) -> Json:
-        body = asked.json_object()
+        body = asked.json_object("savepoint-path", "triggerId")
         path = text_of(body, "savepoint-path")
         if not path:
             raise bad_request("Request did not match expected format: savepoint-path is missing.")
@@ -118,20 +119,22 @@ class SnapshotHandlers:
         operation = self._operations.find("disposal", trigger_id)
         if operation is None:
             raise not_found(f"There is no savepoint disposal operation with triggerId={trigger_id}.")
-        return operation.status("failure-cause", {})
+        return operation.status("failure-cause")
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
-    def _status(self, asked: Asked, kind: str, failure_key: str, also: Json) -> Json:
+    def _status(self, asked: Asked, kind: str, failure_key: str) -> Json:
         job_id, trigger_id = asked.job_id(), asked.hex_id("triggerid")
         operation = self._operations.find(f"{kind}-{job_id}", trigger_id)
         if operation is None:
             raise not_found(f"There is no {kind} operation with triggerId={trigger_id} for job {job_id}.")
-        return operation.status(failure_key, also)
+        return operation.status(failure_key)
 
     def _has_no_directory(self, job_id: JobId) -> bool:
-        known = self._backend.views.job(job_id) is not None
-        return known and not self._backend.has_savepoint_directory(job_id)
+        """Of a job that is not there, the cluster's setting counts."""
+        if self._backend.views.job(job_id) is None:
+            return self._backend.configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY) is None
+        return not self._backend.has_savepoint_directory(job_id)
 
     async def _take(
         self, job_id: JobId, snapshot_type: SnapshotType, directory: str | None, *, is_full: bool

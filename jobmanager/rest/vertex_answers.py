@@ -21,6 +21,8 @@ from jobmanager.rest.tasks import (
 from tidegate.model.ids import TaskManagerId
 from tidegate.wire.task_metrics import NO_WATERMARK, Span
 
+NOT_MEASURED: Json = {"status": "deprecated"}
+"""Flink's word for it; what is not known is left out (``JobVertexBackPressureInfo.java``)."""
 _Endpoints = Mapping[TaskManagerId, str]
 
 
@@ -86,17 +88,11 @@ def by_task_manager(vertex: VertexView, measures: Measures, endpoints: _Endpoint
 
 
 def backpressure(vertex: VertexView, backend: Backend) -> Json:
-    """Shares of the last seconds; ``deprecated``, as Flink says, while nothing was measured."""
+    """Shares of the last seconds; ``NOT_MEASURED`` while nothing was."""
     spans = [(subtask.index, backend.measures.span_of(subtask.current.attempt)) for subtask in vertex.subtasks]
     subtasks = [_pressure(index, span) for index, span in spans if span is not None]
     if not subtasks:
-        return {
-            "status": "deprecated",
-            "backpressureLevel": None,
-            "end-timestamp": None,
-            "subtasks": None,
-            "backpressure-level": None,
-        }
+        return NOT_MEASURED
     level = _level(max(subtask["ratio"] for subtask in subtasks))
     return {
         "status": "ok",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jobmanager.rest import metrics, vertex_answers
 from jobmanager.rest.asked import Asked, bad_query, subtask_ranges
 from jobmanager.rest.backend import Backend
+from jobmanager.rest.errors import RestError
 from jobmanager.rest.figures import Json
 from jobmanager.rest.routes import Kept, Route, reads
 from jobmanager.rest.tasks import endpoint, user_accumulators
@@ -57,7 +58,13 @@ class VertexHandlers:
         )
 
     def _backpressure(self, asked: Asked) -> Json:
-        return vertex_answers.backpressure(self._backend.vertex(asked)[1], self._backend)
+        """Of a job or vertex that is not there nothing was measured, which is no error (``JobVertexBackPressureHandler.java``)."""
+        try:
+            return vertex_answers.backpressure(self._backend.vertex(asked)[1], self._backend)
+        except RestError as error:
+            if error.status == 400:
+                raise
+            return vertex_answers.NOT_MEASURED
 
     def _watermarks(self, asked: Asked) -> list[Json]:
         return vertex_answers.watermarks(self._backend.vertex(asked)[1], self._backend.measures)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from jobmanager.machines.views import JobView, SubtaskView, VertexView
 from jobmanager.rest.backend import Backend, Measures
+from jobmanager.rest.exception_answers import failures
 from jobmanager.rest.figures import Json, skew_percent
-from jobmanager.rest.job_answers import exceptions
 from jobmanager.rest.tasks import aggregate_state, user_accumulators
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import Span
@@ -70,9 +70,7 @@ def accumulators_part(job: JobView, measures: Measures) -> Json:
 
 
 def exceptions_part(job: JobView) -> Json:
-    """As the REST path tells them."""
-    answer: Json = exceptions(job, maximum=MAX_EXCEPTIONS, label_filter=())["exceptionHistory"]
-    return answer
+    return failures(job, MAX_EXCEPTIONS)
 
 
 def _vertex(job: JobView, vertex: VertexView) -> Json:

@@ -51,6 +51,7 @@ SINK = vertex_id("sink")
         ("GET", "/jobs/metrics?agg=median", 400, "(agg)"),
         ("PATCH", f"/jobs/{JOB}?mode=stop", 308, '"stop" has been removed'),
         ("PATCH", f"/jobs/{JOB}?mode=kill", 400, "(mode)"),
+        ("GET", f"/jobs/{JOB}/vertices/{SINK}/flamegraph?type=some", 400, "(type)"),
         ("PATCH", f"/jobs/{JOB}/rescaling?parallelism=3", 503, "Rescaling is temporarily disabled"),
         ("POST", "/jobs", 501, "tidegate run"),
         ("POST", "/jars/upload", 400, "Exactly 1 file must be sent, received 0"),
@@ -65,6 +66,67 @@ SINK = vertex_id("sink")
 async def test_errors(method: str, path: str, status: int, text: str, client: Client) -> None:
     body = await ask(client, method, path, status, allow_redirects=False)
     assert text in body["errors"][0]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (f"/jobs/{OTHER}/metrics", []),
+        (f"/jobs/{OTHER}/vertices/{OTHER}/metrics?get=0.numRecordsIn", []),
+        (f"/jobs/{JOB}/vertices/{OTHER}/subtasks/metrics", []),
+        (f"/jobs/{JOB}/vertices/{SINK}/subtasks/7/metrics", []),
+        (f"/jobs/{JOB}/vertices/{OTHER}/jm-operator-metrics", []),
+        ("/taskmanagers/nobody/metrics", []),
+        (f"/jobs/{OTHER}/vertices/{OTHER}/backpressure", {"status": "deprecated"}),
+        (f"/jobs/{OTHER}/vertices/{OTHER}/flamegraph?type=ON_CPU", {"endTimestamp": -2}),
+    ],
+)
+async def test_what_flink_says_of_jobs_that_are_not_there(path: str, expected: object, client: Client) -> None:
+    """Where it looks into its store of metrics only, or nowhere at all, that is no error."""
+    assert await ask(client, "GET", path, 200) == expected
+
+
+async def test_what_does_not_depend_on_the_job(client: Client) -> None:
+    for path in ("jobmanager/config", "jobmanager/environment", "jobmanager/log-url", "taskmanagers/nobody/log-url"):
+        assert await ask(client, "GET", f"/jobs/{OTHER}/{path}", 200)
+    assert await ask(client, "PATCH", f"/jobs/{OTHER}/clientHeartbeat", 202, json={"expiredTimestamp": 1}) == {}
+    await ask(client, "PATCH", f"/jobs/{OTHER}/rescaling?parallelism=3", 503)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("savepoints", {"target-directory": "/data", "cancel-job": "no"}),
+        ("savepoints", {"target-directory": "/data", "cancel-job": 1}),
+        ("savepoints", {"targetDirectory": "/data"}),
+        ("stop", {"target-directory": "/data"}),
+        ("stop", {"targetDirectory": "/data", "drain": "never"}),
+        ("checkpoints", {"kind": "FULL"}),
+    ],
+)
+async def test_a_field_that_is_not_understood_is_refused(path: str, body: dict[str, object], client: Client) -> None:
+    """What was meant with it would not be done, or, worse, something else."""
+    refused = await ask(client, "POST", f"/jobs/{JOB}/{path}", 400, json=body)
+    assert "Request did not match expected format" in refused["errors"][0]
+
+
+async def test_a_flag_as_a_text_is_what_it_says(scene: Scene, client: Client) -> None:
+    path = f"/jobs/{JOB}/savepoints"
+    await ask(client, "POST", path, 202, json={"target-directory": "/data", "cancel-job": "false"})
+    assert scene.cluster.job_state() is JobState.RUNNING
+
+
+async def test_a_savepoint_of_a_job_that_is_not_there(client: Client) -> None:
+    """Without a directory it is refused at once; with one, its result tells it, and nothing else."""
+    path = f"/jobs/{OTHER}/savepoints"
+    await ask(client, "POST", path, 400)
+    trigger = (await ask(client, "POST", path, 202, json={"target-directory": "/data"}))["request-id"]
+    failed = await operation(client, path, trigger)
+    assert list(failed) == ["failure-cause"]
+    assert OTHER in failed["failure-cause"]["stack-trace"]
+    path = f"/jobs/{OTHER}/checkpoints"
+    trigger = (await ask(client, "POST", path, 202))["request-id"]
+    assert list(await operation(client, path, trigger)) == ["failureCause"]
 
 
 async def test_head_is_unknown(client: Client) -> None:
@@ -199,12 +261,6 @@ async def test_a_savepoint_by_trigger(scene: Scene, client: Client) -> None:
     checkpoints = await ask(client, "GET", f"/jobs/{JOB}/checkpoints", 200)
     assert checkpoints["latest"]["savepoint"]["checkpoint_type"] == "SAVEPOINT"
     assert checkpoints["latest"]["completed"]["id"] == 2
-
-
-async def test_a_savepoint_of_a_job_that_is_not_there_fails_in_its_status(client: Client) -> None:
-    path = f"/jobs/{OTHER}/savepoints"
-    trigger = (await ask(client, "POST", path, 202, json={}))["request-id"]
-    assert OTHER in (await operation(client, path, trigger))["failure-cause"]["stack-trace"]
 
 
 async def test_disposal(scene: Scene, client: Client) -> None:
