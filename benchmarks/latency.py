@@ -47,8 +47,6 @@ def latencies_ms(cluster: BenchCluster, path: str, rate: int, seconds: int) -> L
     output = cluster.directory / f"half-{path}"
     cluster.wait(cluster.run(JOB, str(rate), str(seconds), str(PARALLELISM), str(output), path))
     found = [np.load(file) for file in sorted(output.glob("*.npy"))]
-    if path == "columns":  # a file for each batch, in the order of time
-        return np.concatenate(found[int(len(found) * WARM_UP) :]) / 1000
     return np.concatenate([one[int(len(one) * WARM_UP) :] for one in found]) / 1000
 
 

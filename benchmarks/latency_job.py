@@ -12,13 +12,15 @@ import time
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from benchmarks.dropping import Dropping
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.aggregates import count, max
-from tidegate.datastream.functions import MapFunction, RuntimeContext
+from tidegate.datastream.functions import Function, MapFunction, RuntimeContext
 
 KEYS = 10_000
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
@@ -48,17 +50,22 @@ class Noted(MapFunction):
         np.save(Path(self.directory) / f"latency-{self.index}-{time.time_ns()}.npy", np.array(self.found))
 
 
-class NotedBatch:
+class NotedBatch(Function):
     """The same for whole batches: every row of one has the latency at the batch's end."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
 
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.found: list[npt.NDArray[np.int64]] = []
+        self.index = runtime_context.get_index_of_this_subtask()
+
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        made = batch.column("max_made").to_numpy()
-        found = (time.time_ns() - made) // 1000
-        np.save(Path(self.directory) / f"latency-{time.time_ns()}-{id(self)}.npy", found)
+        self.found.append((time.time_ns() - batch.column("max_made").to_numpy()) // 1000)
         return batch
+
+    def close(self) -> None:
+        np.save(Path(self.directory) / f"latency-{self.index}-{time.time_ns()}.npy", np.concatenate(self.found))
 
 
 def main(rate: int, seconds: int, parallelism: int, output: str, path: str) -> None:
@@ -71,11 +78,11 @@ def main(rate: int, seconds: int, parallelism: int, output: str, path: str) -> N
     if path == "columns":
         totals = stream.key_by("key").agg(count().alias("n"), max("made"))
         done = totals.map_batches(NotedBatch(output), totals.get_type().arrow_schema())
-        done.filter(lambda row: False).print()
+        done.sink_to(Dropping())
     else:
         pairs = stream.map(lambda row: (row[0], row[1]), output_type=PAIR)
         reduced = pairs.key_by(lambda pair: pair[0], key_type=Types.LONG()).reduce(lambda a, b: b)
-        reduced.map(Noted(output), output_type=PAIR).filter(lambda pair: False).print()
+        reduced.map(Noted(output), output_type=PAIR).sink_to(Dropping())
     env.execute(f"latency: {path}")
 
 

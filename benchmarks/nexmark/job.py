@@ -6,33 +6,13 @@ Arguments: query, epochs (of 50 events), parallelism, checkpoint interval in ms,
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
 
+from benchmarks.dropping import Dropping
 from benchmarks.nexmark import events
 from benchmarks.nexmark.queries import QUERIES, House, Streams
 from tidegate.common import WatermarkStrategy
-from tidegate.common.batch import Batch
-from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 from tidegate.connectors.file_sink import FileSink
 from tidegate.datastream import DataStream, StreamExecutionEnvironment
-
-
-class Dropping(Sink):
-    """As Flink's ``blackhole``."""
-
-    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
-        return _Writer()
-
-
-class _Writer(SinkWriter):
-    works_on = "any"
-
-    def write(self, batch: Batch) -> None:
-        """Dropped."""
-
-    def flush(self, end_of_input: bool) -> None:
-        """Nothing is held."""
 
 
 def house_of(
