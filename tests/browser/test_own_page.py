@@ -17,6 +17,7 @@ from tests.browser.stage import Stage, job_of, pipeline, pipeline_scene, take
 from tests.contract.rest.scene import Scene
 from tests.unit.jobmanager.machines.cluster_kit import running_job, until_triggered
 from tidegate.model.states import ExecutionState, JobState
+from tidegate.pb.common_pb2 import Accumulator
 
 VIEWS = {
     "cluster": "#/",
@@ -102,6 +103,13 @@ def test_a_checkpoint_travels_as_the_api_says(stage: Stage, open_page: OpenPage)
     expect(page.locator(".stage").first).to_have_text("2 done")
     page.get_by_role("link", name="The checkpoint before").click()
     expect(page.locator("h2").first).to_have_text("Checkpoint 6")
+
+
+def test_accumulators_of_a_vertex(stage: Stage, open_page: OpenPage) -> None:
+    stage.scene.attempts.accumulators = {"seen": Accumulator(type="IntCounter", value="3")}
+    page = settled(open_page(url_of(stage, "vertices")))
+    expect(page.locator("td.value")).to_have_text("6")
+    expect(page.locator("#accumulators-title")).to_have_text("Accumulators of enrich -> filter")
 
 
 def test_it_stays_live(stage: Stage, open_page: OpenPage) -> None:

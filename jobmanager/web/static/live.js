@@ -1,6 +1,6 @@
 // The stream of changes: one for the page, opened anew when it shows something else, closed while nobody looks.
 
-const PARTS = ["hello", "cluster", "jobs", "job", "rates", "subtasks", "checkpoints", "checkpoint", "exceptions", "gone"];
+const PARTS = ["hello", "cluster", "jobs", "job", "rates", "subtasks", "checkpoints", "checkpoint", "exceptions", "accumulators", "gone"];
 const AGAIN_MS = 3000;
 
 export class Live {

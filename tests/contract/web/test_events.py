@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from jobmanager.web import live
+from jobmanager.web.pages import STATIC
 from tests.contract.rest.asking import Client, ask, serving
 from tests.contract.rest.scene import Scene, failed_job, recorded_scene
 from tests.contract.web.listening import listen
@@ -52,6 +55,17 @@ async def test_a_job_with_one_vertex_and_one_checkpoint_opened(scene: Scene, cli
         assert len(found["checkpoint"]["tracks"]) == 4
         assert "the acknowledgement of source (1) was on its way" in found["checkpoint"]["words"]
         stream.close()
+
+
+@pytest.mark.parametrize("query", ["", f"?job={JOB}&vertex={vertex_id('sink')}&checkpoint=2", f"?job={'0' * 32}"])
+async def test_the_page_listens_to_every_part(query: str, scene: Scene, client: Client) -> None:
+    listened = re.findall(r'"(\w+)"', re.findall(r"const PARTS = (.*);", (STATIC / "live.js").read_text())[0])
+    last = {"": "jobs", f"?job={'0' * 32}": "gone"}.get(query, "checkpoint")
+    async with client:
+        stream = await listen(client, query)
+        names = set(await stream.parts(last))
+        stream.close()
+    assert names <= set(listened)
 
 
 async def test_only_what_changed_is_sent(scene: Scene, client: Client) -> None:
