@@ -57,7 +57,7 @@ def _end_of(job: JobView, entry: Json, *, has_task: bool) -> Json:
     return {
         "exceptionName": _JOB_EXCEPTION,
         "stacktrace": f"{what}\nCaused by: {entry['stacktrace']}",
-        "timestamp": entry["timestamp"],
+        "timestamp": job.state_timestamps_ms.get(JobState.FAILED, entry["timestamp"]),
         "failureLabels": {},
         "concurrentExceptions": [entry] if has_task else [],
     }
