@@ -18,7 +18,6 @@ from tidegate.model.graph import JobGraph, JobVertex
 from tidegate.model.ids import JobId, hex_id
 from tidegate.model.options import PipelineOptions, RestartStrategyOptions, RestartStrategyType
 from tidegate.model.states import ExecutionState, JobState
-from tidegate.model.units import format_duration_ms
 
 JOB_TYPE, SCHEDULER_TYPE = "STREAMING", "Default"
 _OBJECT_REUSE = "pipeline.object-reuse"
@@ -156,24 +155,33 @@ def _description(vertex: JobVertex) -> str:
 
 
 def _restart_strategy(configuration: Configuration, settings: RestartSettings) -> str:
+    """In the words of Flink's ``RestartStrategyDescriptionUtils``."""
     if not configuration.is_set(RestartStrategyOptions.TYPE):
         return "Cluster level default restart strategy"
     match settings.strategy:
         case RestartStrategyType.NONE:
             return "Restart deactivated."
         case RestartStrategyType.FIXED_DELAY:
-            delay = format_duration_ms(settings.fixed_delay_ms)
+            delay = java_duration(settings.fixed_delay_ms)
             return f"Restart with fixed delay ({delay}). #{settings.fixed_attempts} restart attempts."
         case RestartStrategyType.FAILURE_RATE:
             return (
                 f"Failure rate restart with maximum of {settings.rate_max_failures} failures within interval "
-                f"{format_duration_ms(settings.rate_interval_ms)} and fixed delay "
-                f"{format_duration_ms(settings.rate_delay_ms)}."
+                f"{java_duration(settings.rate_interval_ms)} and fixed delay {java_duration(settings.rate_delay_ms)}."
             )
         case RestartStrategyType.EXPONENTIAL_DELAY:
             return (
-                f"Restart with exponential delay: starting at {format_duration_ms(settings.initial_backoff_ms)}, "
-                f"increasing by {settings.backoff_multiplier}, with maximum "
-                f"{format_duration_ms(settings.max_backoff_ms)}. Delay resets after "
-                f"{format_duration_ms(settings.reset_threshold_ms)} with jitter {settings.jitter_factor}."
+                f"Restart with exponential delay: starting at {java_duration(settings.initial_backoff_ms)}, "
+                f"increasing by {settings.backoff_multiplier:f}, with maximum "
+                f"{java_duration(settings.max_backoff_ms)}. Delay resets after "
+                f"{java_duration(settings.reset_threshold_ms)} with jitter {settings.jitter_factor:f}"
             )
+
+
+def java_duration(value_ms: int) -> str:
+    """As ``java.time.Duration`` writes it: ``PT1H30M``, ``PT0.5S``, ``PT0S``."""
+    minutes, rest_ms = divmod(value_ms, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest_ms / 1000:.3f}".rstrip("0").rstrip(".")
+    parts = (f"{hours}H" if hours else "", f"{minutes}M" if minutes else "", f"{seconds}S" if rest_ms else "")
+    return f"PT{''.join(parts) or '0S'}"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from jobmanager.rest.figures import aggregate, number, skew_percent, summary
+from jobmanager.rest.job_answers import java_duration
 
 
 def test_what_is_not_finite_is_a_text() -> None:
@@ -34,3 +37,18 @@ def test_skew() -> None:
     assert math.isclose(skew_percent([323, 397]), 10.277777777777777)
     assert skew_percent([0, 0]) == 0.0
     assert skew_percent([0, 0, 0, 0, 90]) == 100.0
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "text"),
+    [
+        (0, "PT0S"),
+        (500, "PT0.5S"),
+        (1_000, "PT1S"),
+        (61_250, "PT1M1.25S"),
+        (3_600_000, "PT1H"),
+        (90_000_000, "PT25H"),
+    ],
+)
+def test_durations_as_java_writes_them(value_ms: int, text: str) -> None:
+    assert java_duration(value_ms) == text
