@@ -254,20 +254,24 @@ class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, RecordsBatch)
         backend, reduce, hooks = self._backend, self._reduce, self._backend.each_record
-        read, write = self._table.read, self._table.write
+        read, write, direct = self._table.read, self._table.write, self._table.direct
         keys, groups = self._keys_and_groups(batch, input_index)
         reduced: list[Any] = []
+        of_group = {group: direct(group) for group in set(groups)}
         for value, key, group in zip(batch.values, keys, groups, strict=True):
             backend.key, backend.group = key, group  # the function may have state of its own
             for call in hooks:
                 call()
-            entry = (key, None)
-            result = read(group, entry)
+            entry, entries = (key, None), of_group[group]
+            result = read(group, entry) if entries is None else entries.get(entry)
             try:
                 result = value if result is None else reduce(result, value)
             except Exception as error:
                 raise user_error(self._name, error) from error
-            write(group, entry, result)
+            if entries is None:
+                write(group, entry, result)
+            else:
+                entries[entry] = result
             reduced.append(detached(result))
         self.context.output.emit(RecordsBatch(reduced, batch.timestamps))
 

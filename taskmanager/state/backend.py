@@ -34,6 +34,10 @@ class Table(Protocol):
 
     def write(self, group: int, entry: Entry, value: Any) -> None: ...
 
+    def direct(self, group: int) -> dict[Entry, Any] | None:
+        """A key group's entries, to read and write a batch of records with one look-up for each. ``None`` where ``read`` and
+        ``write`` do more than that. Good until the next freeze, or until one of them is called for the group."""
+
     def delete(self, group: int, entry: Entry) -> None: ...
 
     def entries(self) -> Iterator[tuple[int, Entry, Any]]:

@@ -21,6 +21,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
+from tidegate.model.errors import NotSerializable
+
 Entry = tuple[Any, Any]
 """(key, namespace); the namespace is ``None`` where there is none."""
 Layer = dict[Entry, Any]
@@ -54,11 +56,16 @@ _IMMUTABLE = frozenset(
 
 
 def detached(value: Any) -> Any:
-    """The value itself when nothing can change it, else a deep copy."""
+    """The value itself when nothing can change it, else a deep copy. Raises ``NotSerializable`` for what has none."""
     kind = type(value)
     if kind in _IMMUTABLE or (kind is tuple and _IMMUTABLE.issuperset(map(type, value))):
         return value
-    return copy.deepcopy(value)
+    try:
+        return copy.deepcopy(value)
+    except Exception as error:  # the object is the user's
+        raise NotSerializable(
+            f"{repr(value)[:200]} of type {kind.__name__} cannot be kept in state or emitted twice: {error}"
+        ) from error
 
 
 class _Group:
@@ -120,6 +127,13 @@ class StateTable:
         top[entry] = value
         if self._changes is not None:
             self._note(group, entry)
+
+    def direct(self, group: int) -> Layer | None:
+        """While no snapshot needs the group, and nobody notes changes."""
+        held = self._groups.get(group)
+        if held is None or self._changes is not None or len(held.layers) > 1 or held.epochs[-1] != self._epoch:
+            return None
+        return held.layers[0]
 
     def delete(self, group: int, entry: Entry) -> None:
         held = self._groups.get(group)

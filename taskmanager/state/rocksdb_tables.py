@@ -124,6 +124,9 @@ class RocksTable(RocksCells):
         self._database.put(row, self.rows.pack(value))
         self._changes.add(row)
 
+    def direct(self, group: int) -> dict[Entry, Any] | None:
+        return None
+
     def delete(self, group: int, entry: Entry) -> None:
         row = self.rows.entry(group, entry)
         self._database.delete(row)

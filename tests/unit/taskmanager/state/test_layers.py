@@ -11,6 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from taskmanager.state.layers import FrozenTable, StateTable, detached
 
 KEYS = st.integers(0, 3)
+KEYS_OF = ((0, 2), (1, 3))
+"""By group."""
 
 
 class TableAgainstDicts(RuleBasedStateMachine):
@@ -27,6 +29,16 @@ class TableAgainstDicts(RuleBasedStateMachine):
     def write(self, key: int, value: list[int]) -> None:
         self.table.write(key % 2, (key, None), list(value))
         self.model[key] = list(value)
+
+    @rule(key=KEYS, value=st.lists(st.integers(), max_size=3))
+    def write_without_a_call(self, key: int, value: list[int]) -> None:
+        entries = self.table.direct(key % 2)
+        if entries is not None:
+            assert {k: entries[k, None] for k in KEYS_OF[key % 2] if (k, None) in entries} == {
+                k: held for k, held in self.model.items() if k in KEYS_OF[key % 2]
+            }
+            entries[key, None] = list(value)
+            self.model[key] = list(value)
 
     @rule(key=KEYS)
     def delete(self, key: int) -> None:
@@ -97,6 +109,20 @@ def test_freezing_copies_nothing() -> None:
     table.write(0, ("k", None), value)
     frozen = table.freeze()
     assert next(frozen.entries())[2] is value
+
+
+def test_a_group_that_a_snapshot_needs_is_not_written_directly() -> None:
+    table = StateTable()
+    assert table.direct(0) is None
+    table.write(0, (1, None), 5)
+    assert table.direct(0) == {(1, None): 5}
+    frozen = table.freeze()
+    assert table.direct(0) is None
+    table.write(0, (1, None), 6)
+    assert [value for _, _, value in table.entries()] == [6]
+    frozen.release()
+    table.note_changes()
+    assert table.direct(0) is None
 
 
 def test_a_second_release_changes_nothing() -> None:
