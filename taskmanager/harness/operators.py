@@ -54,7 +54,7 @@ class _Collected:
     watermarks: list[int] = field(default_factory=list)
 
     def accept(self, batch: BothShapes) -> None:
-        records = batch.records()
+        records = batch.checked_records()
         self.values += records.values
         self.timestamps += records.timestamps or [None] * len(records)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from taskmanager.operators.base import OperatorContext
 from taskmanager.operators.user_code import FunctionContext, close_function, open_function, user_error
+from tidegate.common.record_check import looks_fit
 from tidegate.common.record_codec import decode_column, encode_column
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import (
@@ -37,7 +38,9 @@ class KeyFunction:
     def __init__(self, spec: KeySpec, where: str) -> None:
         self._select: Callable[[Any], Any] = spec.selector
         self._where = where
-        self._type: TypeInformation | None = None if _is_exact(spec.key_type) else spec.key_type
+        self._type: TypeInformation | None = None if isinstance(spec.key_type, PickledBytesTypeInfo) else spec.key_type
+        self._looks_fit = looks_fit(spec.key_type) if self._type is not None and _is_exact(spec.key_type) else None
+        """Keys that are as they come out of a column, when they fit their type."""
         self._function = getattr(spec.selector, "selector", None)
         """The user's ``KeySelector``, if it is one."""
 
@@ -53,7 +56,7 @@ class KeyFunction:
             keys = list(map(self._select, values))
         except Exception as error:
             raise user_error(self._where, error) from error
-        if self._type is None:
+        if self._type is None or (self._looks_fit is not None and self._looks_fit(keys)):
             return keys
         return decode_column(self._type, encode_column(self._type, keys, self._where))
 

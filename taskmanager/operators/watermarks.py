@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from taskmanager.machines.split_watermarks import SplitWatermarks
 from taskmanager.operators.base import Operator, OperatorContext
@@ -34,6 +35,8 @@ from tidegate.model.units import parse_duration_ms
 
 INTERVAL_KEY = "pipeline.auto-watermark-interval"
 DEFAULT_INTERVAL_MS = 200
+MOST_REMOTE_MS = 2**62
+"""A window around such a time still has an end below 2**63, whatever its size."""
 
 
 class EventTimes:
@@ -212,14 +215,29 @@ class EventTimes:
     def _extract(self, batch: RecordsBatch) -> list[int | None]:
         assert self._strategy.timestamp_assigner is not None
         extract = self._strategy.timestamp_assigner.extract_timestamp
-        old = _stamps(batch)
+        old, name = _stamps(batch), self._context.operator_name
         try:
-            return [
-                int(extract(value, MIN_TIMESTAMP if stamp is None else stamp))
+            given = [
+                extract(value, MIN_TIMESTAMP if stamp is None else stamp)
                 for value, stamp in zip(batch.values, old, strict=True)
             ]
         except Exception as error:
-            raise user_error(self._context.operator_name, error) from error
+            raise user_error(name, error) from error
+        found: list[int | None] = [_whole(stamp, value, name) for stamp, value in zip(given, batch.values, strict=True)]
+        told = [stamp for stamp in found if stamp is not None and stamp != MIN_TIMESTAMP]  # that one says: no time
+        if told:
+            _check_range(min(told), max(told), name)
+        return found
+
+
+def _whole(stamp: Any, value: Any, operator: str) -> int:
+    try:
+        return int(stamp)
+    except (TypeError, ValueError, OverflowError):
+        raise SchemaMismatch(
+            f"operator '{operator}': extract_timestamp gave {stamp!r} for {repr(value)[:200]}: it must be a time in ms "
+            "since 1970"
+        ) from None
 
 
 class _SplitOutput(WatermarkOutput):
@@ -258,12 +276,28 @@ def _from_column(batch: Batch, column: str, type_info: TypeInformation, operator
         raise SchemaMismatch(
             f"operator '{operator}': no timestamp column '{column}' among {', '.join(batch.data.schema.names)}"
         )
-    stamps = event_times(batch.data.column(column), column)
+    try:
+        stamps = event_times(batch.data.column(column), column)
+    except pa.ArrowInvalid as error:
+        raise SchemaMismatch(f"operator '{operator}': a time of column '{column}' is out of range: {error}") from None
     if stamps.null_count:
         raise SchemaMismatch(
             f"operator '{operator}': the timestamp column '{column}' of {type_info!r} has a null: filter it out"
         )
+    if len(stamps):
+        times = stamps.to_numpy()
+        _check_range(int(np.min(times)), int(np.max(times)), operator)
     return ArrowBatch(batch.data, stamps)
+
+
+def _check_range(lowest: int, highest: int, operator: str) -> None:
+    """Raises ``SchemaMismatch`` for a time so remote that the end of its window could not be told."""
+    for stamp in (lowest, highest):
+        if abs(stamp) > MOST_REMOTE_MS:
+            raise SchemaMismatch(
+                f"operator '{operator}': the timestamp {stamp} is out of range: event times are ms since 1970, at most "
+                f"{MOST_REMOTE_MS} before or after it. Correct the timestamps or filter them out"
+            )
 
 
 def _highest(batch: Batch) -> int | None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from taskmanager.operators.keys import survives
 from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.common.record_check import looks_fit as type_check
 from tidegate.common.record_codec import decode, encode
 
 
@@ -47,8 +48,20 @@ class BothShapes:
             self._columns = ArrowBatch(data, None if stamps is None else pa.array(stamps, pa.int64()))
         return self._columns
 
+    def checked_records(self) -> RecordsBatch:
+        """The records as they are, when each fits its type. Raises ``SchemaMismatch`` with operator, field and value: at
+        once, where it was made, and not where it happens to leave the chain."""
+        records = self.records()
+        if self.given is records and self._columns is None:
+            looks_fit = type_check(self._type_info)
+            if looks_fit is not None and not looks_fit(records.values):
+                self.columns()
+        return records
+
     def wanted_by(self, works_on: str) -> Batch:
         """``works_on`` as in ``Operator.works_on``."""
         if works_on == "records":
-            return self.records()
-        return self.columns() if works_on == "arrow" else self.given
+            return self.checked_records()
+        if works_on == "arrow":
+            return self.columns()
+        return self.given if self._columns is not None else self.checked_records()

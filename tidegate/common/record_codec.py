@@ -47,7 +47,7 @@ from tidegate.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from tidegate.model.errors import SchemaMismatch, TidegateError
+from tidegate.model.errors import NotSerializable, SchemaMismatch, TidegateError
 
 # An instant hashes like the value of its column, so that a key is the same before and behind an exchange.
 register_key_type(Instant, lambda i: datetime.timedelta(seconds=i.seconds, microseconds=i.nanos // 1000))
@@ -120,6 +120,10 @@ class RecordCodec:
         name = self.schema.names[index]
         try:
             return encoder(column)
+        except NotSerializable as error:
+            of = f"field '{name}': " if not self._is_single else ""
+            where = f"operator '{operator}': " if operator else ""
+            raise NotSerializable(f"{where}{of}{error.message}") from error
         except TidegateError:
             raise
         except Exception:
