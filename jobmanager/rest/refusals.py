@@ -24,14 +24,11 @@ _OF_A_JOB = {
 }
 _OF_A_TASK_MANAGER = {
     ("POST", "/taskmanagers/:taskmanagerid/profiler"): _PROFILER,
-    ("GET", "/taskmanagers/:taskmanagerid/profiler/:filename"): _PROFILER,
 }
 _OF_THE_CLUSTER = {
     ("POST", "/jobs"): _JAVA_JOB,
     ("POST", "/jobmanager/profiler"): _PROFILER,
-    ("GET", "/jobmanager/profiler/:filename"): _PROFILER,
     ("DELETE", "/datasets/:datasetid"): _DATASETS,
-    ("GET", "/datasets/delete/:triggerid"): _DATASETS,
 }
 _RESCALES = ("config", "details/:rescaleuuid", "history", "overview", "summary")
 
@@ -56,7 +53,22 @@ class Refusals:
             Route("PUT", "/jobs/:jobid/resource-requirements", self._requirements, changes=True),
             *(Route("GET", f"/jobs/:jobid/rescales/{path}", self._rescales) for path in _RESCALES),
         ]
-        return [*refused, *rescaling]
+        absent = [
+            Route("GET", "/jobmanager/profiler/:filename", self._profile),
+            Route("GET", "/taskmanagers/:taskmanagerid/profiler/:filename", self._profile),
+            Route("GET", "/datasets/delete/:triggerid", self._deletion),
+        ]
+        return [*refused, *rescaling, *absent]
+
+    # ---- what could only be there if it had been made before -----------------------------------------------------------
+
+    def _profile(self, asked: Asked) -> Any:
+        if "taskmanagerid" in asked.parameters:
+            self._backend.task_manager(asked)
+        raise not_found(f"There is no profile {asked.parameters['filename']!r} here.")
+
+    def _deletion(self, asked: Asked) -> Any:
+        raise not_found(f"There is no operation with triggerId={asked.hex_id('triggerid')}.")
 
     # ---- as Flink's DefaultScheduler answers -------------------------------------------------------------------------
 
@@ -69,6 +81,8 @@ class Refusals:
 
     def _rescaling(self, asked: Asked) -> Any:
         asked.job_id()
+        if "triggerid" in asked.parameters:
+            asked.hex_id("triggerid")
         raise RestError(503, "Rescaling is temporarily disabled. See FLINK-12312.")
 
 
