@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -40,6 +41,7 @@ class BenchCluster:
         self.client = JobManagerClient(f"127.0.0.1:{self._port}")
 
     def __enter__(self) -> BenchCluster:
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that clusters end with it
         common = {"jobmanager.rpc.port": str(self._port), "rest.port": str(_free_port()), **self._options}
         common.setdefault("execution.checkpointing.dir", str(self.directory / "checkpoints"))
         definitions = [word for key, value in common.items() for word in ("-D", f"{key}={value}")]

@@ -3,7 +3,8 @@
 Arguments: REST port, parallelism, checkpoint interval in ms. Each line of the standard input is an order in JSON, and is answered by
 a line: ``{"job": id}``, ``{"rows": [[kind, values]]}`` or ``{"error": text}``.
 
-    numbers     streams of row numbers: [name of the view, expression for the column n, expression for the event time in ms, rows]
+    numbers     streams of row numbers: [name of the view, expression of f0, the row number, for the column n, another for the event
+                time in ms, rows]
     settings    of the table environment; before the statements
     functions   statements before the streams
     statements  behind them
@@ -32,6 +33,7 @@ def environment(rest_port: str, parallelism: int, interval_ms: int) -> tuple[Any
         ("parallelism.default", str(parallelism)),
         ("execution.checkpointing.interval", f"{interval_ms} ms"),
         ("pipeline.object-reuse", "true"),
+        ("table.local-time-zone", "UTC"),
     ):
         configuration.set_string(key, text)
     env = datastream.StreamExecutionEnvironment.get_execution_environment(configuration)
@@ -43,9 +45,8 @@ def add_numbers(env: Any, table_env: Any, name: str, number: str, time_ms: str, 
     source = sequences.NumberSequenceSource(0, rows - 1)
     stream = env.from_source(source, common.WatermarkStrategy.no_watermarks(), name, common.Types.LONG())
     schema = tables.Schema.new_builder().column("f0", tables.DataTypes.BIGINT())
-    schema = schema.column_by_expression("n", number).column_by_expression(
-        "dateTime", f"TO_TIMESTAMP_LTZ({time_ms}, 3)"
-    )
+    at = f"CAST(TO_TIMESTAMP_LTZ({time_ms}, 3) AS TIMESTAMP(3))"
+    schema = schema.column_by_expression("n", number).column_by_expression("dateTime", at)
     table_env.create_temporary_view(name, stream, schema.watermark("dateTime", "dateTime").build())
 
 
@@ -65,7 +66,7 @@ def answer(order: dict[str, Any], arguments: tuple[str, int, int]) -> dict[str, 
     table = table_env.sql_query(query)
     if order.get("collect"):
         with table.execute().collect() as rows:
-            return {"rows": [[str(row.get_row_kind()), [_plain(value) for value in row]] for row in rows]}
+            return {"rows": [[row.get_row_kind().name, [_plain(value) for value in row]] for row in rows]}
     nowhere = tables.TableDescriptor.for_connector("blackhole").build()
     return {"job": str(table.execute_insert(nowhere).get_job_client().get_job_id())}
 

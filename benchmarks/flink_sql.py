@@ -107,7 +107,7 @@ def run_tidegate(cluster: BenchCluster, rows: int, name: str) -> tuple[float, An
 
 def run_flink(cluster: FlinkCluster, session: FlinkSession, rows: int, name: str) -> tuple[float, Answer]:
     output = cluster.directory / name
-    made = f"""CREATE TABLE totals (began TIMESTAMP_LTZ(3), key BIGINT, `rows` BIGINT, total BIGINT)
+    made = f"""CREATE TABLE totals (began TIMESTAMP(3), key BIGINT, `rows` BIGINT, total BIGINT)
                WITH ('connector' = 'filesystem', 'path' = '{output}', 'format' = 'csv')"""
     query = f"""INSERT INTO totals
                 SELECT window_time, key, COUNT(*) AS `rows`, SUM(`value`) AS total

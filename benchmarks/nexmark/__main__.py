@@ -102,7 +102,7 @@ class Contest:
         told = self._order(query, CHECKED_EPOCHS, f"SELECT {quoted} FROM ({flink.SQL[query]})", collect=True)["rows"]
         left: Counter[tuple[Any, ...]] = Counter()
         for kind, values in told:
-            left[tuple(values)] += 1 if kind in ("RowKind.INSERT", "RowKind.UPDATE_AFTER") else -1
+            left[tuple(values)] += 1 if kind in ("INSERT", "UPDATE_AFTER") else -1
         return list(left.elements())
 
     def _order(self, query: str, epochs: int, sql: str, *, collect: bool = False) -> dict[str, Any]:

@@ -32,12 +32,11 @@ _FUNCTIONS = {
 _VIEWS = {
     "persons": "n + 1000 AS id, person_word(n, 1) AS name, person_word(n, 3) AS city, person_word(n, 4) AS state",
     "auctions": "n + 1000 AS id, auction_seller(n) AS seller, auction_category(n) AS category, "
-    "TO_TIMESTAMP_LTZ(auction_expires(n), 3) AS expires",
+    "CAST(TO_TIMESTAMP_LTZ(auction_expires(n), 3) AS TIMESTAMP(3)) AS expires",
     "bids": "bid_auction(n) AS auction, bid_bidder(n) AS bidder, bid_price(n) AS price, bid_channel(n) AS channel, "
     "bid_url(n) AS url, bid_extra(n) AS extra, PROCTIME() AS proc_time",
 }
 SETTINGS = {
-    "table.local-time-zone": "UTC",
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
     "table.exec.mini-batch.size": "50000",
@@ -51,7 +50,7 @@ def numbers(kind: str, epochs: int, parallelism: int) -> tuple[str, str, str, in
     for its time in ms, and how many rows there are."""
     _, share, offset = events.KINDS[kind]
     total = epochs * share
-    number = f"dealt(`row`, {total}, {parallelism})"
+    number = f"dealt(f0, {total}, {parallelism})"
     return f"{kind}_numbers", number, f"event_time({number}, {share}, {offset})", total
 
 
