@@ -60,14 +60,17 @@ QUERIES: Mapping[str, Mapping[str, Json]] = {
     "/jars/:jarid/run-application": _RUN,
 }
 
+_CLAIM_MODE: Json = {"type": ["string", "null"], "enum": ["CLAIM", "NO_CLAIM", "LEGACY", None]}
 _RUN_BODY: Mapping[str, Json] = {
     "entryClass": _MAYBE_TEXT,
     "programArgsList": {"type": ["array", "null"], "items": _TEXT},
     "parallelism": {"type": ["integer", "null"], "minimum": 1, "maximum": 32_768},
     "jobId": _TRIGGER,
+    "applicationId": _TRIGGER,
     "allowNonRestoredState": {"type": ["boolean", "null"]},
     "savepointPath": _MAYBE_TEXT,
-    "claimMode": {"type": ["string", "null"], "enum": ["CLAIM", "NO_CLAIM", "LEGACY", None]},
+    "restoreMode": _CLAIM_MODE,
+    "claimMode": _CLAIM_MODE,
     "flinkConfiguration": {"type": ["object", "null"], "additionalProperties": _TEXT},
 }
 BODIES: Mapping[tuple[str, str], Mapping[str, Json]] = {
@@ -157,7 +160,10 @@ def _body(route: Route) -> Json | None:
         schema: Json = {"type": "object", "properties": {"jarfile": {"type": "string", "format": "binary"}}}
         return {"multipart/form-data": {"schema": schema}}
     fields = BODIES.get((route.method, route.pattern))
-    return None if fields is None else {"application/json": {"schema": {"type": "object", "properties": dict(fields)}}}
+    if fields is None:
+        return None
+    schema = {"type": "object", "properties": dict(fields), "additionalProperties": False}
+    return {"application/json": {"schema": schema}}
 
 
 def _contents(route: Route) -> dict[str, Any]:
