@@ -21,14 +21,15 @@ SCHEMA = pa.schema([("key", pa.int64()), ("value", pa.int64()), ("ts", pa.int64(
 
 @dataclass(frozen=True)
 class Rows:
-    """``generate(first, count)`` for ``rows`` rows dealt to ``parallelism`` sources."""
+    """``generate(first, count)`` for ``rows`` rows dealt to ``parallelism`` sources; ``keys``: how many keys there are."""
 
     rows: int
     parallelism: int
+    keys: int = KEYS
 
     def __call__(self, first: int, count: int) -> pa.RecordBatch:
         number = np.arange(first, first + count, dtype=np.int64)
-        key = number * 7919 % KEYS
+        key = number * 7919 % self.keys
         value = number & 1023
         ts = (number % (self.rows // self.parallelism)) // ROWS_PER_MS
         return pa.RecordBatch.from_arrays([pa.array(key), pa.array(value), pa.array(ts)], schema=SCHEMA)

@@ -28,6 +28,7 @@ from benchmarks import (
     kafka,
     keyed_window,
     latency,
+    many_keys,
     plots,
     records,
     state,
@@ -38,6 +39,7 @@ from benchmarks.flink_cluster import has_flink
 RESULTS = Path(__file__).resolve().parent / "results"
 PARTS = {
     "keyed_window": "columnar windows beside pyarrow in memory",
+    "many_keys": "columnar windows of a million keys: rate and memory",
     "flink_sql": "columnar windows beside Flink SQL and Spark Structured Streaming",
     "records": "functions of one record beside PyFlink",
     "nexmark": "Nexmark beside Flink SQL",
@@ -74,10 +76,12 @@ def _run(console: Console, name: str, rows: int, repeats: int, *, flink: bool) -
     match name:
         case "keyed_window":
             _keyed_window(console, rows, repeats)
+        case "many_keys":
+            many_keys.report(console, RESULTS, rows=rows // 2)
         case "flink_sql":
             flink_sql.report(console, RESULTS, rows=40_000_000, repeats=repeats, without_flink=not flink)
         case "records":
-            records.report(console, RESULTS, repeats=repeats, seconds=3, without_flink=not flink)
+            records.report(console, RESULTS, repeats=min(3, repeats), seconds=3, without_flink=not flink)
         case "nexmark":
             nexmark.report(console, RESULTS, repeats=min(3, repeats), seconds=3, without_flink=not flink)
         case "latency":
