@@ -28,7 +28,16 @@ from taskmanager.state.timers import Timer
 from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream.time_domain import TimeDomain
-from tidegate.datastream.window import Evictor, GlobalWindow, TimestampedValue, Trigger, TriggerResult, WindowAssigner
+from tidegate.datastream.window import (
+    EventTimeTrigger,
+    Evictor,
+    GlobalWindow,
+    ProcessingTimeTrigger,
+    TimestampedValue,
+    Trigger,
+    TriggerResult,
+    WindowAssigner,
+)  # fmt: skip
 from tidegate.model.program import KeySpec
 
 LATE_RECORDS = "numLateRecordsDropped"
@@ -64,9 +73,16 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         self._user = UserFunction(self._process or self._function, name)
         self._held_kind, self._type = contents_type(kind, input_type, accumulator_type, is_timed=evictor is not None)
         self._is_event_time = assigner.is_event_time()
+        at_end = EventTimeTrigger if self._is_event_time else ProcessingTimeTrigger
+        self._fires_once = type(self._trigger) is at_end and not allowed_lateness_ms
+        """At the window's end, when it is cleaned up too: by one timer, registered with the first record."""
+        self._restored_until = MIN_TIMESTAMP
+        """Windows that were restored end no later. What is in them may have come with another trigger, and other timers."""
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
+        timers = self._timers.event if self._is_event_time else self._timers.processing
+        self._restored_until = timers.last_timestamp()
         self._contents = open_contents(self._held_kind, self._function, self._backend, self._type)
         store = StateStore(self._backend)
         of_window = None if self._merges else StateStore(self._backend, windowed=True, prefix="window.")
@@ -116,7 +132,12 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
                 continue
             is_skipped = False
             entry = (backend.key, self._enter(window))
-            contents.add(backend.group, entry, value if self._evictor is None else (value, stamp))
+            was_there = contents.add(backend.group, entry, value if self._evictor is None else (value, stamp))
+            end_ms = window.max_timestamp()
+            if self._fires_once and end_ms > self._restored_until:
+                if not was_there:
+                    self._register(end_ms)
+                continue
             decision = self._trigger.on_element(value, stamp, window, self._calls)
             if decision is not TriggerResult.CONTINUE:
                 self._obey(decision, window, entry)
@@ -202,8 +223,10 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
 
     def _register_cleanup(self, window: Any) -> None:
         at_ms = self._cleanup_time(window)
-        if at_ms == MAX_TIMESTAMP:
-            return
+        if at_ms != MAX_TIMESTAMP:
+            self._register(at_ms)
+
+    def _register(self, at_ms: int) -> None:
         if self._is_event_time:
             self._timers.register_event_time_timer(at_ms)
         else:

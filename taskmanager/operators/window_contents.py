@@ -20,7 +20,8 @@ Fold = Callable[[Any, Any], Any]
 
 class WindowContents(ABC):
     @abstractmethod
-    def add(self, group: int, entry: Entry, record: Any) -> None: ...
+    def add(self, group: int, entry: Entry, record: Any) -> bool:
+        """Whether something was there before. ``False``: perhaps not."""
 
     @abstractmethod
     def results(self, group: int, entry: Entry) -> tuple[Any, ...]:
@@ -83,8 +84,10 @@ class _OneValue(WindowContents):
         self._merge = merge
         self._result = result
 
-    def add(self, group: int, entry: Entry, record: Any) -> None:
-        self._table.write(group, entry, self._add(self._table.read(group, entry), record))
+    def add(self, group: int, entry: Entry, record: Any) -> bool:
+        found = self._table.read(group, entry)
+        self._table.write(group, entry, self._add(found, record))
+        return found is not None
 
     def results(self, group: int, entry: Entry) -> tuple[Any, ...]:
         found = self._table.read(group, entry)
@@ -117,8 +120,9 @@ class _Records(WindowContents):
     def __init__(self, backend: KeyedBackend, value_type: TypeInformation) -> None:
         self._cells = backend.list_cells(STATE_NAME, value_type, kind="process")
 
-    def add(self, group: int, entry: Entry, record: Any) -> None:
+    def add(self, group: int, entry: Entry, record: Any) -> bool:
         self._cells.extend(group, entry, (record,))
+        return False
 
     def results(self, group: int, entry: Entry) -> tuple[Any, ...]:
         found = self._cells.read(group, entry)

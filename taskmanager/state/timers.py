@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskmanager.state.backend import KeyedBackend
+from tidegate.common.batch import MIN_TIMESTAMP
 
 EVENT_TIMERS = "_timers.event"
 PROCESSING_TIMERS = "_timers.processing"
@@ -53,6 +54,10 @@ class TimerQueue:
         while self._heap and not self._is_alive(self._heap[0][2]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
+
+    def last_timestamp(self) -> int:
+        """Of all timers; a look at each of them."""
+        return max((timestamp for timestamp, _, _ in self._heap), default=MIN_TIMESTAMP)
 
     def pop_due(self, time_ms: int) -> Iterator[Timer]:
         """Timers up to ``time_ms``, in the order of their time; also those registered meanwhile. A timer is gone from the

@@ -19,6 +19,7 @@ from tidegate.datastream.state import (
     ValueStateDescriptor,
 )
 from tidegate.datastream.window import (
+    CountTrigger,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -92,6 +93,25 @@ def test_late_records_fire_again_within_the_allowed_lateness_then_go_aside() -> 
     dropped.operator.on_watermark(9)
     dropped.feed([("a", 4), ("a", 8)], [5, 11])
     assert dropped.out.counts == {"numLateRecordsDropped": 1}
+
+
+def test_restored_windows_end_by_the_trigger_of_the_job_whatever_the_other_had_registered() -> None:
+    """A late timer only: as after a trigger by count, or a longer lateness."""
+    counting = keyed(
+        "window",
+        assigner=TumblingEventTimeWindows.of(10),
+        trigger=CountTrigger.of(5),
+        function=("reduce", add_pairs),
+        allowed_lateness_ms=20,
+    )
+    one = start(counting)
+    one.feed([("a", 1)], [3])
+    again = start(window(("reduce", add_pairs)), restored=restored_of([one.snapshot()]))
+    again.feed([("a", 2), ("b", 4), ("b", 8), ("a", 16)], [4, 5, 6, 44])
+    again.operator.on_watermark(9)
+    assert sorted(again.out.values()) == [("a", 3), ("b", 12)]
+    again.operator.on_watermark(49)
+    assert again.out.values()[2:] == [("a", 16)]
 
 
 def test_sliding_and_processing_time_windows() -> None:
