@@ -35,6 +35,7 @@ from jobmanager.service.watchers import Watchers
 from tidegate.aio.driver import Driver
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
+from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import Generation, JobId, TaskManagerId
 from tidegate.model.options import RuntimeOptions
@@ -42,7 +43,6 @@ from tidegate.store.checkpoints import CheckpointStorage
 
 _log = logging.getLogger("jobmanager")
 _journal = logging.getLogger("jobmanager.journal")
-_BY_USERS = (JobSubmitted, JobCancelRequested, SnapshotRequested)
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "WARNING": logging.WARNING}
 
 
@@ -89,7 +89,7 @@ class JobManagerCore:
         """Give an event to the machine; its commands are carried out before this returns, unless it is busy."""
         _journal.debug("%s", event)
         self._driver.post(event)
-        if isinstance(event, _BY_USERS):
+        if _changes_a_job(event):
             self.on_asked()
 
     def submit(self, submitted: JobSubmitted, directories: JobDirectories) -> None:
@@ -197,3 +197,12 @@ class JobManagerCore:
             task = asyncio.create_task(outbox.close(), name=f"close-outbox-{task_manager_id}")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+
+def _changes_a_job(event: Event) -> bool:
+    """By a user. A checkpoint that was asked for changes nothing until it is over."""
+    match event:
+        case SnapshotRequested():
+            return event.snapshot_type is not SnapshotType.CHECKPOINT
+        case _:
+            return isinstance(event, JobSubmitted | JobCancelRequested)
