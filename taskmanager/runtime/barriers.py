@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from taskmanager.exchange.base import Overtaken, ResultPartition
-from taskmanager.machines.unaligned import forced_aligned
+from taskmanager.machines.alternating import forced_aligned
 from taskmanager.runtime.in_flight import ChannelContent, ChannelDescription, Item
 from tidegate.model.channel_events import Barrier, CancelBarrier, WatermarkEvent
 from tidegate.model.checkpoint import Alignment
