@@ -26,7 +26,7 @@ def test_noise_gives_a_wide_answer() -> None:
     for pair in range(30):
         slow = 0.3 if pair % 10 == 0 else 0.1
         measured.alone.append(Phase([0.1] * 20, 1.0))
-        measured.asked.append(Phase([0.1] * 19 + [slow], 1.0))
+        measured.asked.append(Phase([0.1] * 17 + [slow] * 3, 1.0))
     low, high = measured.between(at_99)
     assert low == pytest.approx(0)
     assert high > 50
