@@ -139,5 +139,5 @@ class TestKafkaSink(SinkConformance):
         one.feed(["a"])
         one.snapshot(1)
         broker.deny(subject.name, "write")
-        with pytest.raises(TidegateError, match="lacks this permission"):
+        with pytest.raises(TidegateError, match=f"to topic '{subject.name}' .* lacks this permission"):
             one.operator.notify_checkpoint_complete(1)

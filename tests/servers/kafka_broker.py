@@ -160,6 +160,7 @@ class KafkaBroker:
             "transaction.state.log.num.partitions": "4",
             "group.initial.rebalance.delay.ms": "0",
             "auto.create.topics.enable": "false",
+            "log.retention.ms": "-1",  # tests send records of 1970, which the broker would remove when it looks
             **one,
             **self._settings,
         }

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from tidegate.connectors.base import Committer
 from tidegate.connectors.kafka.client import library, typed_error
 from tidegate.connectors.kafka.markers import ABORTED, RETENTION_MS, Markers, is_abort, key_of
-from tidegate.connectors.kafka.records import from_bytes
+from tidegate.connectors.kafka.records import from_bytes, topics_of
 from tidegate.connectors.kafka.sending import make_producer, send
 from tidegate.model.errors import CorruptData, ExternalError, TidegateError
 
@@ -34,6 +34,9 @@ COMMIT_TIMEOUT_S = 60.0
 ABORT_TIMEOUT_S = 5.0
 
 _LOG = logging.getLogger(__name__)
+
+_Refused = tuple[Any, str]
+"""The error of a message that the broker did not take, and its topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,8 @@ class _Identity:
     """Markers: keys, and what they say."""
     is_own: bool
     """Nobody but this process can have published under it, and this process knows of no doubt."""
-    refused: list[Any]
-    """Errors of messages that the broker did not take: why the transaction failed."""
+    refused: list[_Refused]
+    """Why the transaction failed."""
 
 
 class EpochPublisher(Committer):
@@ -171,8 +174,10 @@ class EpochPublisher(Committer):
         except kafka.KafkaException as error:
             self._give_up(epoch)
             _abort(identity.client, error.args[0])
-            why = next(filter(_is_cause, identity.refused), error.args[0])
-            raise _told(typed_error(why, f"publish epoch {epoch.key}", self._servers)) from error
+            why, topic = next(filter(_is_cause, identity.refused), (error.args[0], ""))
+            topics = [topic] if topic else topics_of(from_bytes(epoch.records))
+            doing = f"publish epoch {epoch.key} to topic {', '.join(map(repr, topics))}"
+            raise _told(typed_error(why, doing, self._servers)) from error
         except TidegateError:
             self._give_up(epoch)
             raise
@@ -194,12 +199,12 @@ class EpochPublisher(Committer):
         if found is not None:
             return found
         kafka = library()
-        refused: list[Any] = []
+        refused: list[_Refused] = []
         client = make_producer(
             self._servers,
             self._properties,
             transactional_id=str(name),
-            on_delivery=lambda error, _: refused.append(error),
+            on_delivery=lambda error, message: refused.append((error, message.topic())),
             delivery_report_only_error=True,
         )
         try:
@@ -220,10 +225,10 @@ class EpochPublisher(Committer):
         return int(self._clock() * 1000)
 
 
-def _is_cause(error: Any) -> bool:
+def _is_cause(refused: _Refused) -> bool:
     """Not what merely followed: the rest of a failed transaction is thrown away unsent."""
     codes = library().KafkaError
-    return error.code() not in (codes._PURGE_QUEUE, codes._PURGE_INFLIGHT)
+    return refused[0].code() not in (codes._PURGE_QUEUE, codes._PURGE_INFLIGHT)
 
 
 def _abort(client: Any, error: Any) -> None:

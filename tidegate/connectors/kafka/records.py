@@ -146,6 +146,10 @@ def by_topic(records: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         yield topics.dictionary[code].as_py(), records.filter(pc.equal(codes, code))
 
 
+def topics_of(batches: Sequence[pa.RecordBatch]) -> list[str]:
+    return sorted({topic for records in batches for topic, _ in by_topic(records)})
+
+
 def messages(records: pa.RecordBatch) -> Iterator[tuple[bytes | None, bytes | None, int]]:
     """(value, key, timestamp) of each, in order; timestamp 0 is the time of sending."""
     rows = records.num_rows
