@@ -120,7 +120,7 @@ class Session:
             self.context.parallelize([], workers).mapPartitionsWithIndex(warm).count()
         except Py4JError as error:
             raise ExternalError(
-                f"Spark's Python workers do not start. Spark says: {last_lines(str(error), 3)}", details=str(error)
+                f"Spark's Python workers do not start: {why_no_workers(str(error))}", details=str(error)
             ) from error
 
     def rehearse(self) -> None:
@@ -225,6 +225,14 @@ def last_lines(text: str, count: int) -> str:
     """The last lines that say something, in one."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return " | ".join(lines[-count:])
+
+
+def why_no_workers(text: str) -> str:
+    """The line that matters of what Spark says when its Python daemon ended: the last one of the daemon's own words, if there
+    are any (Spark puts the daemon's Python path and a trace of its own behind them)."""
+    _, found, words = text.partition("Error from python worker:")
+    words = words.partition("PYTHONPATH was:")[0]
+    return last_lines(words, 1) if found and words.strip() else last_lines(text, 3)
 
 
 def _connect(jvm: Jvm, properties: Mapping[str, str]) -> tuple[Any, Any]:

@@ -1,0 +1,28 @@
+"""What is shown of Spark's words when its Python daemon does not start."""
+
+from __future__ import annotations
+
+from taskmanager.spark.session import why_no_workers
+
+SAID = """An error occurred while calling o31.count.
+: org.apache.spark.SparkException: Job aborted due to stage failure
+Error from python worker:
+  Traceback (most recent call last):
+    File "daemon.py", line 67, in main
+      importlib.import_module(module)
+  ModuleNotFoundError: No module named 'numpy'
+PYTHONPATH was:
+  /opt/python/pyspark.zip:/opt/jars/spark-core.jar
+org.apache.spark.SparkException: EOFException occurred while reading the port number
+\tat org.apache.spark.api.python.PythonWorkerFactory.startDaemon(PythonWorkerFactory.scala:1)
+"""
+
+
+def test_the_last_words_of_the_daemon_are_the_reason() -> None:
+    assert why_no_workers(SAID) == "ModuleNotFoundError: No module named 'numpy'"
+
+
+def test_where_the_daemon_said_nothing_sparks_own_words_are() -> None:
+    silent = "first\nError from python worker:\n  \nPYTHONPATH was:\n  a.zip\nSparkException: it ended\n\tat somewhere"
+    assert why_no_workers(silent) == "PYTHONPATH was: | a.zip | SparkException: it ended"
+    assert why_no_workers("SparkException: no cores\n\tat x") == "SparkException: no cores"
