@@ -47,7 +47,7 @@ def add_numbers(env: Any, table_env: Any, name: str, number: str, time_ms: str, 
     schema = tables.Schema.new_builder().column("f0", tables.DataTypes.BIGINT())
     at = f"CAST(TO_TIMESTAMP_LTZ({time_ms}, 3) AS TIMESTAMP(3))"
     schema = schema.column_by_expression("n", number).column_by_expression("dateTime", at)
-    table_env.create_temporary_view(name, stream, schema.watermark("dateTime", "dateTime").build())
+    table_env.create_temporary_view(name, stream, schema.watermark("dateTime", "`dateTime`").build())
 
 
 def answer(order: dict[str, Any], arguments: tuple[str, int, int]) -> dict[str, Any]:
@@ -80,7 +80,8 @@ def main(rest_port: str, parallelism: int, interval_ms: int) -> None:
         try:
             told = answer(json.loads(line), (rest_port, parallelism, interval_ms))
         except Exception as error:  # noqa: BLE001  what a planner refuses is told to who asked
-            told = {"error": str(error)[-4000:]}
+            text = str(error)
+            told = {"error": text if len(text) < 4000 else f"{text[:2000]} ... {text[-2000:]}"}
         print("ANSWER " + json.dumps(told), flush=True)
 
 

@@ -111,10 +111,10 @@ def run_flink(cluster: FlinkCluster, session: FlinkSession, rows: int, name: str
                WITH ('connector' = 'filesystem', 'path' = '{output}', 'format' = 'csv')"""
     query = f"""INSERT INTO totals
                 SELECT window_time, key, COUNT(*) AS `rows`, SUM(`value`) AS total
-                FROM TABLE(TUMBLE(TABLE made, DESCRIPTOR(dateTime), INTERVAL '{WINDOW_MS // 1000}' SECOND))
+                FROM TABLE(TUMBLE(TABLE made, DESCRIPTOR(`dateTime`), INTERVAL '{WINDOW_MS // 1000}' SECOND))
                 GROUP BY window_start, window_end, window_time, key"""
     numbers = ["numbers", "f0", f"MOD(f0, {rows // PARALLELISM}) / {ROWS_PER_MS}", rows]
-    view = f"CREATE TEMPORARY VIEW made AS SELECT MOD(n * 7919, {KEYS}) AS key, MOD(n, 1024) AS `value`, dateTime FROM numbers"
+    view = f"CREATE TEMPORARY VIEW made AS SELECT MOD(n * 7919, {KEYS}) AS key, MOD(n, 1024) AS `value`, `dateTime` FROM numbers"
     job_id = session.order(numbers=[numbers], statements=[view, made], query=query)["job"]
     times = cluster.wait(job_id)
     counted = total = 0

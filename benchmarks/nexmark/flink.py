@@ -61,7 +61,7 @@ def setup(jar: Path) -> tuple[list[str], list[str]]:
         for name, kind in _FUNCTIONS.items()
     ]
     views = [
-        f"CREATE TEMPORARY VIEW {kind} AS SELECT {columns}, dateTime FROM {kind}_numbers"
+        f"CREATE TEMPORARY VIEW {kind} AS SELECT {columns}, `dateTime` FROM {kind}_numbers"
         for kind, columns in _VIEWS.items()
     ]
     return made, views
@@ -89,53 +89,53 @@ def _statistics(keys: str) -> str:
     columns = [f"COUNT(*) FILTER (WHERE {test}) AS bids_{rank}" for rank, test in ranks.items()]
     for who in ("bidder", "auction"):
         columns += [f"COUNT(DISTINCT {who}) FILTER (WHERE {test}) AS {who}s_{rank}" for rank, test in ranks.items()]
-    day = "DATE_FORMAT(dateTime, 'yyyy-MM-dd')"
+    day = "DATE_FORMAT(`dateTime`, 'yyyy-MM-dd')"
     return (
-        f"SELECT {day} AS `day`, {keys} {', '.join(columns)}, MAX(dateTime) AS `last` FROM bids GROUP BY {keys} {day}"
+        f"SELECT {day} AS `day`, {keys} {', '.join(columns)}, MAX(`dateTime`) AS `last` FROM bids GROUP BY {keys} {day}"
     )
 
 
 _COUNTED = """SELECT auction, COUNT(*) AS num, window_start, window_end
-              FROM TABLE(HOP(TABLE bids, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+              FROM TABLE(HOP(TABLE bids, DESCRIPTOR(`dateTime`), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
               GROUP BY auction, window_start, window_end"""
 
 SQL: Mapping[str, str] = {
-    "q0": "SELECT auction, bidder, price, dateTime, extra FROM bids",
-    "q1": "SELECT auction, bidder, 0.908 * price AS price, dateTime, extra FROM bids",
+    "q0": "SELECT auction, bidder, price, `dateTime`, extra FROM bids",
+    "q1": "SELECT auction, bidder, 0.908 * price AS price, `dateTime`, extra FROM bids",
     "q2": "SELECT auction, price FROM bids WHERE MOD(auction, 123) = 0",
     "q3": """SELECT p.name, p.city, p.state, a.id FROM auctions a JOIN persons p ON a.seller = p.id
              WHERE a.category = 10 AND p.state IN ('OR', 'ID', 'CA')""",
     "q4": """SELECT category, COUNT(*) AS auctions, SUM(`final`) AS total FROM (
                SELECT a.id, a.category, MAX(b.price) AS `final` FROM auctions a JOIN bids b ON a.id = b.auction
-               WHERE b.dateTime BETWEEN a.dateTime AND a.expires GROUP BY a.id, a.category) GROUP BY category""",
+               WHERE b.`dateTime` BETWEEN a.`dateTime` AND a.expires GROUP BY a.id, a.category) GROUP BY category""",
     "q5": f"""SELECT c.auction, c.num, c.window_end FROM ({_COUNTED}) c JOIN (
                 SELECT MAX(num) AS most, window_start, window_end FROM ({_COUNTED}) GROUP BY window_start, window_end) m
               ON c.window_start = m.window_start AND c.window_end = m.window_end AND c.num >= m.most""",
-    "q7": """SELECT b.auction, b.price, b.bidder, b.dateTime FROM bids b JOIN (
+    "q7": """SELECT b.auction, b.price, b.bidder, b.`dateTime` FROM bids b JOIN (
                SELECT MAX(price) AS price, window_end AS ends
-               FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) m
-             ON b.price = m.price WHERE b.dateTime >= m.ends - INTERVAL '10' SECOND AND b.dateTime < m.ends""",
+               FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(`dateTime`), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) m
+             ON b.price = m.price WHERE b.`dateTime` >= m.ends - INTERVAL '10' SECOND AND b.`dateTime` < m.ends""",
     "q8": """SELECT p.id, p.name, p.window_start FROM (
                SELECT id, name, window_start, window_end
-               FROM TABLE(TUMBLE(TABLE persons, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, name, window_start, window_end) p
+               FROM TABLE(TUMBLE(TABLE persons, DESCRIPTOR(`dateTime`), INTERVAL '10' SECOND)) GROUP BY id, name, window_start, window_end) p
              JOIN (SELECT seller, window_start, window_end
-               FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) a
+               FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(`dateTime`), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) a
              ON p.id = a.seller AND p.window_start = a.window_start AND p.window_end = a.window_end""",
-    "q11": _sessions("SESSION(TABLE bids PARTITION BY bidder, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)"),
+    "q11": _sessions("SESSION(TABLE bids PARTITION BY bidder, DESCRIPTOR(`dateTime`), INTERVAL '10' SECOND)"),
     "q12": _sessions("TUMBLE(TABLE bids, DESCRIPTOR(proc_time), INTERVAL '10' SECOND)"),
     "q14": """SELECT auction, bidder, 0.908 * price AS price,
-                CASE WHEN HOUR(dateTime) >= 8 AND HOUR(dateTime) <= 18 THEN 'dayTime'
-                     WHEN HOUR(dateTime) <= 6 OR HOUR(dateTime) >= 20 THEN 'nightTime' ELSE 'otherTime' END AS bidTimeType,
-                dateTime, extra, count_char(extra, 'c') AS c_counts
+                CASE WHEN HOUR(`dateTime`) >= 8 AND HOUR(`dateTime`) <= 18 THEN 'dayTime'
+                     WHEN HOUR(`dateTime`) <= 6 OR HOUR(`dateTime`) >= 20 THEN 'nightTime' ELSE 'otherTime' END AS bidTimeType,
+                `dateTime`, extra, count_char(extra, 'c') AS c_counts
               FROM bids WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000""",
     "q15": _statistics(""),
     "q16": _statistics("channel,"),
-    "q17": """SELECT auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`, COUNT(*) AS total_bid,
+    "q17": """SELECT auction, DATE_FORMAT(`dateTime`, 'yyyy-MM-dd') AS `day`, COUNT(*) AS total_bid,
                 COUNT(*) FILTER (WHERE price < 10000) AS rank1_bids,
                 COUNT(*) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bids,
                 COUNT(*) FILTER (WHERE price >= 1000000) AS rank3_bids,
                 MIN(price) AS min_price, MAX(price) AS max_price, AVG(price) AS avg_price, SUM(price) AS sum_price
-              FROM bids GROUP BY auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd')""",
+              FROM bids GROUP BY auction, DATE_FORMAT(`dateTime`, 'yyyy-MM-dd')""",
     "q22": """SELECT auction, bidder, price, channel, SPLIT_INDEX(url, '/', 3) AS dir1, SPLIT_INDEX(url, '/', 4) AS dir2,
                 SPLIT_INDEX(url, '/', 5) AS dir3 FROM bids""",
 }
