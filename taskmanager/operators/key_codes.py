@@ -144,5 +144,11 @@ def range_decoder(low: int, integers: pa.DataType, kind: pa.DataType) -> Decoder
 
 
 def _compact(codes: Codes) -> tuple[Codes, npt.NDArray[np.int64]]:
-    encoded = pa.array(codes, pa.int64()).dictionary_encode()
-    return as_numpy(encoded.indices).astype(np.intp), as_numpy(encoded.dictionary)
+    """By sorting: many of the codes differ, for which a hash table is slower, and the new ones are in the order of the old."""
+    order = np.argsort(codes)
+    ordered = codes[order]
+    begins = np.ones(len(codes), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    compacted = np.empty(len(codes), np.intp)
+    compacted[order] = np.cumsum(begins) - 1
+    return compacted, ordered[begins].astype(np.int64, copy=False)

@@ -363,7 +363,7 @@ def _average_parts(name: str) -> tuple[str, str]:
 def _by_time(rows: pa.RecordBatch) -> pa.RecordBatch:
     windows = as_numpy(rows.column(0))
     if bool((windows[1:] >= windows[:-1]).all()):
-        return rows  # always so, unless their codes had to be compacted
+        return rows  # always so, unless windows lie so far apart that a dictionary holds them
     return rows.take(pa.array(np.argsort(windows, kind="stable")))
 
 
