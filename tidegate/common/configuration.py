@@ -21,10 +21,13 @@ _TRUE, _FALSE = "true", "false"
 class Configuration:
     """Every setter returns the configuration itself."""
 
-    def __init__(self, other: Configuration | Mapping[str, str] | None = None) -> None:
+    def __init__(self, other: Configuration | Mapping[str, str] | None = None, j_configuration: Any = None) -> None:
+        """``j_configuration``: in the place of ``other``, what ``java_utils.get_j_env_configuration`` gave."""
         self._texts: dict[str, str] = {}
         self._typed: dict[str, int | float | bool | bytearray] = {}
         """What was not set as a text, for ``add_all_to_dict`` and ``get_bytearray``."""
+        if other is None and j_configuration is not None:
+            other = j_configuration.configuration
         if isinstance(other, Configuration):
             self.add_all(other)
         elif other is not None:

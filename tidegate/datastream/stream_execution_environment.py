@@ -362,6 +362,11 @@ class StreamExecutionEnvironment:
         before = self._configuration.get_string(key, "")
         self._configuration.set_string(key, separator.join([*([before] if before else []), *values]))
 
+    @property
+    def _j_stream_execution_environment(self) -> StreamExecutionEnvironment:
+        """PyFlink's way to the environment in its JVM: here there is only this one (``java_utils.get_j_env_configuration``)."""
+        return self
+
     def __getattr__(self, name: str) -> Any:
         """Only reached for names that are not there."""
         if name.startswith("_"):

@@ -1,12 +1,41 @@
-"""PyFlink's helpers for objects of Java (``pyflink.util.java_utils``): the names import, using one is refused."""
+"""PyFlink's helpers for objects of Java (``pyflink.util.java_utils``): the settings of an environment under Java's names of
+methods; the other names import, using one is refused.
+
+    get_j_env_configuration(env._j_stream_execution_environment).setString("parallelism.default", "2")
+"""
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+from tidegate.common.configuration import Configuration
 from tidegate.common.java_only import refusing
+from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 __getattr__ = refusing(
     __name__,
-    "to_jarray to_j_duration from_j_duration load_java_class is_instance_of get_j_env_configuration get_field_value get_field "
-    "invoke_method is_local_deployment add_jars_to_context_class_loader to_j_explain_detail_arr create_url_class_loader",
+    "to_jarray to_j_duration from_j_duration load_java_class is_instance_of get_field_value get_field invoke_method "
+    "is_local_deployment add_jars_to_context_class_loader to_j_explain_detail_arr create_url_class_loader",
     "use the objects of Python that tidegate.common and tidegate.datastream give, and Configuration for settings",
 )
+
+_CAPITAL = re.compile(r"(?=[A-Z])")
+_NAMES = re.compile(r"(get|set)(String|Integer|Boolean|Float)|containsKey|toMap")
+
+
+class JavaConfiguration:
+    """``configuration`` with ``setString`` for ``set_string``, and so on. Other methods raise ``AttributeError``."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+
+    def __getattr__(self, name: str) -> Any:
+        if not _NAMES.fullmatch(name):
+            raise AttributeError(f"{name}: tidegate has no configuration of Java; use tidegate.common.Configuration")
+        return getattr(self.configuration, {"toMap": "to_dict"}.get(name, _CAPITAL.sub("_", name).lower()))
+
+
+def get_j_env_configuration(j_env: StreamExecutionEnvironment) -> JavaConfiguration:
+    """The settings of an environment; setting one there sets it in the environment."""
+    return JavaConfiguration(j_env._configuration)

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from tests.unit.docs.test_guides import InThisProcess
-from tidegate.common import Row, Types
+from tidegate.common import Configuration, Row, Types
+from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.executor import installed
 from tidegate.datastream.tests.test_util import DataStreamTestSinkFunction, SecondColumnTimestampAssigner
 from tidegate.testing import test_case_utils
 from tidegate.testing.test_case_utils import PyFlinkBatchTestCase, PyFlinkStreamingTestCase, PyFlinkUTTestCase
+from tidegate.util.java_utils import get_j_env_configuration
 
 PAIR = Types.ROW([Types.STRING(), Types.INT()])
 
@@ -89,3 +91,15 @@ def test_a_suite_runs(
     assert result.testsRun > 0
     assert result.errors + result.failures == []
     assert cluster.jobs == jobs
+
+
+def test_settings_of_an_environment_have_javas_names() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    java = get_j_env_configuration(env._j_stream_execution_environment)
+    java.setString("pipeline.name", "orders")
+    java.setInteger("parallelism.default", 3)
+    assert env.get_parallelism() == 3
+    assert Configuration(j_configuration=java).get_string("pipeline.name", "") == "orders"
+    assert java.containsKey("pipeline.name")
+    with pytest.raises(AttributeError, match="no configuration of Java"):
+        java.getOptional("pipeline.name")
