@@ -47,8 +47,10 @@ class Asked:
             raise bad_request(_bad_parameter(name, self.parameters[name], "32 hex digits")) from None
 
     def number(self, name: str) -> int:
-        """A path parameter that counts from 0."""
+        """A path parameter that counts from 0. What is below is no mistake of writing: there is just nothing with that number."""
         text = self.parameters[name]
+        if _is_number(text.removeprefix("-")):
+            return int(text)
         if not _is_number(text):
             raise bad_request(_bad_parameter(name, text, "a number"))
         return int(text)
@@ -60,6 +62,16 @@ class Asked:
         if not _is_number(text):
             raise bad_query(name, text, "a number")
         return int(text)
+
+    def first_number(self, name: str, default: int) -> int:
+        """Of a query parameter that Flink takes a list for, and uses the first of."""
+        numbers = self.listed(name)
+        if numbers is None:
+            return self.query_number(name, default)
+        for text in numbers:
+            if not _is_number(text):
+                raise bad_query(name, text, "a number")
+        return int(numbers[0])
 
     def listed(self, name: str) -> list[str] | None:
         """A query parameter with commas; ``None`` when it is not there, or empty."""
@@ -84,6 +96,14 @@ class Asked:
                 f"it knows {', '.join(names)}."
             )
         return found
+
+
+def is_job_id(text: str) -> bool:
+    try:
+        parse_job_id(text)
+    except ValueError:
+        return False
+    return True
 
 
 def bad_query(name: str, text: str, expected: str) -> RestError:

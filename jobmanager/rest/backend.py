@@ -12,7 +12,7 @@ from jobmanager.machines.commands import ReportSnapshot
 from jobmanager.machines.events import Event, SnapshotRequested
 from jobmanager.machines.views import AttemptView, ClusterView, JobView, SubtaskView, TaskManagerView, VertexView
 from jobmanager.rest.asked import Asked
-from jobmanager.rest.errors import not_found, server_side
+from jobmanager.rest.errors import bad_request, not_found, server_side
 from jobmanager.rest.figures import Json
 from jobmanager.rest.history import History
 from tidegate.aio.driver import wall_clock_ms
@@ -112,6 +112,8 @@ class Backend:
 
     def subtask(self, asked: Asked) -> tuple[JobView, VertexView, SubtaskView]:
         index = asked.number("subtaskindex")
+        if index < 0:
+            raise bad_request(f"Cannot resolve path parameter (subtaskindex) from value {index}: it must be positive.")
         job, vertex = self.vertex(asked)
         if index >= len(vertex.subtasks):
             raise not_found(f"Invalid subtask index for vertex {vertex.vertex_id}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from jobmanager.machines.events import JobCancelRequested
 from jobmanager.rest import job_answers, metrics
-from jobmanager.rest.asked import Asked, bad_query
+from jobmanager.rest.asked import Asked, bad_query, is_job_id
 from jobmanager.rest.backend import Backend
 from jobmanager.rest.cluster_answers import (
     application_details,
@@ -94,7 +94,7 @@ class JobHandlers:
         return {"status": job.state.value}
 
     def _exceptions(self, asked: Asked) -> Json:
-        maximum = asked.query_number("maxExceptions", DEFAULT_MAX_EXCEPTIONS)
+        maximum = asked.first_number("maxExceptions", DEFAULT_MAX_EXCEPTIONS)
         labels = asked.listed("failureLabelFilter") or []
         for label in labels:
             if ":" not in label:
@@ -117,6 +117,9 @@ class JobHandlers:
 
     def _aggregated(self, asked: Asked) -> list[Json]:
         wanted = asked.listed("jobs")
+        for text in wanted or ():
+            if not is_job_id(text):
+                raise bad_query("jobs", text, "ids of 32 hex digits")
         jobs = [job for job in self._backend.views.jobs() if wanted is None or job.job_id in wanted]
         return metrics.aggregation([metrics.job_metrics(job, self._backend.now_ms()) for job in jobs], asked)
 

@@ -110,13 +110,13 @@ def collection(found: Metrics, asked: Asked) -> list[Json]:
     """Names only, or with ``get`` the values of those that are there."""
     names = asked.listed("get")
     if names is None:
-        return [{"id": name} for name in found]
+        return [] if "get" in asked.query else [{"id": name} for name in found]
     return [{"id": name, "value": _text(found[name])} for name in dict.fromkeys(names) if name in found]
 
 
 def aggregation(parts: Sequence[Metrics], asked: Asked) -> list[Json]:
     """Over several components; texts cannot be aggregated and are left out."""
-    wanted = asked.listed("agg") or list(_AGGREGATIONS)
+    wanted = asked.query["agg"].split(",") if "agg" in asked.query else list(_AGGREGATIONS)
     for name in wanted:
         if name.lower() not in _AGGREGATIONS:
             raise bad_query("agg", name, f"one of {', '.join(_AGGREGATIONS)}")

@@ -66,14 +66,18 @@ class ProcessHandlers:
         return process.log_list(await _answered(self._inspector.logs(self._address(asked))))
 
     async def _threads(self, asked: Asked) -> Json:
-        return process.thread_list(await _answered(self._inspector.threads(self._address(asked))))
+        return process.thread_list(await _answered(self._inspector.threads(self._backend.task_manager(asked).address)))
 
     def _log_url(self, asked: Asked) -> Json:
         """Whatever they are called (``GeneratedLogUrlHandler.java``)."""
         return {"url": f"{asked.base_url}/taskmanagers/{quote(asked.parameters['taskmanagerid'])}/log"}
 
     def _address(self, asked: Asked) -> str:
-        return self._backend.task_manager(asked).address
+        """Of a TaskManager whose files are asked for; one that is not there is 404 here, and 500 elsewhere, as in Flink."""
+        try:
+            return self._backend.task_manager(asked).address
+        except RestError:
+            raise not_found(f"Could not find TaskExecutor {asked.parameters['taskmanagerid']}.") from None
 
 
 def _own(read: Callable[[], bytes]) -> Reply:

@@ -73,6 +73,8 @@ class Refusals:
     # ---- as Flink's DefaultScheduler answers -------------------------------------------------------------------------
 
     def _rescales(self, asked: Asked) -> Any:
+        if "rescaleuuid" in asked.parameters:
+            asked.hex_id("rescaleuuid")
         raise not_found(f"AdaptiveScheduler is not enabled for this job ({self._backend.job(asked).job_id}).")
 
     def _requirements(self, asked: Asked) -> Any:
