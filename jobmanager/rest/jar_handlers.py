@@ -97,23 +97,9 @@ class JarHandlers:
         return self._given
 
 
-_FIELDS = (
-    "entryClass",
-    "programArgsList",
-    "parallelism",
-    "jobId",
-    "applicationId",
-    "allowNonRestoredState",
-    "savepointPath",
-    "restoreMode",
-    "claimMode",
-    "flinkConfiguration",
-)
-
-
 def run_request(asked: Asked) -> RunRequest:
     """Body before query, as in Flink (``JarHandlerUtils.java``). Raises ``RestError`` 400."""
-    body = asked.json_object(*_FIELDS)
+    body = asked.json_object()
     job_id = text_of(body, "jobId") or text_of(body, "applicationId")
     return RunRequest(
         entry=text_of(body, "entryClass") or asked.query.get("entry-class") or None,

@@ -162,7 +162,7 @@ def _body(route: Route) -> Json | None:
     fields = BODIES.get((route.method, route.pattern))
     if fields is None:
         return None
-    schema = {"type": "object", "properties": dict(fields), "additionalProperties": False}
+    schema = {"type": "object", "properties": dict(fields)}
     return {"application/json": {"schema": schema}}
 
 

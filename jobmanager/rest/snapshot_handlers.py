@@ -58,7 +58,7 @@ class SnapshotHandlers:
 
     def _trigger_checkpoint(self, asked: Asked) -> Json:
         """Like Flink, a job that is not there is told by the operation's result, not by its trigger."""
-        job_id, body = asked.job_id(), asked.json_object("checkpointType", "triggerId")
+        job_id, body = asked.job_id(), asked.json_object()
         is_full = choice_of(body, "checkpointType", CheckpointType, CheckpointType.CONFIGURED) is CheckpointType.FULL
 
         async def work() -> Json:
@@ -71,13 +71,13 @@ class SnapshotHandlers:
         return self._status(asked, "checkpoint", "failureCause")
 
     def _trigger_savepoint(self, asked: Asked) -> Json:
-        body = asked.json_object("target-directory", "cancel-job", "formatType", "triggerId")
+        body = asked.json_object()
         target, cancels = text_of(body, "target-directory"), flag_of(body, "cancel-job")
         return self._savepoint(asked, body, target, SnapshotType.SAVEPOINT, cancels=cancels)
 
     def _trigger_stop(self, asked: Asked) -> Json:
         """Its status is that of a savepoint, and completed once the job is FINISHED. (Flink's names are other ones here.)"""
-        body = asked.json_object("targetDirectory", "drain", "formatType", "triggerId")
+        body = asked.json_object()
         kind = SnapshotType.TERMINATE if flag_of(body, "drain") else SnapshotType.SUSPEND
         return self._savepoint(asked, body, text_of(body, "targetDirectory"), kind)
 
@@ -103,7 +103,7 @@ class SnapshotHandlers:
         return self._status(asked, "savepoint", "failure-cause")
 
     def _dispose(self, asked: Asked) -> Json:
-        body = asked.json_object("savepoint-path", "triggerId")
+        body = asked.json_object()
         path = text_of(body, "savepoint-path")
         if not path:
             raise bad_request("Request did not match expected format: savepoint-path is missing.")

@@ -9,7 +9,6 @@ import pytest
 
 from jobmanager.machines import commands as c
 from jobmanager.rest.bodies import MAX_BODY_BYTES
-from jobmanager.rest.openapi import BODIES
 from tests.contract.rest.asking import Client, ask, operation, serving
 from tests.contract.rest.scene import Scene, failed_job
 from tests.unit.jobmanager.machines.cluster_kit import JOB, running_job, vertex_id
@@ -110,26 +109,13 @@ async def test_what_does_not_depend_on_the_job(client: Client) -> None:
     [
         ("savepoints", {"target-directory": "/data", "cancel-job": "no"}),
         ("savepoints", {"target-directory": "/data", "cancel-job": 1}),
-        ("savepoints", {"targetDirectory": "/data"}),
-        ("stop", {"target-directory": "/data"}),
         ("stop", {"targetDirectory": "/data", "drain": "never"}),
-        ("checkpoints", {"kind": "FULL"}),
     ],
 )
 async def test_a_field_that_is_not_understood_is_refused(path: str, body: dict[str, object], client: Client) -> None:
     """What was meant with it would not be done, or, worse, something else."""
     refused = await ask(client, "POST", f"/jobs/{JOB}/{path}", 400, json=body)
     assert "Request did not match expected format" in refused["errors"][0]
-
-
-@pytest.mark.parametrize(("route", "fields"), list(BODIES.items()), ids=lambda part: str(part)[:60])
-async def test_every_field_that_is_described_is_understood(
-    route: tuple[str, str], fields: dict[str, object], client: Client
-) -> None:
-    method, pattern = route
-    path = pattern.replace(":jobid", OTHER).replace(":jarid", "nothing.zip")
-    answer = await client.request(method, path, json=dict.fromkeys(fields))
-    assert "has no field" not in await answer.text()
 
 
 async def test_a_flag_as_a_text_is_what_it_says(scene: Scene, client: Client) -> None:
