@@ -15,9 +15,11 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that takes too long is interrupted by a signal, so that its processes are ended like after any failure."""
+    """A test that takes too long is interrupted by a signal, so that its processes are ended like after any failure. Those
+    with a limit of their own keep it: they start servers, and a broker again and again."""
     for item in items:
-        if item.path.is_relative_to(HERE) and item.get_closest_marker("slow") is None:
+        own = item.get_closest_marker("timeout") or item.get_closest_marker("slow")
+        if item.path.is_relative_to(HERE) and own is None:
             item.add_marker(pytest.mark.timeout(LIMIT_S, method="signal"), append=False)
 
 

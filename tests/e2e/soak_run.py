@@ -1,9 +1,12 @@
 """Two topics, a union, a map, a sink, and random kills: each record once, in order per key.
 
-    thresholds of progress ─▶ next victim (seeded): subtask process │ TaskManager │ broker │ JobManager's connections
+    stage: more records ─▶ some of them are confirmed ─▶ the victim: subtask process │ TaskManager │ broker │ connections
+                           (or a permission, which is given again when somebody has failed for the lack of it)
+    after the last stage: all are confirmed ─▶ stop with a savepoint ─▶ what readers see is compared
     all the while: the group's committed offsets are read, then the last completed checkpoint: never ahead of it
 
-Progress is what the group committed, so it is that of confirmed checkpoints. A failure names the seed.
+Progress is what the group committed, so it is that of confirmed checkpoints. The job never ends by itself and every step
+waits for the one before, so neither a quick nor a slow machine changes what is tested. A failure names the seed.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,7 +28,7 @@ import psutil
 from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.counts_run import QUICK_RESTART
 from tests.e2e.waiting import wait_until
-from tests.e2e.watching import JobWatch
+from tests.e2e.watching import JobWatch, Moment
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.tcp_proxy import TcpProxy
 from tidegate.model.errors import TidegateError
@@ -33,7 +37,8 @@ from tidegate.state_reader import open_checkpoint
 PARTITIONS, KEYS = 3, 50
 VICTIMS = ("subtask", "taskmanager", "broker", "connection")
 CUT_S = (0.2, 3.0)
-STEP_LIMIT_S = 120
+LACKS = "lacks this permission"
+STOP_LIMIT_S = 120
 
 Offsets = dict[tuple[str, int], int]
 
@@ -44,9 +49,9 @@ class Plan:
     rows: int
     seed: int
     victims: tuple[str, ...]
-    pause: float = 0.0
     postgres: str = ""
-    limit_s: float = 240
+    limit_s: float = 180
+    """For each step."""
 
     @property
     def topics(self) -> tuple[str, str]:
@@ -64,23 +69,37 @@ def random_victims(seed: int, count: int) -> tuple[str, ...]:
     return tuple(victims)
 
 
-def fill(broker: KafkaBroker, topic: str, rows: int) -> None:
-    from confluent_kafka import Producer
+class Feeder:
+    """Fills the topics: record n of each, with the keys in turn."""
 
-    broker.create_topic(topic, PARTITIONS)
-    # without idempotence a first batch that meets a topic too young for a leader is sent again behind later ones
-    settings = {"enable.idempotence": True, "queue.buffering.max.messages": 1_000_000, "linger.ms": 20}
-    client = Producer({"bootstrap.servers": broker.servers, **settings})
-    for n in range(rows):
-        key = f"{topic}-{n % KEYS}"
-        value = json.dumps({"key": key, "n": n, "from": topic})
+    def __init__(self, broker: KafkaBroker, topics: tuple[str, ...]) -> None:
+        from confluent_kafka import Producer
+
+        for topic in topics:
+            broker.create_topic(topic, PARTITIONS)
+        self._topics = topics
+        # without idempotence a first batch that meets a topic too young for a leader is sent again behind later ones
+        settings = {"enable.idempotence": True, "queue.buffering.max.messages": 1_000_000, "linger.ms": 20}
+        self._client = Producer({"bootstrap.servers": broker.servers, "log_level": 0, **settings})
+        self.fed = 0
+        """Records in all topics together."""
+
+    def feed(self, total: int) -> None:
+        """Until there are so many records in all."""
+        for n in range(self.fed // len(self._topics), total // len(self._topics)):
+            for topic in self._topics:
+                key = f"{topic}-{n % KEYS}"
+                self._produce(topic, key, json.dumps({"key": key, "n": n, "from": topic}))
+            self.fed = (n + 1) * len(self._topics)
+        assert self._client.flush(120) == 0
+
+    def _produce(self, topic: str, key: str, value: str) -> None:
         while True:
             try:
-                client.produce(topic, key=key, value=value)
-                break
+                self._client.produce(topic, key=key, value=value)
+                return
             except BufferError:
-                client.poll(0.1)
-    assert client.flush(120) == 0
+                self._client.poll(0.1)
 
 
 @dataclass
@@ -103,7 +122,7 @@ class OffsetsWatch:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join(STEP_LIMIT_S)
+        self._thread.join(STOP_LIMIT_S)
 
     def reached(self, rows: int) -> bool:
         return self.progress >= rows
@@ -125,21 +144,19 @@ class OffsetsWatch:
         self.progress = max(self.progress, sum(committed.values()))
         if not committed:
             return
-        told = last_positions(self.checkpoints)
-        if told is None:
+        positions = last_positions(self.checkpoints)
+        if positions is None:
             return
-        positions, finished = told
         self.looks += 1
         self.ahead += [
             f"{part}: {offset} > {positions.get(part)}"
             for part, offset in committed.items()
-            if offset > positions.get(part, 0) and part[0] not in finished
+            if offset > positions.get(part, 0)
         ]
 
 
-def last_positions(checkpoints: Path) -> tuple[Offsets, set[str]] | None:
-    """Of the newest completed checkpoint, and the topics that are read to their end (their operator is called as they are,
-    and is finished there); ``None`` when it is removed meanwhile."""
+def last_positions(checkpoints: Path) -> Offsets | None:
+    """Of the newest completed checkpoint; ``None`` when it is removed meanwhile."""
     completed = [path.parent for path in checkpoints.glob("*/chk-*/_metadata")]
     if not completed:
         return None
@@ -154,8 +171,7 @@ def last_positions(checkpoints: Path) -> tuple[Offsets, set[str]] | None:
                     positions[topic, number] = start if position is None else position
     except TidegateError:
         return None
-    finished = {vertex.title for vertex in checkpoint.operators if vertex.described.finished}
-    return positions, finished
+    return positions
 
 
 @dataclass
@@ -179,24 +195,28 @@ class SoakRun:
         self._broker = broker
         self._directory = directory
         self._random = random.Random(plan.seed)
+        self._feeder = Feeder(broker, plan.topics)
 
     def run(self) -> Outcome:
         plan, outcome = self._plan, Outcome(self._plan)
-        for topic in plan.topics:
-            fill(self._broker, topic, plan.rows // 2)
-        begun = time.monotonic()
         watch = self._submit()
-        watch.wait_running(STEP_LIMIT_S)
+        begun = time.monotonic()
         checkpoints = self._directory / "checkpoints"
         group = f"{plan.name}-group"
         with OffsetsWatch(self._broker.servers, group, plan.topics, checkpoints) as offsets:
-            for number, victim in enumerate(plan.victims, start=1):
-                threshold = plan.rows * number // (len(plan.victims) + 1)
-                wait_until(partial(offsets.reached, threshold), plan.limit_s, f"{threshold} rows are confirmed")
+            stage = plan.rows // (len(plan.victims) + 1)
+            for number, victim in enumerate(plan.victims):
+                self._feeder.feed((number + 1) * stage)
+                some = number * stage + int(self._random.uniform(0.05, 0.95) * stage)
+                wait_until(
+                    partial(offsets.reached, some), plan.limit_s, self._told(f"{some} rows are confirmed", watch)
+                )
                 self._strike(victim, watch)
                 outcome.kills[victim] += 1
-            last = watch.wait_finished(plan.limit_s)
+            self._feeder.feed(plan.rows)
+            wait_until(partial(offsets.reached, plan.rows), plan.limit_s, self._told("all rows are confirmed", watch))
         outcome.seconds = time.monotonic() - begun
+        last = self._stop(watch)
         outcome.restarts = last.status.restarts
         outcome.checkpoints = last.status.checkpoints_completed
         outcome.looks = offsets.looks
@@ -204,41 +224,76 @@ class SoakRun:
         assert offsets.looks, "no offset was ever compared"
         return outcome
 
+    def _told(self, what: str, watch: JobWatch) -> Callable[[], str]:
+        return lambda: f"seed {self._plan.seed}: {what}; the job is {watch.summary()}"
+
+    def _stop(self, watch: JobWatch) -> Moment:
+        self._wait_running(watch)
+        place = str(self._directory / "savepoints")
+        done = self._cluster.cli("stop", watch.job_id, "-p", place, "--jobmanager", self._cluster.address)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return watch.wait_finished(self._plan.limit_s)
+
     def _submit(self) -> JobWatch:
         plan = self._plan
         arguments = ["--servers", self._broker.servers, "--inputs", *plan.topics, "--output", plan.output]
-        arguments += ["--group", f"{plan.name}-group", "--pause", str(plan.pause), "--notes", str(self._directory)]
+        arguments += ["--group", f"{plan.name}-group", "--notes", str(self._directory)]
         arguments += ["--postgres", plan.postgres] if plan.postgres else []
         settings = {"execution.checkpointing.dir": str(self._directory / "checkpoints"), **QUICK_RESTART}
         return self._cluster.submit(JOBS / "kafka_copy.py", *arguments, parallelism=2, settings=settings)
 
     def _strike(self, victim: str, watch: JobWatch) -> None:
-        watch.wait_for(lambda m: m.is_running or m.status.state == "FINISHED", STEP_LIMIT_S, "it runs before a kill")
-        last = watch.last
-        assert last is not None
-        assert last.status.state == "RUNNING", f"it was over before the {victim} was killed: {watch.summary()}"
+        last = self._wait_running(watch)
         if victim == "subtask":
             self._kill_a_subtask()
-            watch.wait_running_again(last.status.restarts, last.at, STEP_LIMIT_S)
+            watch.wait_running_again(last.status.restarts, last.at, self._plan.limit_s)
         elif victim == "taskmanager":
-            process = self._random.choice(self._cluster.task_managers)
-            self._cluster.kill9(process)
+            self._cluster.wait_slots(2 * len(self._cluster.task_managers), self._plan.limit_s)
+            self._cluster.kill9(self._cluster.task_manager_of(watch, self._plan.topics[0], self._random.randrange(2)))
             self._cluster.add_taskmanager(2, "--jobmanager", self._proxy.address)
         elif victim == "broker":
             self._broker.kill9()
             self._broker.start()
+        elif victim == "read permission":
+            self._revoke("read", self._plan.topics[0], watch)
+        elif victim == "write permission":
+            self._revoke("write", self._plan.output, watch)
         else:
             self._proxy.cut()
             threading.Event().wait(self._random.uniform(*CUT_S))
             self._proxy.mend()
 
+    def _revoke(self, operation: str, topic: str, watch: JobWatch) -> None:
+        """Until somebody has failed, and said why."""
+        self._broker.deny(topic, operation)
+        since = time.monotonic()
+        self._feeder.feed(self._feeder.fed + 2 * KEYS)
+
+        def refused(moment: Moment) -> bool:
+            failure = moment.status.failure
+            return topic in failure.message + failure.details and LACKS in failure.message + failure.details
+
+        watch.wait_for(refused, self._plan.limit_s, f"it fails for want of the permission to {operation}", since)
+        self._broker.allow(topic, operation)
+
+    def _wait_running(self, watch: JobWatch) -> Moment:
+        """As it is now, not as it was once."""
+
+        def running() -> Moment | None:
+            last = watch.last
+            return last if last is not None and last.is_running else None
+
+        found = wait_until(running, self._plan.limit_s, self._told("every subtask runs", watch))
+        assert found is not None
+        return found
+
     def _kill_a_subtask(self) -> None:
         """One that works now, of those that noted themselves."""
-        notes = [int(path.name.removeprefix("source-")) for path in self._directory.glob("source-*")]
-        living = sorted(pid for pid in notes if psutil.pid_exists(pid))
+        noted = {int(path.name.removeprefix("source-")) for path in self._directory.glob("source-*")}
+        living = sorted((p for p in self._cluster.subtask_processes() if p.pid in noted), key=lambda p: p.pid)
         assert living, "no source process is left to be killed"
         with contextlib.suppress(psutil.Error):
-            psutil.Process(self._random.choice(living)).kill()
+            self._random.choice(living).kill()
 
 
 def check(plan: Plan, found: list[tuple[str, str, int, int]], lanes: list[Any]) -> None:

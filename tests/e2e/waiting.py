@@ -13,13 +13,14 @@ _LOOK_EVERY_S = 0.02
 _never = threading.Event()
 
 
-def wait_until(condition: Callable[[], T], limit_s: float, what: str) -> T:
-    """The first true value of ``condition``. Raises ``AssertionError`` that says what did not happen."""
+def wait_until(condition: Callable[[], T], limit_s: float, what: str | Callable[[], str]) -> T:
+    """The first true value of ``condition``. Raises ``AssertionError`` that says what did not happen (told when it is known)."""
     deadline = time.monotonic() + limit_s
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {limit_s:g} s: {what} (last seen: {value!r})")
+            told = what if isinstance(what, str) else what()
+            raise AssertionError(f"not within {limit_s:g} s: {told} (last seen: {value!r})")
         _never.wait(_LOOK_EVERY_S)

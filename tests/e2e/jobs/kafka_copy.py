@@ -1,11 +1,10 @@
-"""The job that everyone writes first: two topics, a union, a map, a topic (or a table); keys stay keys. Exactly once."""
+"""The job that everyone writes first: two topics, a union, a map, a topic (or a table); keys stay keys. Exactly once. It never ends."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import threading
 from pathlib import Path
 
 from tidegate.common import Row
@@ -40,25 +39,22 @@ def as_row(record: str) -> Row:
     return Row(key=found["key"], topic=found["from"], n=found["n"], twice=2 * found["n"])
 
 
-class Paced(MapFunction):
-    """So many seconds for a record, in the source's own chain: little is in flight. Each process notes its pid."""
+class Noted(MapFunction):
+    """In the source's own chain: each process notes its pid."""
 
-    def __init__(self, pause: float, notes: str) -> None:
-        self._pause = pause
+    def __init__(self, notes: str) -> None:
         self._notes = notes
 
     def open(self, runtime_context: RuntimeContext) -> None:
         (Path(self._notes) / f"source-{os.getpid()}").touch()
 
     def map(self, value: str) -> str:
-        if self._pause:
-            threading.Event().wait(self._pause)
         return value
 
 
 def source(servers: str, topic: str, group: str) -> KafkaSource:
     builder = KafkaSource.builder().set_bootstrap_servers(servers).set_topics(topic).set_group_id(group)
-    builder.set_starting_offsets(KafkaOffsetsInitializer.earliest()).set_bounded(KafkaOffsetsInitializer.latest())
+    builder.set_starting_offsets(KafkaOffsetsInitializer.earliest())
     return builder.set_value_only_deserializer(SimpleStringSchema()).build()
 
 
@@ -85,7 +81,6 @@ def main() -> None:
     parser.add_argument("--postgres", default="")
     parser.add_argument("--group", required=True)
     parser.add_argument("--interval", type=int, default=200)
-    parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--notes", default=".")
     arguments = parser.parse_args()
     env = StreamExecutionEnvironment.get_execution_environment()
@@ -93,7 +88,7 @@ def main() -> None:
     paced = [
         env.from_source(source(arguments.servers, topic, arguments.group), WatermarkStrategy.no_watermarks(), topic)
         .uid(topic)
-        .map(Paced(arguments.pause, arguments.notes), Types.STRING())
+        .map(Noted(arguments.notes), Types.STRING())
         for topic in arguments.inputs
     ]
     write(paced[0].union(paced[1]), arguments)
