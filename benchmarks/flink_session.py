@@ -22,21 +22,23 @@ common: Any = importlib.import_module("pyflink.common")
 datastream: Any = importlib.import_module("pyflink.datastream")
 sequences: Any = importlib.import_module("pyflink.datastream.connectors.number_seq")
 tables: Any = importlib.import_module("pyflink.table")
+java_gateway: Any = importlib.import_module("pyflink.java_gateway")
 
 
 def environment(rest_port: str, parallelism: int, interval_ms: int) -> tuple[Any, Any]:
     configuration = common.Configuration()
     for key, text in (
-        ("execution.target", "remote"),
-        ("rest.address", "127.0.0.1"),
-        ("rest.port", rest_port),
         ("parallelism.default", str(parallelism)),
         ("execution.checkpointing.interval", f"{interval_ms} ms"),
         ("pipeline.object-reuse", "true"),
         ("table.local-time-zone", "UTC"),
     ):
         configuration.set_string(key, text)
-    env = datastream.StreamExecutionEnvironment.get_execution_environment(configuration)
+    gateway = java_gateway.get_gateway()  # Python has no name for an environment of a running cluster
+    no_jars = gateway.new_array(gateway.jvm.java.lang.String, 0)
+    environments = gateway.jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
+    made = environments.createRemoteEnvironment("127.0.0.1", int(rest_port), configuration._j_configuration, no_jars)
+    env = datastream.StreamExecutionEnvironment(made)
     env.set_parallelism(parallelism)
     return env, tables.StreamTableEnvironment.create(env)
 
