@@ -9,7 +9,6 @@ import pytest
 from tests.servers.flink_environment import FlinkEnvironment, flink_environment
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.postgres_server import PostgresServer
-from tests.servers.schema_registry import SchemaRegistryServer
 
 
 @pytest.fixture(scope="session")
@@ -28,13 +27,6 @@ def broker() -> Iterator[KafkaBroker]:
 def server() -> Iterator[PostgresServer]:
     with PostgresServer() as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def schema_registry() -> Iterator[SchemaRegistryServer]:
-    """A test that stops it starts it again; what it held is gone then."""
-    with SchemaRegistryServer() as registry:
-        yield registry
 
 
 @pytest.fixture(scope="session")

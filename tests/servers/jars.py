@@ -6,7 +6,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -32,22 +31,6 @@ def fetched(pom: Path, name: str) -> Path:
     except FileNotFoundError:
         raise AssertionError(f"{name} needs Maven (mvn) to fetch its jars: install it") from None
     assert done.returncode == 0, f"the jars of {name} could not be fetched:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    try:
-        fresh.rename(target)
-    except OSError:  # another run was faster
-        shutil.rmtree(fresh)
-    return target
-
-
-def unpacked(pom: Path, name: str) -> Path:
-    """The same for a pom that depends on one archive (``.tar.gz``): the directory with its contents."""
-    (archive,) = fetched(pom, name).glob("*.tar.gz")
-    target = archive.parent / "unpacked"
-    if target.exists():
-        return target
-    fresh = Path(tempfile.mkdtemp(dir=archive.parent))
-    with tarfile.open(archive) as opened:
-        opened.extractall(fresh, filter="data")
     try:
         fresh.rename(target)
     except OSError:  # another run was faster
