@@ -108,16 +108,12 @@ class FlinkCluster:
                         start_new_session=True,
                     )
                 )
-        limit = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < limit:
-            try:
-                if self.rest("/overview")["slots-available"]:
-                    return self
-            except (OSError, KeyError):
-                pass  # it does not listen yet
-            time.sleep(0.3)
-        self.__exit__(None, None, None)
-        raise RuntimeError(f"Flink did not start within {START_LIMIT_S} s")
+        try:
+            self._wait_for_slots()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -128,6 +124,17 @@ class FlinkCluster:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(60)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _wait_for_slots(self) -> None:
+        limit = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < limit:
+            try:
+                if self.rest("/overview")["slots-available"]:
+                    return
+            except (OSError, KeyError):
+                pass  # it does not listen yet
+            time.sleep(0.3)
+        raise RuntimeError(f"Flink did not start within {START_LIMIT_S} s")
 
     def rest(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.rest_port}{path}", timeout=10) as answer:
