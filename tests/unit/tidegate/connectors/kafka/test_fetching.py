@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from confluent_kafka import Message
 
+from tests.e2e.waiting import wait_until
+from tidegate.common.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, SplitState
 from tidegate.connectors.kafka.fetching import FETCH_MESSAGES, GATHER_S, PIECE, Fetch, Fetched, ReaderSettings
+from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.splits import KafkaSubscription, split_of
 from tidegate.connectors.kafka.taken import PoisonAction
-from tidegate.connectors.message_formats import ByteArraySchema
+from tidegate.connectors.message_formats import ByteArraySchema, Values
+from tidegate.model.errors import Unreachable
 
 CONTEXT = ReaderContext(0, 1, 128, "job", "attempt", "op")
 
@@ -25,6 +32,9 @@ class Client:
         self.asked: list[tuple[int, float]] = []
 
     def assign(self, parts: Any) -> None:
+        self._next = parts[0].offset
+
+    def close(self) -> None:
         pass
 
     def incremental_unassign(self, parts: Any) -> None:
@@ -85,3 +95,49 @@ def test_records_behind_the_end_are_left_out() -> None:
     found = fetched(Client(10), 4)
     assert values(found) == [b"0", b"1", b"2", b"3"]
     assert found[-1].data is None
+
+
+class RegistryDown(ByteArraySchema):
+    """As formats are while the registry of their schemas is down: what they know already, they read."""
+
+    def decode(self, values: Values) -> pa.RecordBatch:
+        if b"2" in values:
+            raise Unreachable("the registry is down")
+        return super().decode(values)
+
+
+def reader_at(position: int | None, decoder: ByteArraySchema) -> KafkaReader:
+    settings = ReaderSettings("x:1", "", {}, KafkaSubscription(("t",)), decoder, PoisonAction.SKIP, False, None)
+    reader = KafkaReader(settings, CONTEXT)
+    reader.open([SplitState(split_of("t", 0, 0, 4), position)])
+    return reader
+
+
+def next_values(reader: KafkaReader) -> list[Any]:
+    polled = wait_until(reader.poll, 30, "records are read")
+    assert polled is not None
+    assert isinstance(polled.batch, ArrowBatch)
+    reader.advance(len(polled.batch))
+    found: list[Any] = polled.batch.data.column(0).to_pylist()
+    return found
+
+
+def refusal(reader: KafkaReader) -> str:
+    try:
+        reader.poll()
+    except Unreachable as error:
+        return error.message
+    return ""
+
+
+def test_a_registry_that_goes_away_while_it_runs_is_no_poison_and_the_next_attempt_goes_on_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidegate.connectors.kafka.reader.consumer", lambda *_, **more: Client(2, 2))
+    reader = reader_at(None, RegistryDown())
+    assert next_values(reader) == [b"0", b"1"]
+    assert wait_until(partial(refusal, reader), 30, "the reader fails") == "the registry is down"
+    (left,) = reader.snapshot_state()
+    assert left.position == 2
+    again = reader_at(left.position, ByteArraySchema())
+    assert next_values(again) == [b"2", b"3"]
