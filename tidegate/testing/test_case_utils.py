@@ -14,11 +14,14 @@ import atexit
 import functools
 import os
 import shutil
+import sys
 import tempfile
 import unittest
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import cloudpickle
 
 from tidegate.common.java_only import refusing
 from tidegate.common.job_client import JobControl
@@ -89,6 +92,10 @@ class PyFlinkTestCase(unittest.TestCase):
         cls.tempdir = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, cls.tempdir, ignore_errors=True)
         os.environ["FLINK_TESTING"] = "1"
+        module = sys.modules[cls.__module__]  # its functions travel with the job: the cluster need not find the test
+        if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
+            cloudpickle.register_pickle_by_value(module)
+            cls.addClassCleanup(cloudpickle.unregister_pickle_by_value, module)
 
     def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
         with installed(_OnSharedCluster()):
