@@ -1,5 +1,6 @@
-"""The thread that fetches: consumes in small pieces, sorts by partition, decodes whole batches.
+"""The thread that fetches: consumes in small pieces, sorts by partition, decodes whole batches. Nobody else calls the client.
 
+    commit the offsets of confirmed checkpoints
     consume ─▶ columns of values, offsets, timestamps by partition ─▶ decode ─▶ Fetched
     every discovery interval: partitions of the topics that nobody knew yet, and that belong to this subtask
 
@@ -15,6 +16,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,7 @@ class Fetch:
         self._client = client
         self._clock = clock
         self._known = known
+        self._confirmed: SimpleQueue[list[Any]] = SimpleQueue()
         self._ends: dict[str, int | None] = {}
         self._at: dict[str, int] = {}
         for state in todo:
@@ -96,11 +99,25 @@ class Fetch:
             self._assign()
             yield from self._finished([s for s in self._ends if self._is_at_end(s)])
             while self._ends or self._settings.discovery_s is not None:
+                self._commit_latest()
                 yield from self._discover()
                 yield from self._consume()
         except GeneratorExit:  # the reader was closed; at the end of all partitions its client still commits offsets
+            self._commit_latest()
             self._client.close()
             raise
+
+    def commit(self, offsets: list[Any]) -> None:
+        """Called by the subtask's thread; this one commits them when it is back from the broker. The client is locked while it waits
+        for messages, so a commit by the subtask's thread would wait for that, for minutes where a topic is calm."""
+        self._confirmed.put(offsets)
+
+    def _commit_latest(self) -> None:
+        latest: list[Any] = []
+        while not self._confirmed.empty():
+            latest = self._confirmed.get()
+        if latest:
+            commit(self._client, latest)
 
     def _take(self, split: Split, position: int | None) -> None:
         _, _, start, stop = split.payload
@@ -244,6 +261,14 @@ class Fetch:
                 yield Fetched(split.split_id, found=split)
         if added:
             self._client.incremental_assign(added)
+
+
+def commit(client: Any, offsets: list[Any]) -> None:
+    """Without waiting: the group's offsets are for people and for ``committed_offsets``, not for recovery."""
+    try:
+        client.commit(offsets=offsets, asynchronous=True)
+    except library().KafkaException as error:
+        _LOG.warning("the group's offsets were not committed, the next checkpoint will: %s", error.args[0].str())
 
 
 def _named(split_id: str) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from tidegate.common.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.kafka.client import consumer, library
-from tidegate.connectors.kafka.fetching import Fetch, Fetched, ReaderSettings
+from tidegate.connectors.kafka.fetching import Fetch, Fetched, ReaderSettings, commit
 
 MAX_PENDING = 100
 _READ_AHEAD = 4
@@ -33,6 +33,7 @@ class KafkaReader(SourceReader):
         self._settings = settings
         self._context = context
         self._states: dict[str, SplitState] = {}
+        self._fetch: Fetch | None = None
         self._fetcher: Fetcher[Fetched] | None = None
         self._open: deque[tuple[Fetched, int]] = deque()
         self._pending: OrderedDict[int, list[SplitState]] = OrderedDict()
@@ -54,8 +55,9 @@ class KafkaReader(SourceReader):
             on_commit=_on_commit,
         )
         todo = [state for state in states if not state.done]
-        fetch = Fetch(settings, self._context, self._client, todo, known={s.split.split_id for s in states})
-        self._fetcher = Fetcher(fetch.run, _READ_AHEAD, self._context.wakeup)
+        known = {state.split.split_id for state in states}
+        self._fetch = Fetch(settings, self._context, self._client, todo, known)
+        self._fetcher = Fetcher(self._fetch.run, _READ_AHEAD, self._context.wakeup)
 
     def poll(self) -> Polled | None:
         assert self._fetcher is not None
@@ -113,16 +115,17 @@ class KafkaReader(SourceReader):
         self._states[split_id] = SplitState(self._states[split_id].split, offset)
 
     def _commit(self, states: list[SplitState]) -> None:
-        """Without waiting: the group's offsets are for people and for ``committed_offsets``, not for recovery."""
+        assert self._fetch is not None
+        assert self._fetcher is not None
         kafka = library()
         wanted = [kafka.TopicPartition(*s.split.payload[:2], s.position) for s in states if s.position is not None]
         if not wanted:
             return
         self._last_commit = wanted
-        try:
-            self._client.commit(offsets=wanted, asynchronous=True)
-        except kafka.KafkaException as error:
-            _LOG.warning("the group's offsets were not committed, the next checkpoint will: %s", error.args[0].str())
+        if self._fetcher.ended:
+            commit(self._client, wanted)
+        else:
+            self._fetch.commit(wanted)
 
     def _settle(self) -> None:
         """At the end of all partitions: the last offsets arrive before the process goes, if the broker answers soon."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import Message, TopicPartition
 
 from tests.e2e.waiting import wait_until
 from tidegate.common.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, SplitState
+from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.kafka.fetching import FETCH_MESSAGES, GATHER_S, PIECE, Fetch, Fetched, ReaderSettings
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.splits import KafkaSubscription, split_of
@@ -95,6 +97,42 @@ def test_records_behind_the_end_are_left_out() -> None:
     found = fetched(Client(10), 4)
     assert values(found) == [b"0", b"1", b"2", b"3"]
     assert found[-1].data is None
+
+
+class Held(Client):
+    """Is waiting for messages until it is let go, as a client is most of the time on a calm topic."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+        self.waits = threading.Event()
+        self.committed: list[tuple[str, int]] = []
+
+    def consume(self, count: int, wait_s: float) -> list[Any]:
+        self.waits.set()
+        self.goes_on.wait(60)
+        return super().consume(count, wait_s)
+
+    def commit(self, offsets: Any, asynchronous: bool) -> None:
+        assert asynchronous
+        self.committed.append((threading.current_thread().name, offsets[0].offset))
+
+
+def test_the_thread_that_waits_for_messages_commits_the_newest_offsets_and_the_subtask_does_not_wait() -> None:
+    client = Held()
+    settings = ReaderSettings(
+        "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, True, None
+    )
+    fetch = Fetch(settings, CONTEXT, client, [SplitState(split_of("t", 0, 0, None))], {"t-0"})
+    fetcher = Fetcher(fetch.run, 1)
+    assert client.waits.wait(60)
+    fetch.commit([TopicPartition("t", 0, 5)])
+    fetch.commit([TopicPartition("t", 0, 7)])
+    assert client.committed == [], "the client is locked while it waits for messages"
+    client.goes_on.set()
+    wait_until(lambda: bool(client.committed), 60, lambda: "a commit")
+    fetcher.close()
+    assert client.committed == [("tidegate-fetcher", 7)]
 
 
 class RegistryDown(ByteArraySchema):
