@@ -59,7 +59,6 @@ def to_postgres(
     return outcome
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800, method="signal")
 def test_every_record_arrives_in_kafka_once_although_everything_is_killed(
     door: tuple[Cluster, TcpProxy], broker: KafkaBroker, tmp_path: Path
@@ -67,7 +66,6 @@ def test_every_record_arrives_in_kafka_once_although_everything_is_killed(
     to_kafka(Plan("kills", 10_000, base_seed(), VICTIMS), door, broker, tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800, method="signal")
 def test_every_record_arrives_in_postgres_once_although_subtasks_and_the_broker_are_killed(
     door: tuple[Cluster, TcpProxy], broker: KafkaBroker, server: PostgresServer, tmp_path: Path
@@ -76,7 +74,6 @@ def test_every_record_arrives_in_postgres_once_although_subtasks_and_the_broker_
     to_postgres(plan, door, broker, server, tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800, method="signal")
 def test_a_permission_that_is_taken_away_while_it_runs_is_named_and_nothing_is_lost(
     door: tuple[Cluster, TcpProxy], broker: KafkaBroker, tmp_path: Path
