@@ -38,7 +38,7 @@ SERVER_OPTIONS = (
 CHANNEL_OPTIONS = (
     *_COMMON,
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5_000),  # how long one attempt may take: a busy server is not a missing one
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),  # a channel's connection is its own: closing it is seen by the peer
 )
