@@ -141,7 +141,8 @@ def decode_big_decimals(column: pa.Array) -> list[Any]:
 
 def _shortest(value: decimal.Decimal) -> decimal.Decimal:
     short = value.normalize(_ALL_DIGITS)
-    return short.quantize(_ONE, context=_ALL_DIGITS) if short.as_tuple().exponent > 0 else short  # type: ignore[operator]
+    exponent = short.as_tuple().exponent  # a letter, of what is no number
+    return short.quantize(_ONE, context=_ALL_DIGITS) if isinstance(exponent, int) and exponent > 0 else short
 
 
 def pickle_value(value: Any) -> bytes:

@@ -79,7 +79,8 @@ class _Number(Accumulator[N, N]):
         self._value: Any = self.empty if value is None else value
 
     def get_local_value(self) -> N:
-        return self._value  # type: ignore[no-any-return]
+        value: N = self._value
+        return value
 
     def reset_local(self) -> None:
         self._value = self.empty

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -43,8 +44,13 @@ class RecordedClient:
         yield from self.statuses
 
 
+def submitted(*statuses: pb.JobStatus) -> SubmittedJob:
+    client: Any = RecordedClient(*statuses)
+    return SubmittedJob(client, JOB, "tiny")
+
+
 def wait_for(*statuses: pb.JobStatus) -> int:
-    return SubmittedJob(RecordedClient(*statuses), JOB, "tiny").wait().net_runtime_ms  # type: ignore[arg-type]
+    return submitted(*statuses).wait().net_runtime_ms
 
 
 def test_a_finished_job_has_a_runtime() -> None:
@@ -57,7 +63,7 @@ def test_accumulators_of_a_finished_job_are_told(capsys: pytest.CaptureFixture[s
         "bad": common_pb2.Accumulator(type="ListAccumulator", value='["x"]'),
     }
     finished = pb.JobStatus(state="FINISHED", start_ms=5, end_ms=12, accumulators=found)
-    result = SubmittedJob(RecordedClient(finished), JOB, "tiny").wait()  # type: ignore[arg-type]
+    result = submitted(finished).wait()
     tell_accumulators(result)
     assert capsys.readouterr().out == "Accumulator Results:\n- bad (ListAccumulator): ['x']\n- seen (IntCounter): 7\n"
     assert result.get_all_accumulator_results() == {"bad": ["x"], "seen": 7}

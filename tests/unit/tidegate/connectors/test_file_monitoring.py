@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.waiting import wait_until
 from tidegate.common import Duration
+from tidegate.common.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, SourceReader, SplitState
 from tidegate.connectors.file_source import FileSource
 from tidegate.datastream.connectors.file_system import FileEnumeratorProvider, StreamFormat
@@ -32,7 +33,8 @@ class Reading:
 
     def poll(self) -> list[str]:
         while (polled := self.reader.poll()) is not None:
-            self.lines += polled.batch.data.column(0).to_pylist()  # type: ignore[union-attr]
+            assert isinstance(polled.batch, ArrowBatch)
+            self.lines += polled.batch.data.column(0).to_pylist()
             self.reader.advance(len(polled.batch))
         return self.lines
 
