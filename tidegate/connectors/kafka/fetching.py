@@ -1,4 +1,4 @@
-"""The thread that fetches: consumes in small pieces, sorts by partition, decodes whole batches. Nobody else calls the client.
+"""The thread that fetches: consumes in small pieces, sorts by partition, decodes whole batches. While it runs, nobody else calls the client.
 
     commit the offsets of confirmed checkpoints
     consume ─▶ columns of values, offsets, timestamps by partition ─▶ decode ─▶ Fetched
