@@ -1,8 +1,8 @@
-"""The thread that fetches: consumes in small pieces, sorts by partition, decodes whole batches. While it runs, nobody else calls the client.
+"""The thread that fetches: consumes in small pieces, sorts by partition, decodes whole batches.
 
-    commit the offsets of confirmed checkpoints
     consume ─▶ columns of values, offsets, timestamps by partition ─▶ decode ─▶ Fetched
     every discovery interval: partitions of the topics that nobody knew yet, and that belong to this subtask
+    offsets of confirmed checkpoints ─▶ committed by whoever finds the client free: the subtask's thread never waits for it
 
 Messages are taken apart piece by piece: objects by the ten thousand would make Python's garbage collector run over them
 again and again (twice the processor time of everything else here).
@@ -15,6 +15,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
@@ -88,6 +89,7 @@ class Fetch:
         self._clock = clock
         self._known = known
         self._confirmed: SimpleQueue[list[Any]] = SimpleQueue()
+        self._in_use = threading.Lock()
         self._ends: dict[str, int | None] = {}
         self._at: dict[str, int] = {}
         for state in todo:
@@ -99,25 +101,38 @@ class Fetch:
             self._assign()
             yield from self._finished([s for s in self._ends if self._is_at_end(s)])
             while self._ends or self._settings.discovery_s is not None:
-                self._commit_latest()
                 yield from self._discover()
                 yield from self._consume()
         except GeneratorExit:  # the reader was closed; at the end of all partitions its client still commits offsets
-            self._commit_latest()
-            self._client.close()
+            with self._using_client():
+                self._client.close()
             raise
 
     def commit(self, offsets: list[Any]) -> None:
-        """Called by the subtask's thread; this one commits them when it is back from the broker. The client is locked while it waits
-        for messages, so a commit by the subtask's thread would wait for that, for minutes where a topic is calm."""
+        """Called by the subtask's thread. The client is locked while it waits for messages, so a commit would wait for that, for
+        minutes where a topic is calm: then the fetcher's thread commits as soon as it is back from the broker."""
         self._confirmed.put(offsets)
+        self._commit_confirmed()
 
-    def _commit_latest(self) -> None:
-        latest: list[Any] = []
-        while not self._confirmed.empty():
-            latest = self._confirmed.get()
-        if latest:
-            commit(self._client, latest)
+    def _commit_confirmed(self) -> None:
+        """Looks again after letting the client go: offsets that came meanwhile found it in use and were left to us."""
+        while not self._confirmed.empty() and self._in_use.acquire(blocking=False):
+            try:
+                latest: list[Any] = []
+                while not self._confirmed.empty():
+                    latest = self._confirmed.get()
+                if latest:
+                    commit(self._client, latest)
+            finally:
+                self._in_use.release()
+
+    @contextmanager
+    def _using_client(self) -> Iterator[None]:
+        """Never around a ``yield`` of records: that waits for the subtask."""
+        self._commit_confirmed()
+        with self._in_use:
+            yield
+        self._commit_confirmed()
 
     def _take(self, split: Split, position: int | None) -> None:
         _, _, start, stop = split.payload
@@ -127,7 +142,7 @@ class Fetch:
     def _assign(self) -> None:
         kafka = library()
         parts = [kafka.TopicPartition(*_named(split_id), self._at[split_id]) for split_id in self._ends]
-        with kafka_errors("read from its partitions", self._settings.servers):
+        with self._using_client(), kafka_errors("read from its partitions", self._settings.servers):
             self._client.assign(parts)
 
     def _consume(self) -> Iterator[Fetched]:
@@ -136,22 +151,25 @@ class Fetch:
             return
         taken: dict[str, Taken] = {}
         at_end: list[tuple[str, int]] = []
-        count, wanted, wait_s = 0, 1, FETCH_WAIT_S
-        while count < FETCH_MESSAGES:
-            with kafka_errors("read", self._settings.servers):
-                messages = self._client.consume(wanted, wait_s)
-            self._sort(messages, taken, at_end)
-            if len(messages) < wanted:
-                break
-            # the client waits until it has all that it was asked for: so for one at first, and then hardly any more
-            count, wait_s = count + len(messages), GATHER_S if wanted == 1 else 0.0
-            wanted = PIECE
+        with self._using_client(), kafka_errors("read", self._settings.servers):
+            self._gather(taken, at_end)
         for split_id, found in taken.items():
             yield from self._records(split_id, found)
         for split_id, offset in at_end:
             if split_id in self._ends:
                 self._at[split_id] = max(self._at[split_id], offset)
         yield from self._finished([s for s in self._ends if self._is_at_end(s)])
+
+    def _gather(self, taken: dict[str, Taken], at_end: list[tuple[str, int]]) -> None:
+        count, wanted, wait_s = 0, 1, FETCH_WAIT_S
+        while count < FETCH_MESSAGES:
+            messages = self._client.consume(wanted, wait_s)
+            self._sort(messages, taken, at_end)
+            if len(messages) < wanted:
+                return
+            # the client waits until it has all that it was asked for: so for one at first, and then hardly any more
+            count, wait_s = count + len(messages), GATHER_S if wanted == 1 else 0.0
+            wanted = PIECE
 
     def _sort(self, messages: list[Any], taken: dict[str, Taken], at_end: list[tuple[str, int]]) -> None:
         kind = library().Message
@@ -241,7 +259,8 @@ class Fetch:
         for split_id in split_ids:
             del self._ends[split_id]
             yield Fetched(split_id)
-        self._client.incremental_unassign([kafka.TopicPartition(*_named(split_id)) for split_id in split_ids])
+        with self._using_client():
+            self._client.incremental_unassign([kafka.TopicPartition(*_named(split_id)) for split_id in split_ids])
 
     def _discover(self) -> Iterator[Fetched]:
         every = self._settings.discovery_s
@@ -250,7 +269,9 @@ class Fetch:
         self._look_at = self._clock() + every
         kafka = library()
         added = []
-        for topic, number in self._settings.subscription.partitions(self._client, self._settings.servers):
+        with self._using_client():
+            partitions = list(self._settings.subscription.partitions(self._client, self._settings.servers))
+        for topic, number in partitions:
             split = split_of(topic, number, kafka.OFFSET_BEGINNING, None)
             if split.split_id in self._known:
                 continue
@@ -260,7 +281,8 @@ class Fetch:
                 added.append(kafka.TopicPartition(topic, number, kafka.OFFSET_BEGINNING))
                 yield Fetched(split.split_id, found=split)
         if added:
-            self._client.incremental_assign(added)
+            with self._using_client():
+                self._client.incremental_assign(added)
 
 
 def commit(client: Any, offsets: list[Any]) -> None:

@@ -19,7 +19,7 @@ from tidegate.common.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.kafka.client import consumer, library
-from tidegate.connectors.kafka.fetching import Fetch, Fetched, ReaderSettings, commit
+from tidegate.connectors.kafka.fetching import Fetch, Fetched, ReaderSettings
 
 MAX_PENDING = 100
 _READ_AHEAD = 4
@@ -116,16 +116,12 @@ class KafkaReader(SourceReader):
 
     def _commit(self, states: list[SplitState]) -> None:
         assert self._fetch is not None
-        assert self._fetcher is not None
         kafka = library()
         wanted = [kafka.TopicPartition(*s.split.payload[:2], s.position) for s in states if s.position is not None]
         if not wanted:
             return
         self._last_commit = wanted
-        if self._fetcher.ended:
-            commit(self._client, wanted)
-        else:
-            self._fetch.commit(wanted)
+        self._fetch.commit(wanted)
 
     def _settle(self) -> None:
         """At the end of all partitions: the last offsets arrive before the process goes, if the broker answers soon."""

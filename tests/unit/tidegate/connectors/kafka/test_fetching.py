@@ -99,23 +99,28 @@ def test_records_behind_the_end_are_left_out() -> None:
     assert found[-1].data is None
 
 
-class Held(Client):
+class Committing(Client):
+    def __init__(self, *waiting: int) -> None:
+        super().__init__(*waiting)
+        self.committed: list[tuple[str, int]] = []
+
+    def commit(self, offsets: Any, asynchronous: bool) -> None:
+        assert asynchronous
+        self.committed.append((threading.current_thread().name, offsets[0].offset))
+
+
+class Held(Committing):
     """Is waiting for messages until it is let go, as a client is most of the time on a calm topic."""
 
     def __init__(self) -> None:
         super().__init__()
         self.goes_on = threading.Event()
         self.waits = threading.Event()
-        self.committed: list[tuple[str, int]] = []
 
     def consume(self, count: int, wait_s: float) -> list[Any]:
         self.waits.set()
         self.goes_on.wait(60)
         return super().consume(count, wait_s)
-
-    def commit(self, offsets: Any, asynchronous: bool) -> None:
-        assert asynchronous
-        self.committed.append((threading.current_thread().name, offsets[0].offset))
 
 
 def test_the_thread_that_waits_for_messages_commits_the_newest_offsets_and_the_subtask_does_not_wait() -> None:
@@ -133,6 +138,24 @@ def test_the_thread_that_waits_for_messages_commits_the_newest_offsets_and_the_s
     wait_until(lambda: bool(client.committed), 60, lambda: "a commit")
     fetcher.close()
     assert client.committed == [("tidegate-fetcher", 7)]
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_offsets_are_committed_while_what_was_fetched_waits_for_a_subtask_that_cannot_go_on(taken: int) -> None:
+    """The queue is full (nothing taken), or everything was fetched and the end was not taken yet."""
+    client = Committing(1)
+    settings = ReaderSettings(
+        "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, True, None
+    )
+    fetch = Fetch(settings, CONTEXT, client, [SplitState(split_of("t", 0, 0, 1))], {"t-0"})
+    woken = threading.Semaphore(0)
+    fetcher = Fetcher(fetch.run, 1 + 2 * taken, woken.release)
+    for _ in range(1 + 2 * taken):  # the records; and the end of the partition and of the iterator
+        assert woken.acquire(timeout=60)
+    fetch.commit([TopicPartition("t", 0, 1)])
+    wait_until(lambda: bool(client.committed), 60, lambda: "a commit")
+    assert [offset for _, offset in client.committed] == [1]
+    fetcher.close()
 
 
 class RegistryDown(ByteArraySchema):
