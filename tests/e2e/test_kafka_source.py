@@ -15,6 +15,7 @@ from tidegate.common.batch import ArrowBatch
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitState
+from tidegate.connectors.kafka.client import answer
 from tidegate.datastream import OutputTag
 from tidegate.datastream.connectors.kafka import (
     DEAD_LETTER,
@@ -160,7 +161,8 @@ def group_offsets(broker: KafkaBroker, topic: str) -> dict[int, int]:
 
     client: Any = Consumer({"bootstrap.servers": broker.servers, "group.id": f"group-{topic}"})
     try:
-        told = client.committed([TopicPartition(topic, n) for n in range(3)], timeout=30)
+        asked = [TopicPartition(topic, n) for n in range(3)]
+        told = answer(partial(client.committed, asked, timeout=30), "read offsets", broker.servers)
         return {part.partition: part.offset for part in told if part.offset >= 0}
     finally:
         client.close()

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from tidegate.model.errors import ConfigurationError, ExternalError, InvalidJob, Unreachable
 
+T = TypeVar("T")
+
 METADATA_TIMEOUT_S = 15.0
+ASK_AGAIN_S = 0.1
 CONTACT_TIMEOUT_S = 5.0
 """For the first answer when a job is submitted."""
 
@@ -91,6 +95,36 @@ def kafka_errors(doing: str, servers: str) -> Iterator[None]:
         yield
     except kafka.KafkaException as error:
         raise typed_error(error.args[0], doing, servers) from error
+
+
+def answer(
+    ask: Callable[[], T],
+    doing: str,
+    servers: str,
+    clock: Callable[[], float] = time.monotonic,
+    wait: Callable[[float], None] = time.sleep,
+) -> T:
+    """What a broker answers. One that just came up or hands its partitions over says "not me" at first: asked again, for as
+    long as an answer may take (as Kafka's own Java client; librdkafka gives these errors to who asked)."""
+    kafka = library()
+    codes = kafka.KafkaError
+    soon = (
+        codes.NOT_COORDINATOR,
+        codes.COORDINATOR_NOT_AVAILABLE,
+        codes.COORDINATOR_LOAD_IN_PROGRESS,
+        codes.LEADER_NOT_AVAILABLE,
+        codes.NOT_LEADER_FOR_PARTITION,
+        codes._WAIT_COORD,
+    )
+    deadline = clock() + METADATA_TIMEOUT_S
+    with kafka_errors(doing, servers):
+        while True:
+            try:
+                return ask()
+            except kafka.KafkaException as error:
+                if error.args[0].code() not in soon or clock() >= deadline:
+                    raise
+            wait(ASK_AGAIN_S)
 
 
 def typed_error(error: Any, doing: str, servers: str) -> ExternalError | InvalidJob:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
-from tidegate.connectors.kafka.client import METADATA_TIMEOUT_S, kafka_errors, library
+from tidegate.connectors.kafka.client import METADATA_TIMEOUT_S, answer, library
 from tidegate.model.errors import InvalidJob
 
 TopicPartition = tuple[str, int]
@@ -97,16 +98,16 @@ class KafkaOffsetsInitializer:
     def _by_time(self, client: Any, partitions: Sequence[TopicPartition], servers: str) -> dict[TopicPartition, int]:
         kafka = library()
         asked = [kafka.TopicPartition(topic, number, self.timestamp_ms) for topic, number in partitions]
-        with kafka_errors("look up offsets by time", servers):
-            told = client.offsets_for_times(asked, timeout=METADATA_TIMEOUT_S)
+        ask = partial(client.offsets_for_times, asked, timeout=METADATA_TIMEOUT_S)
+        told = answer(ask, "look up offsets by time", servers)
         found = {(t.topic, t.partition): t.offset for t in told}
         return {p: found[p] if found[p] >= 0 else _watermarks(client, p, servers)[1] for p in partitions}
 
     def _committed(self, client: Any, partitions: Sequence[TopicPartition], servers: str) -> dict[TopicPartition, int]:
         kafka = library()
         asked = [kafka.TopicPartition(topic, number) for topic, number in partitions]
-        with kafka_errors("read the offsets that the group committed", servers):
-            told = client.committed(asked, timeout=METADATA_TIMEOUT_S)
+        ask = partial(client.committed, asked, timeout=METADATA_TIMEOUT_S)
+        told = answer(ask, "read the offsets that the group committed", servers)
         found = {(t.topic, t.partition): t.offset for t in told}
         return {p: found[p] if found[p] >= 0 else self._reset(client, p, servers) for p in partitions}
 
@@ -122,6 +123,6 @@ class KafkaOffsetsInitializer:
 
 def _watermarks(client: Any, partition: TopicPartition, servers: str) -> tuple[int, int]:
     topic, number = partition
-    with kafka_errors(f"read the offsets of partition {number} of topic {topic!r}", servers):
-        low, high = client.get_watermark_offsets(library().TopicPartition(topic, number), timeout=METADATA_TIMEOUT_S)
+    ask = partial(client.get_watermark_offsets, library().TopicPartition(topic, number), timeout=METADATA_TIMEOUT_S)
+    low, high = answer(ask, f"read the offsets of partition {number} of topic {topic!r}", servers)
     return int(low), int(high)
