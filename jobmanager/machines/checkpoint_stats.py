@@ -9,7 +9,14 @@ from collections import deque
 from dataclasses import dataclass, field, fields
 
 from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
-from jobmanager.machines.views import CheckpointSummary, CheckpointsView, CheckpointView, SubtaskCheckpointView
+from jobmanager.machines.views import (
+    NOTHING_ACKNOWLEDGED,
+    CheckpointSummary,
+    CheckpointsView,
+    CheckpointTotals,
+    CheckpointView,
+    SubtaskCheckpointView,
+)
 from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
 from tidegate.model.distribution import Samples
 from tidegate.model.ids import AttemptId, CheckpointId, SubtaskId
@@ -35,7 +42,21 @@ class _Record:
     confirmed_ms: int | None = None
     discarded: bool = False
     subtasks: dict[SubtaskId, SubtaskCheckpointView] = field(default_factory=dict)
+    totals: CheckpointTotals = NOTHING_ACKNOWLEDGED
+    """Kept with every acknowledgement: the list of checkpoints is asked for more often than a large one ends."""
     shown: tuple[SubtaskCheckpointView, ...] = ()
+
+    def add(self, subtask: SubtaskCheckpointView) -> None:
+        metrics, before = subtask.metrics, self.totals
+        self.subtasks[subtask.attempt.subtask_id] = subtask
+        self.size_bytes += subtask.size_bytes
+        self.totals = CheckpointTotals(
+            max(before.last_ack_ms, subtask.ack_ms),
+            before.bytes_persisted + metrics.bytes_persisted,
+            before.bytes_processed_during_alignment + metrics.bytes_processed_during_alignment,
+            before.in_flight_bytes + metrics.in_flight_bytes,
+            before.is_unaligned or metrics.unaligned,
+        )
 
     def view(self) -> CheckpointView:
         if len(self.shown) != len(self.subtasks):  # it only grows
@@ -53,6 +74,7 @@ class _Record:
             acknowledged=len(self.subtasks),
             expected=self.expected,
             subtasks=self.shown,
+            totals=self.totals,
             discarded=self.discarded,
             restored=self.restored,
             sent_ms=self.sent_ms,
@@ -69,14 +91,13 @@ class _Summary:
         self._shown: CheckpointSummary | None = CheckpointSummary()
 
     def add(self, record: _Record) -> None:
-        metrics = [subtask.metrics for subtask in record.subtasks.values()]
-        last_ack_ms = max((subtask.ack_ms for subtask in record.subtasks.values()), default=record.trigger_ms)
+        totals = record.totals
         values = (
-            sum(part.bytes_persisted for part in metrics),
+            totals.bytes_persisted,
             record.size_bytes,
-            max(0, last_ack_ms - record.trigger_ms),
-            sum(part.bytes_processed_during_alignment for part in metrics),
-            sum(part.in_flight_bytes for part in metrics),
+            max(0, totals.last_ack_ms - record.trigger_ms),
+            totals.bytes_processed_during_alignment,
+            totals.in_flight_bytes,
         )
         for samples, value in zip(self._samples, values, strict=True):
             samples.add(value)
@@ -134,10 +155,8 @@ class CheckpointStats:
         size_bytes: int,
     ) -> None:
         record = self._by_id.get(checkpoint_id)
-        subtask = attempt.subtask_id
-        if record is not None and subtask not in record.subtasks:
-            record.subtasks[subtask] = SubtaskCheckpointView(attempt, now_ms, metrics, size_bytes)
-            record.size_bytes += size_bytes
+        if record is not None and attempt.subtask_id not in record.subtasks:
+            record.add(SubtaskCheckpointView(attempt, now_ms, metrics, size_bytes))
 
     def on_completed(self, checkpoint_id: CheckpointId, now_ms: int, manifest_bytes: int) -> None:
         self._completed += 1

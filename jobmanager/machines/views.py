@@ -78,6 +78,20 @@ class SubtaskCheckpointView:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointTotals:
+    """Over the subtasks that acknowledged. ``last_ack_ms``: -1 when there are none."""
+
+    last_ack_ms: int = -1
+    bytes_persisted: int = 0
+    bytes_processed_during_alignment: int = 0
+    in_flight_bytes: int = 0
+    is_unaligned: bool = False
+
+
+NOTHING_ACKNOWLEDGED = CheckpointTotals()
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointView:
     """``status``: IN_PROGRESS, COMPLETED or FAILED. ``end_ms``: when ``_metadata`` was durable, or it failed.
     ``sent_ms``: when its sources were told, the directory being there; ``sealed_ms``: when everybody had acknowledged;
@@ -95,6 +109,7 @@ class CheckpointView:
     acknowledged: int
     expected: int
     subtasks: tuple[SubtaskCheckpointView, ...]
+    totals: CheckpointTotals
     discarded: bool
     restored: bool
     sent_ms: int | None = None

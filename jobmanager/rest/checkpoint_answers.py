@@ -80,8 +80,7 @@ def vertex_part(view: CheckpointView, vertex: VertexView) -> Json:
 
 def checkpoint_item(view: CheckpointView) -> Json:
     """One checkpoint as in the history list."""
-    last_ack = max((subtask.ack_ms for subtask in view.subtasks), default=-1)
-    metrics = [subtask.metrics for subtask in view.subtasks]
+    totals = view.totals
     item: Json = {
         "className": view.status.lower(),
         "id": view.checkpoint_id,
@@ -89,13 +88,13 @@ def checkpoint_item(view: CheckpointView) -> Json:
         "is_savepoint": view.snapshot_type.is_savepoint,
         "savepointFormat": "CANONICAL" if view.snapshot_type.is_savepoint else None,
         "trigger_timestamp": view.trigger_ms,
-        "latest_ack_timestamp": last_ack,
-        "checkpointed_size": sum(part.bytes_persisted for part in metrics),
+        "latest_ack_timestamp": totals.last_ack_ms,
+        "checkpointed_size": totals.bytes_persisted,
         "state_size": view.size_bytes,
-        "end_to_end_duration": _duration_ms(view, last_ack),
+        "end_to_end_duration": _duration_ms(view, totals.last_ack_ms),
         "alignment_buffered": 0,
-        "processed_data": sum(part.bytes_processed_during_alignment for part in metrics),
-        "persisted_data": sum(part.in_flight_bytes for part in metrics),
+        "processed_data": totals.bytes_processed_during_alignment,
+        "persisted_data": totals.in_flight_bytes,
         "num_subtasks": view.expected,
         "num_acknowledged_subtasks": view.acknowledged,
         "checkpoint_type": _type(view),
@@ -224,8 +223,7 @@ def _duration_ms(view: CheckpointView, last_ack_ms: int) -> int:
 
 def _type(view: CheckpointView) -> str:
     if view.snapshot_type is SnapshotType.CHECKPOINT:
-        unaligned = any(subtask.metrics.unaligned for subtask in view.subtasks)
-        return "UNALIGNED_CHECKPOINT" if unaligned else "CHECKPOINT"
+        return "UNALIGNED_CHECKPOINT" if view.totals.is_unaligned else "CHECKPOINT"
     return "SYNC_SAVEPOINT" if view.snapshot_type.is_synchronous else "SAVEPOINT"
 
 

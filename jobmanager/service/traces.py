@@ -56,10 +56,9 @@ def checkpoint_span(job: JobSummary, checkpoint: CheckpointView, detail: SpanDet
             "checkpointId": checkpoint.checkpoint_id,
             "checkpointStatus": checkpoint.status,
             "checkpointType": checkpoint.snapshot_type.value,
-            "isUnaligned": any(part.metrics.unaligned for part in checkpoint.subtasks),
+            "isUnaligned": checkpoint.totals.is_unaligned,
             "fullSize": checkpoint.size_bytes,
-            "checkpointedSize": sum(part.metrics.bytes_persisted for part in checkpoint.subtasks)
-            or checkpoint.size_bytes,
+            "checkpointedSize": checkpoint.totals.bytes_persisted or checkpoint.size_bytes,
         },
         tuple(_subtask_span(part, names[part.attempt.vertex_id], checkpoint) for part in parts),
     )

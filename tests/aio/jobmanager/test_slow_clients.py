@@ -28,14 +28,15 @@ async def test_headers_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
             assert answer.status == 200
 
 
-async def test_an_answer_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("body_bytes", "asked"), [(64 << 20, 1), (16 << 10, 2_000)], ids=["one", "many small ones"])
+async def test_an_answer_that_nobody_reads(monkeypatch: pytest.MonkeyPatch, body_bytes: int, asked: int) -> None:
     monkeypatch.setattr(slow_clients, "SEND_TIMEOUT_MS", 200)
     ended = asyncio.Event()
 
     async def answer(request: web.Request) -> web.Response:
         assert request.task is not None
         request.task.add_done_callback(lambda _: ended.set())
-        return Response(body=bytes(64 << 20))
+        return Response(body=bytes(body_bytes))
 
     application = web.Application()
     application.router.add_get("/", answer)
@@ -47,10 +48,10 @@ async def test_an_answer_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> N
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.setblocking(False)
             await asyncio.get_running_loop().sock_connect(client, runner.addresses[0])
-            await asyncio.get_running_loop().sock_sendall(client, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.get_running_loop().sock_sendall(client, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * asked)
             await asyncio.wait_for(ended.wait(), LIMIT_S)
         async with aiohttp.ClientSession() as session:
             read = await session.get(f"http://127.0.0.1:{runner.addresses[0][1]}/")
-            assert len(await read.read()) == 64 << 20, "who reads gets all of it"
+            assert len(await read.read()) == body_bytes, "who reads gets all of it"
     finally:
         await runner.cleanup()
