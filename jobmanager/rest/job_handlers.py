@@ -131,9 +131,11 @@ class JobHandlers:
         return {"url": f"{asked.base_url}/jobmanager/log"}
 
     def _terminate(self, asked: Asked) -> Json:
+        asked.json_object()
         mode = asked.query.get("mode", "cancel").lower()
         if mode == "stop":
-            return self._stop_is_gone(asked)
+            asked.job_id()
+            raise RestError(308, _STOP_IS_GONE)
         if mode != "cancel":
             raise bad_query("mode", mode, "cancel")
         return self._cancel(asked)
@@ -157,6 +159,8 @@ class JobHandlers:
     def _client_heartbeat(self, asked: Asked) -> Json:
         """Jobs here do not end with their client, so that nothing depends on it; for one that is not there Flink only logs it."""
         asked.job_id()
+        if type(asked.json_object().get("expiredTimestamp")) is not int:
+            raise bad_request("Request did not match expected format: expiredTimestamp has to be a number.")
         return {}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jobmanager.rest.asked import Asked
 from jobmanager.rest.backend import Backend
-from jobmanager.rest.errors import RestError, not_available, not_found, server_side
+from jobmanager.rest.errors import RestError, bad_request, not_available, not_found, server_side
 from jobmanager.rest.routes import Route
 
 _JAVA_JOB = "Java jobs: it runs Python jobs, which `tidegate run job.py` or POST /jars/upload submits"
@@ -50,7 +50,7 @@ class Refusals:
             Route("PATCH", "/jobs/:jobid/rescaling", self._rescaling, changes=True),
             Route("GET", "/jobs/:jobid/rescaling/:triggerid", self._rescaling),
             Route("GET", "/jobs/:jobid/resource-requirements", self._requirements),
-            Route("PUT", "/jobs/:jobid/resource-requirements", self._requirements, changes=True),
+            Route("PUT", "/jobs/:jobid/resource-requirements", self._change_requirements, changes=True),
             *(Route("GET", f"/jobs/:jobid/rescales/{path}", self._rescales) for path in _RESCALES),
         ]
         absent = [
@@ -81,10 +81,23 @@ class Refusals:
         self._backend.job(asked)
         raise server_side(_DEFAULT_SCHEDULER)
 
+    def _change_requirements(self, asked: Asked) -> Any:
+        asked.job_id()
+        wanted = asked.json_object()
+        if not wanted:
+            raise bad_request("Request body does not specify resource requirements.")
+        for vertex in self._backend.job(asked).vertices:
+            if vertex.vertex_id not in wanted:
+                raise bad_request(
+                    f"The request is incomplete, missing job vertex [{vertex.vertex_id}] resource requirements."
+                )
+        raise server_side(_DEFAULT_SCHEDULER)
+
     def _rescaling(self, asked: Asked) -> Any:
         asked.job_id()
         if "triggerid" in asked.parameters:
             asked.hex_id("triggerid")
+        asked.query_number("parallelism", 0)
         raise RestError(503, "Rescaling is temporarily disabled. See FLINK-12312.")
 
 

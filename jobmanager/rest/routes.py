@@ -1,6 +1,6 @@
 """Which handler answers which path: Flink's patterns, a fixed segment before a parameter.
 
-    /jobs/:jobid/vertices/:vertexid      with and without /v1 in front, with and without a slash at the end
+    /jobs/:jobid/vertices/:vertexid      with and without /v1 in front; empty segments count for nothing
 
 A known path with another verb is 404 "Not found", as in Flink, which never says 405; an unknown one is 404 as for a file.
 """
@@ -111,9 +111,9 @@ class Router:
 
 
 def plain_path(raw_path: str) -> str:
-    """Without ``/v1`` and without a slash at the end."""
+    """Without ``/v1`` and empty segments."""
     path = raw_path.removeprefix("/v1") if raw_path.startswith("/v1/") else raw_path
-    return path[:-1] if path.endswith("/") and len(path) > 1 else path
+    return "/" + "/".join(filter(None, path.split("/"))) if "//" in path or path.endswith("/") else path
 
 
 def _walk(node: _Node, segments: list[str], values: tuple[str, ...]) -> tuple[_Node, tuple[str, ...]] | None:

@@ -56,9 +56,11 @@ SINK = vertex_id("sink")
         ("GET", f"/jobs/{JOB}/vertices/{SINK}/subtasks/metrics?subtasks=1-x", 400, "(subtasks)"),
         ("GET", "/jobs/metrics?agg=median", 400, "(agg)"),
         ("PATCH", f"/jobs/{JOB}?mode=stop", 308, '"stop" has been removed'),
+        ("PATCH", f"/jobs/{OTHER}?mode=stop", 308, '"stop" has been removed'),
         ("PATCH", f"/jobs/{JOB}?mode=kill", 400, "(mode)"),
         ("GET", f"/jobs/{JOB}/vertices/{SINK}/flamegraph?type=some", 400, "(type)"),
         ("PATCH", f"/jobs/{JOB}/rescaling?parallelism=3", 503, "Rescaling is temporarily disabled"),
+        ("PATCH", f"/jobs/{JOB}/rescaling?parallelism=x", 400, "(parallelism)"),
         ("POST", "/jobs", 501, "tidegate run"),
         ("GET", "/jobmanager/profiler/nothing.html", 404, "There is no profile"),
         ("GET", "/taskmanagers/tm-1/profiler/nothing.html", 404, "There is no profile"),
@@ -76,6 +78,23 @@ SINK = vertex_id("sink")
 async def test_errors(method: str, path: str, status: int, text: str, client: Client) -> None:
     body = await ask(client, method, path, status, allow_redirects=False)
     assert text in body["errors"][0]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "text"),
+    [
+        ("PATCH", f"/jobs/{JOB}", "[]", 400, "takes a JSON object"),
+        ("PATCH", f"/jobs/{JOB}/clientHeartbeat", "{}", 400, "expiredTimestamp"),
+        ("PATCH", f"/jobs/{JOB}/clientHeartbeat", '{"expiredTimestamp": "x"}', 400, "expiredTimestamp"),
+        ("PUT", f"/jobs/{OTHER}/resource-requirements", "{}", 400, "does not specify resource requirements"),
+        ("PUT", f"/jobs/{JOB}/resource-requirements", "{", 400, "takes a JSON object"),
+        ("PUT", f"/jobs/{JOB}/resource-requirements", f'{{"{OTHER}": 1}}', 400, "missing job vertex"),
+    ],
+)
+async def test_bodies_that_flink_refuses(
+    method: str, path: str, body: str, status: int, text: str, client: Client
+) -> None:
+    assert text in (await ask(client, method, path, status, data=body))["errors"][0]
 
 
 @pytest.mark.parametrize(
