@@ -104,16 +104,15 @@ def check_sizes(records: pa.RecordBatch, limit_bytes: int) -> None:
     """A record that the broker would refuse must fail here, before anybody voted for it. Raises ``UserError``."""
     if records.nbytes + _OVERHEAD_BYTES <= limit_bytes:
         return
-    for index, (key, value) in enumerate(
-        zip(records.column("key").to_pylist(), records.column("value").to_pylist(), strict=True)
-    ):
-        size = len(key or b"") + len(value or b"") + _OVERHEAD_BYTES
-        if size > limit_bytes:
-            topic = records.column("topic")[index].as_py()
-            raise UserError(
-                f"a record for topic {topic!r} takes {size} bytes; the limit is {limit_bytes}: make it smaller, or raise "
-                "message.max.bytes of the sink and max.message.bytes of the topic"
-            )
+    lengths = (pc.fill_null(pc.binary_length(records.column(name)), 0) for name in ("key", "value"))
+    sizes = pc.add(*(pc.cast(length, pa.int64()) for length in lengths))
+    size = pc.max(sizes).as_py() + _OVERHEAD_BYTES
+    if size > limit_bytes:
+        topic = records.column("topic")[pc.index(sizes, pc.max(sizes)).as_py()].as_py()
+        raise UserError(
+            f"a record for topic {topic!r} takes {size} bytes; the limit is {limit_bytes}: make it smaller, or raise "
+            "message.max.bytes of the sink and max.message.bytes of the topic"
+        )
 
 
 def to_bytes(batches: Sequence[pa.RecordBatch]) -> memoryview:
