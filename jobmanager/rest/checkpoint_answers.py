@@ -20,6 +20,8 @@ _BACKEND_NAMES = {
     StateBackendKind.FORST: "ForStStateBackend",
 }
 _CHANGELOG_MATERIALIZATION_MS = 600_000
+_AT_LEAST_ONCE = "at_least_once"
+"""What Flink says of a job without periodic checkpoints, too."""
 
 
 def checkpoints_answer(view: CheckpointsView) -> Json:
@@ -115,7 +117,7 @@ def checkpoint_config(job: JobView) -> Json:
     configuration = Configuration.from_strings(job.configuration)
     in_files = configuration.get(CheckpointingOptions.DIRECTORY) is not None
     return {
-        "mode": settings.mode.value.lower(),
+        "mode": _AT_LEAST_ONCE if settings.interval_ms is None else settings.mode.value.lower(),
         "interval": INTERVAL_OFF_MS if settings.interval_ms is None else settings.interval_ms,
         "timeout": settings.timeout_ms,
         "min_pause": settings.min_pause_ms,

@@ -14,8 +14,8 @@ from jobmanager.rest.checkpoint_answers import (
 )
 from jobmanager.rest.errors import not_found
 from jobmanager.rest.figures import Json
+from jobmanager.rest.job_answers import job_type
 from jobmanager.rest.routes import Kept, Route, reads
-from tidegate.model.options import CheckpointingOptions
 
 _C = "/jobs/:jobid/checkpoints"
 
@@ -59,10 +59,8 @@ class CheckpointHandlers:
         return job, found
 
     def _checkpointed(self, asked: Asked) -> JobView:
-        """404 for a job that has no checkpoints and never will, which the dashboard passes over."""
+        """404 for a job in BATCH mode, which the dashboard passes over; others may be asked for checkpoints at any time."""
         job = self._backend.job(asked)
-        counts = job.checkpoints
-        taken = counts.completed + counts.failed + counts.in_progress
-        if CheckpointingOptions.INTERVAL.key not in job.configuration and not taken:
+        if job_type(job.configuration) == "BATCH":
             raise not_found(f"Checkpointing was not enabled for job {job.job_id}.")
         return job

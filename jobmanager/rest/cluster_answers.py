@@ -143,9 +143,9 @@ def application_details(job: JobView, now_ms: int) -> Json:
 
 
 def application_exceptions(job: JobView) -> Json:
-    """Why the application failed: what the job died of."""
+    """Why the application failed: what the job died of, or had last when it was canceled."""
     entries = []
-    if job.state is JobState.FAILED and job.failures:
+    if job.state in (JobState.FAILED, JobState.CANCELED) and job.failures:
         failure = job.failures[-1]
         entries.append(
             {

@@ -6,6 +6,7 @@ What is not known here has the value that Flink gives to "not known": -1 for tim
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 
 from jobmanager.machines.settings import RestartSettings, job_settings
 from jobmanager.machines.views import JobView, VertexView
@@ -16,12 +17,24 @@ from jobmanager.rest.tasks import aggregate_state, io_metrics, state_counts, tim
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import JobGraph, JobVertex
 from tidegate.model.ids import JobId, hex_id
-from tidegate.model.options import PipelineOptions, RestartStrategyOptions, RestartStrategyType
+from tidegate.model.options import (
+    ExecutionOptions,
+    PipelineOptions,
+    RestartStrategyOptions,
+    RestartStrategyType,
+    RuntimeMode,
+)
 from tidegate.model.states import ExecutionState, JobState
 
-JOB_TYPE, SCHEDULER_TYPE = "STREAMING", "Default"
+SCHEDULER_TYPE = "Default"
 _OBJECT_REUSE = "pipeline.object-reuse"
 _RESULTS = {JobState.FINISHED: "SUCCEEDED", JobState.FAILED: "FAILED", JobState.CANCELED: "CANCELED"}
+
+
+def job_type(configuration: Mapping[str, str]) -> str:
+    """The client names the mode when the job asked for AUTOMATIC."""
+    mode = Configuration.from_strings(configuration).get(ExecutionOptions.RUNTIME_MODE)
+    return "BATCH" if mode is RuntimeMode.BATCH else "STREAMING"
 
 
 def job_item(job: JobView, now_ms: int) -> Json:
@@ -32,7 +45,7 @@ def job_item(job: JobView, now_ms: int) -> Json:
     return {
         "jid": job.job_id,
         "name": job.name,
-        "jobType": JOB_TYPE,
+        "jobType": job_type(job.configuration),
         "schedulerType": SCHEDULER_TYPE,
         **job_times(job, now_ms),
         "state": job.state.value,
@@ -59,7 +72,7 @@ def job_details(job: JobView, measures: Measures, now_ms: int) -> Json:
         "name": job.name,
         "isStoppable": False,
         "state": job.state.value,
-        "job-type": JOB_TYPE,
+        "job-type": job_type(job.configuration),
         "schedulerType": SCHEDULER_TYPE,
         **job_times(job, now_ms),
         "maxParallelism": -1,
@@ -94,7 +107,7 @@ def plan(job_id: JobId, graph: JobGraph) -> Json:
         if inputs:
             node["inputs"] = inputs
         nodes.append(node)
-    return {"jid": job_id, "name": graph.name, "type": JOB_TYPE, "nodes": nodes}
+    return {"jid": job_id, "name": graph.name, "type": job_type(graph.configuration), "nodes": nodes}
 
 
 def job_config(job: JobView) -> Json:

@@ -16,7 +16,7 @@ from jobmanager.rest.cluster_answers import (
     configuration_entries,
     environment,
 )
-from jobmanager.rest.errors import RestError, bad_request, server_side
+from jobmanager.rest.errors import RestError, bad_request, not_found, server_side
 from jobmanager.rest.exception_answers import exceptions
 from jobmanager.rest.figures import Json
 from jobmanager.rest.history import APPLICATIONS, OVERVIEW
@@ -64,7 +64,7 @@ class JobHandlers:
             reads("/applications/:jobid", job(application_details)),
             reads("/applications/:jobid/exceptions", job(lambda j, _: application_exceptions(j))),
             reads("/applications/:jobid/jobmanager/config", job(lambda _, __: self._configuration())),
-            writes("POST", "/applications/:jobid/cancel", self._cancel),
+            writes("POST", "/applications/:jobid/cancel", self._cancel_application),
         ]
 
     def _of_job(self, answer: Any) -> Any:
@@ -151,6 +151,12 @@ class JobHandlers:
             )
         self._backend.post(JobCancelRequested(job.job_id))
         return {}
+
+    def _cancel_application(self, asked: Asked) -> Json:
+        """One that has ended is not found any more."""
+        if self._backend.job(asked).state.is_terminal:
+            raise not_found("Application could not be found.")
+        return self._cancel(asked)
 
     def _stop_is_gone(self, asked: Asked) -> Json:
         self._backend.job(asked)

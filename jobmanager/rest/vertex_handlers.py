@@ -58,9 +58,15 @@ class VertexHandlers:
         )
 
     def _backpressure(self, asked: Asked) -> Json:
-        """Of a job or vertex that is not there nothing was measured, which is no error (``JobVertexBackPressureHandler.java``)."""
+        """Of a job that is over, or of one or a vertex that is not there, nothing is measured, which is no error
+        (``JobVertexBackPressureHandler.java``)."""
         try:
-            return vertex_answers.backpressure(self._backend.vertex(asked)[1], self._backend)
+            job, vertex = self._backend.vertex(asked)
+            return (
+                vertex_answers.NOT_MEASURED
+                if job.state.is_terminal
+                else vertex_answers.backpressure(vertex, self._backend)
+            )
         except RestError as error:
             if error.status == 400:
                 raise

@@ -165,11 +165,20 @@ async def test_paths_that_work_too(path: str, client: Client) -> None:
     await ask(client, "GET", path, 200, data=b"{}")
 
 
-async def test_a_job_without_checkpoints_says_so() -> None:
+async def test_a_job_without_periodic_checkpoints_may_still_be_asked_for_some() -> None:
     async with serving(Scene(running_job())) as client:
+        counts = (await ask(client, "GET", f"/jobs/{JOB}/checkpoints", 200))["counts"]
+        assert set(counts.values()) == {0}
+        told = await ask(client, "GET", f"/jobs/{JOB}/checkpoints/config", 200)
+        assert (told["mode"], told["interval"]) == ("at_least_once", 2**63 - 1)
+
+
+async def test_a_job_in_batch_mode_has_no_checkpoints() -> None:
+    async with serving(Scene(running_job(configuration={"execution.runtime-mode": "BATCH"}))) as client:
         for path in ("checkpoints", "checkpoints/config"):
             body = await ask(client, "GET", f"/jobs/{JOB}/{path}", 404)
             assert "Checkpointing was not enabled" in body["errors"][0]
+        assert (await ask(client, "GET", f"/jobs/{JOB}", 200))["job-type"] == "BATCH"
 
 
 # ---- changes -------------------------------------------------------------------------------------------------------------
@@ -190,7 +199,12 @@ async def test_cancel(method: str, path: str, scene: Scene, client: Client) -> N
     assert (await ask(client, "GET", f"/jobs/{JOB}", 200))["state"] == "CANCELLING"
     scene.cluster.cancel_tasks()
     assert scene.cluster.job_state() is JobState.CANCELED
-    assert await ask(client, method, path, 202) == {}, "again is no error"
+    if path.startswith("/applications/"):
+        assert "could not be found" in (await ask(client, method, path, 404))["errors"][0]
+    else:
+        assert await ask(client, method, path, 202) == {}, "again is no error"
+    pressure = await ask(client, "GET", f"/jobs/{JOB}/vertices/{SINK}/backpressure", 200)
+    assert pressure == {"status": "deprecated"}, "nothing is measured any more"
     result = await ask(client, "GET", f"/jobs/{JOB}/execution-result", 200)
     assert result["status"] == {"id": "COMPLETED"}
     assert result["job-execution-result"]["application-status"] == "CANCELED"
