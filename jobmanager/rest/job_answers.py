@@ -22,8 +22,8 @@ from tidegate.model.options import (
     PipelineOptions,
     RestartStrategyOptions,
     RestartStrategyType,
-    RuntimeMode,
 )
+from tidegate.model.options.job import RuntimeMode
 from tidegate.model.states import ExecutionState, JobState
 
 SCHEDULER_TYPE = "Default"
