@@ -79,7 +79,7 @@ class FlinkCluster:
         self.options = {
             "taskmanager.numberOfTaskSlots": str(slots),
             "taskmanager.memory.process.size": MEMORY,
-            "execution.checkpointing.storage": "jobmanager",
+            "execution.checkpointing.dir": f"file://{self.directory}/checkpoints",
             **(options or {}),
         }
         own = {
