@@ -80,6 +80,7 @@ class FlinkCluster:
             "taskmanager.numberOfTaskSlots": str(slots),
             "taskmanager.memory.process.size": MEMORY,
             "execution.checkpointing.dir": f"file://{self.directory}/checkpoints",
+            "restart-strategy.type": "none",
             **(options or {}),
         }
         own = {
@@ -163,9 +164,15 @@ class FlinkCluster:
             if told["state"] == "FINISHED":
                 return dict(told["timestamps"])
             if told["state"] in ("FAILED", "CANCELED"):
-                raise RuntimeError(f"job {job_id} {told['state']}: {self.rest(f'/jobs/{job_id}/exceptions')}"[:3000])
+                raise RuntimeError(f"job {job_id} {told['state']}: {self._causes(job_id)}")
             time.sleep(0.2)
         raise RuntimeError(f"job {job_id} did not finish within {limit_s} s")
+
+    def _causes(self, job_id: str) -> str:
+        """The lines of Flink's stack traces that say something."""
+        entries = self.rest(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]
+        lines = [line for entry in entries for line in entry["stacktrace"].splitlines()]
+        return "\n".join(line for line in lines if not line.startswith(("\tat ", "\t...")))[-3000:]
 
     def _variables(self) -> dict[str, str]:
         return {
@@ -173,4 +180,15 @@ class FlinkCluster:
             "FLINK_CONF_DIR": str(self.directory / "conf"),
             "FLINK_LOG_DIR": str(self.directory),
             "FLINK_PID_DIR": str(self.directory),
+            "FLINK_LIB_DIR": str(self._libraries()),
         }
+
+    def _libraries(self) -> Path:
+        """Flink's, and PyFlink's beside them: on Java 17 its thread mode starts once in each class loader, so it must not be a job's."""
+        found = self.directory / "lib"
+        if not found.exists():
+            found.mkdir()
+            home = self.environment.home
+            for jar in (*(home / "lib").glob("*.jar"), *(home / "opt").glob("flink-python*.jar")):
+                (found / jar.name).symlink_to(jar)
+        return found
