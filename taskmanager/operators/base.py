@@ -99,6 +99,9 @@ class AsyncCallsPort(Protocol):
     def close(self) -> None: ...
 
 
+RunAsync = Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
+
+
 @dataclass(slots=True)
 class OperatorContext:
     """Everything that an operator may touch besides its batch. ``restored`` is ``None`` on a fresh start."""
@@ -127,7 +130,7 @@ class OperatorContext:
     """A directory of the attempt, removed with it; empty: the system's."""
     managed_memory_bytes: int = 0
     """Managed memory of the slot; 0: not bounded."""
-    run_async: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None] | None = None
+    run_async: RunAsync | None = None
     """``run_async(work, done)``: ``work()`` in a pool thread, then ``done(error or None)`` as a mail."""
 
     align_watermark: Callable[[str, int, int], int] | None = None

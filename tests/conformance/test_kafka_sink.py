@@ -10,8 +10,10 @@ import pytest
 from tests.conformance.sink_suite import SinkConformance, Subject
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_reading import read_topic
+from tests.unit.taskmanager.operators.harness import Pool
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.connectors.base import DeliveryGuarantee, Sink
+from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sending import send
 from tidegate.connectors.kafka.sink import KafkaSink
@@ -73,6 +75,32 @@ class TestKafkaSink(SinkConformance):
         successor.snapshot(2)
         successor.operator.notify_checkpoint_complete(2)
         assert sorted(subject.visible()) == ["a", "b"]
+
+    def test_epochs_that_waited_share_a_transaction_and_are_told_apart_after_a_restart(
+        self, subject: Subject, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pool = Pool()
+        one = self.begin(subject)
+        one.operator.context.run_async = pool.submit
+        published: list[int] = []
+        publish = EpochPublisher._publish
+
+        def noted(publisher: EpochPublisher, epochs: Any, **more: Any) -> None:
+            published.append(len(epochs))
+            publish(publisher, epochs, **more)
+
+        monkeypatch.setattr(EpochPublisher, "_publish", noted)
+        for n, value in enumerate("abc", 1):
+            one.feed([value])
+            snapshot = one.snapshot(n)
+            one.operator.notify_checkpoint_complete(n)
+        pool.run_one()
+        pool.run_one()
+        assert (published, pool.jobs) == ([1, 2], [])
+        assert sorted(subject.visible()) == ["a", "b", "c"]
+        self.begin(subject, [snapshot], 3)
+        assert published == [1, 2, 1, 1, 1], "the snapshot still held all of them"
+        assert sorted(subject.visible()) == ["a", "b", "c"]
 
     def test_a_broker_that_crashes_between_vote_and_commit_loses_nothing(
         self, subject: Subject, broker: KafkaBroker

@@ -1,4 +1,5 @@
-"""Second phase of the exactly-once sink: an epoch's records go out in one Kafka transaction, with their marker.
+"""Second phase of the exactly-once sink: an epoch's records go out in one Kafka transaction, with their marker; epochs that waited
+for one another share it.
 
     committable [branch, writer subtask, checkpoint id, closed at, records, prefix, topic of markers]
         │ confirm(n), or recovery to n
@@ -18,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,6 +33,8 @@ from tidegate.model.errors import CorruptData, ExternalError, TidegateError
 INIT_TIMEOUT_S = 30.0
 COMMIT_TIMEOUT_S = 60.0
 ABORT_TIMEOUT_S = 5.0
+TOGETHER_BYTES = 32 << 20
+"""Of epochs in one transaction; a larger one goes alone."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -130,12 +133,13 @@ class EpochPublisher(Committer):
         self._doubted: set[_Name] = set()
 
     def commit(self, committables: Sequence[Any]) -> None:
-        for epoch in [Epoch.of(committable) for committable in committables]:
-            self._publish(epoch, with_records=True)
+        """Epochs of one writer that waited together go out in one transaction: a broker needs its time for each, however small."""
+        for epochs in self._together(Epoch.of(committable) for committable in committables):
+            self._publish(epochs, with_records=True)
 
     def abort(self, committable: Any) -> None:
         """Decide that an epoch is never published: its marker alone is written. Does nothing when there is one already."""
-        self._publish(Epoch.of(committable), with_records=False)
+        self._publish([Epoch.of(committable)], with_records=False)
 
     def name_of(self, committable: Any) -> str:
         return f"epoch {Epoch.of(committable).key}"
@@ -147,39 +151,53 @@ class EpochPublisher(Committer):
         """Take the own identity before the first commit: the broker needs a moment for a new one."""
         self._identity(_Name(self._prefix, self._own_branch, subtask), self._markers, self._now_ms())
 
-    def _publish(self, epoch: Epoch, *, with_records: bool) -> None:
+    def _together(self, epochs: Iterable[Epoch]) -> Iterator[list[Epoch]]:
+        """As they follow each other; never more than a broker takes well before the transaction's timeout."""
+        group: list[Epoch] = []
+        taken = 0
+        for epoch in epochs:
+            same = bool(group) and self._place(epoch) == self._place(group[0])
+            if group and not (same and taken + len(epoch.records) <= TOGETHER_BYTES):
+                yield group
+                group, taken = [], 0
+            group.append(epoch)
+            taken += len(epoch.records)
+        if group:
+            yield group
+
+    def _place(self, epoch: Epoch) -> tuple[_Name, str]:
+        return self._name(epoch), epoch.marker_topic
+
+    def _publish(self, epochs: Sequence[Epoch], *, with_records: bool) -> None:
+        """Of one writer, oldest first."""
         kafka = library()
-        markers = self._markers.on(epoch.marker_topic)
-        identity = self._identity(self._name(epoch), markers, epoch.closed_at_ms)
-        if epoch.key in identity.published:
-            was = (
-                "given up by hand, its records are not published"
-                if is_abort(identity.published[epoch.key])
-                else "published before"
-            )
-            _LOG.info("epoch %s was %s", epoch.key, was)
+        markers = self._markers.on(epochs[0].marker_topic)
+        identity = self._identity(self._name(epochs[0]), markers, epochs[0].closed_at_ms)
+        left = [epoch for epoch in epochs if not _is_decided(epoch, identity)]
+        if not left:
             return
         if with_records and not identity.is_own:
-            self._check_age(epoch)
-        says = str(epoch.closed_at_ms) if with_records else ABORTED
+            self._check_age(left[0])
+        says = {epoch.key: str(epoch.closed_at_ms) if with_records else ABORTED for epoch in left}
         try:
             client = identity.client
             client.begin_transaction()
-            if with_records:
+            for epoch in left if with_records else ():
                 for records in from_bytes(epoch.records):
                     send(client, records, self._servers)
-            client.produce(markers.topic, key=epoch.key, value=says)
+            for key, said in says.items():
+                client.produce(markers.topic, key=key, value=said)
             client.commit_transaction(COMMIT_TIMEOUT_S)
-            identity.published[epoch.key] = says
+            identity.published.update(says)
         except kafka.KafkaException as error:
-            self._give_up(epoch)
+            self._give_up(left[0])
             _abort(identity.client, error.args[0])
             why, topic = next(filter(_is_cause, identity.refused), (error.args[0], ""))
-            topics = [topic] if topic else topics_of(from_bytes(epoch.records))
-            doing = f"publish epoch {epoch.key} to topic {', '.join(map(repr, topics))}"
+            topics = [topic] if topic else topics_of([r for epoch in left for r in from_bytes(epoch.records)])
+            doing = f"publish epoch {', '.join(says)} to topic {', '.join(map(repr, topics))}"
             raise _told(typed_error(why, doing, self._servers)) from error
         except TidegateError:
-            self._give_up(epoch)
+            self._give_up(left[0])
             raise
 
     def _check_age(self, epoch: Epoch) -> None:
@@ -223,6 +241,14 @@ class EpochPublisher(Committer):
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
+
+
+def _is_decided(epoch: Epoch, identity: _Identity) -> bool:
+    said = identity.published.get(epoch.key)
+    if said is not None:
+        was = "given up by hand, its records are not published" if is_abort(said) else "published before"
+        _LOG.info("epoch %s was %s", epoch.key, was)
+    return said is not None
 
 
 def _is_cause(refused: _Refused) -> bool:

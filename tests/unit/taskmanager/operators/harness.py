@@ -16,6 +16,7 @@ from taskmanager.operators.factory import make_operator
 from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateHandle, StateRedistribution
+from tidegate.model.errors import TidegateError
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorSpec
 
@@ -220,3 +221,22 @@ def split_mode(snapshot: OperatorSnapshot) -> dict[str, StateRedistribution]:
 
 def spec(kind: Any, name: str = "op", **fields: Any) -> OperatorSpec:
     return OperatorSpec(kind=kind, operator_id=OperatorId("2" * 32), name=name, **fields)
+
+
+class Pool:
+    """``run_async`` by hand."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.jobs.append((work, done))
+
+    def run_one(self) -> None:
+        work, done = self.jobs.pop(0)
+        error: BaseException | None = None
+        try:
+            work()
+        except TidegateError as raised:
+            error = raised
+        done(error)

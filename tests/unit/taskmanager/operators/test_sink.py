@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from taskmanager.machines.subtask import COMMIT_EVERYTHING
-from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start
+from tests.unit.taskmanager.operators.harness import MemoryStore, Pool, Running, restored_of, spec, start
 from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
@@ -323,25 +323,6 @@ def test_a_vote_that_fails_fails_the_attempt() -> None:
         frozen.release()
 
 
-class Pool:
-    """``run_async`` by hand."""
-
-    def __init__(self) -> None:
-        self.jobs: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
-
-    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        self.jobs.append((work, done))
-
-    def run_one(self) -> None:
-        work, done = self.jobs.pop(0)
-        error: BaseException | None = None
-        try:
-            work()
-        except StorageError as raised:
-            error = raised
-        done(error)
-
-
 def test_commits_run_in_the_pool_in_order_and_once() -> None:
     world, pool = World(), Pool()
     one = sink(world)
@@ -352,7 +333,7 @@ def test_commits_run_in_the_pool_in_order_and_once() -> None:
         one.operator.notify_checkpoint_complete(n)
     assert world.visible == []
     assert one.operator.is_committing()
-    assert len(pool.jobs) == 2
+    assert len(pool.jobs) == 1, "one at a time"
     world.failures = 2
     pool.run_one()
     assert world.visible == [1]
@@ -362,6 +343,40 @@ def test_commits_run_in_the_pool_in_order_and_once() -> None:
     assert not one.operator.is_committing()
     assert not one.operator.has_pending_commits()
     assert one.out.counts["retriedCommittables"] == 2
+
+
+def test_what_is_confirmed_during_a_commit_is_committed_together_afterwards() -> None:
+    """A system that is slower than the checkpoints does not fall behind further and further."""
+    world, pool = World(), Pool()
+    one = sink(world)
+    one.operator.context.run_async = pool.submit
+    for n in range(1, 5):
+        one.feed([n])
+        one.snapshot(n)
+        one.operator.notify_checkpoint_complete(n)
+        one.operator.notify_checkpoint_complete(n)
+    pool.run_one()
+    assert world.visible == [1]
+    world.failures = 1
+    pool.run_one()
+    assert world.calls[-3:] == ["commit 2-2", "commit 3-3", "commit 4-4"]
+    assert pool.jobs == []
+    assert not one.operator.has_pending_commits()
+    assert one.out.counts["successfulCommittables"] == 4
+
+
+def test_checkpoints_that_are_given_up_together_are_all_named() -> None:
+    world, pool = World(), Pool()
+    one = sink(world, configuration={"sink.committer.retries": "0"})
+    one.operator.context.run_async = pool.submit
+    for n in (1, 2, 3):
+        one.feed([n])
+        one.snapshot(n)
+        one.operator.notify_checkpoint_complete(n)
+    pool.run_one()
+    world.failures = 1
+    with pytest.raises(StorageError, match=r"what checkpoints 2, 3 hold .*2-2.*3-3"):
+        pool.run_one()
 
 
 def test_a_commit_that_is_given_up_names_what_it_holds() -> None:
