@@ -48,8 +48,17 @@ function render() {
     const { title, content } = VIEWS[where.name](context);
     if (document.title !== `${title} · tidegate`) document.title = `${title} · tidegate`;
     patch(main, [content, footer(live.data.hello)]);
+    showTab();
     performance.measure("tg-update", "tg-render");
   });
+}
+
+let shownTab;
+function showTab() { // on a narrow screen the tabs scroll sideways
+  const tab = main.querySelector(".tabs [aria-current=page]");
+  if (tab?.hash === shownTab) return;
+  shownTab = tab?.hash;
+  tab?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 function footer(hello) {
