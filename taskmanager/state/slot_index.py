@@ -1,6 +1,9 @@
 """From keys to slots, for whole batches of keys at once: open addressing in numpy, one table for each key group.
 
-    group ─▶ its part of one large array of slots ─▶ probe hash, hash + 1, ... ─▶ same key: found · empty: not there
+    group ─▶ its part of one large array of slots ─▶ probe hash, hash + 1, + 3, + 6, ... ─▶ same key: found · empty: not there
+
+Each round of probes is a few calls for all keys that are left, so what counts is the longest way of any key: steps grow, which
+visits every place of a part (its size is a power of two) and leaves no clusters to walk through.
 
 A part that is too full is written anew, twice as large: one key group at a time, and not all groups at the same fill, so
 that growing never stalls the subtask for long. Nothing is ever removed.
@@ -18,7 +21,7 @@ Slots = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.intp]
 Same = Callable[[Places, Slots], npt.NDArray[np.bool_]]
-"""(rows of the batch, slots) -> whether the row's key is that of the slot."""
+"""(rows of the batch, slots) -> whether the row's key is that of the slot. A slot may be ``EMPTY``: the answer is not used."""
 HashesOf = Callable[[Slots], Hashes]
 
 EMPTY = -1
@@ -55,16 +58,20 @@ class SlotIndex:
         """The slot of each key, or ``EMPTY``."""
         found = np.full(len(groups), EMPTY, np.int32)
         rows: Places = np.arange(len(groups))
-        start, mask = self._start[groups], self._mask[groups]
-        offset = (hashes & mask.astype(np.uint64)).astype(np.int64)
+        start, mask = self._start.take(groups), self._mask.take(groups)
+        offset = hashes.view(np.int64) & mask
+        step = 0
         while len(rows):
-            slots = self._table[start + offset]
-            there = np.flatnonzero(slots != EMPTY)
-            hit = same(rows[there], slots[there])
-            found[rows[there[hit]]] = slots[there[hit]]
-            missed = there[~hit]
-            rows, start, mask = rows[missed], start[missed], mask[missed]
-            offset = (offset[missed] + 1) & mask
+            step += 1
+            slots = self._table.take(start + offset)
+            there = slots != EMPTY
+            hit = same(rows, slots)  # of what is empty it says anything
+            hit &= there
+            found[rows[hit]] = slots[hit]
+            there &= ~hit
+            left = there.nonzero()[0]
+            rows, start, mask = rows.take(left), start.take(left), mask.take(left)
+            offset = (offset.take(left) + step) & mask
         return found
 
     def insert(self, groups: Places, hashes: Hashes, slots: Slots, *, has_room: bool = False) -> None:
@@ -88,15 +95,17 @@ class SlotIndex:
             self._grow(group, int(self._limit[group]) + 1)
 
     def _insert(self, groups: Places, hashes: Hashes, slots: Slots) -> None:
-        start, mask = self._start[groups], self._mask[groups]
-        offset = (hashes & mask.astype(np.uint64)).astype(np.int64)
+        start, mask = self._start.take(groups), self._mask.take(groups)
+        offset = hashes.view(np.int64) & mask
+        step = 0
         while len(slots):
+            step += 1
             at = start + offset
             free = self._table[at] == EMPTY
             self._table[at[free]] = slots[free]  # of several at one place, the last stays
             left = np.flatnonzero(self._table[at] != slots)
             start, mask, slots = start[left], mask[left], slots[left]
-            offset = (offset[left] + 1) & mask
+            offset = (offset[left] + step) & mask
 
     def _grow(self, group: int, keys: int) -> None:
         size = int(self._mask[group]) + 1
@@ -104,7 +113,7 @@ class SlotIndex:
         held = self._table[start : start + size]
         slots = held[held != EMPTY]
         self._free.setdefault(size, []).append(start)
-        share = 0.5 + 0.3 * (group % 16) / 16
+        share = 0.4 + 0.2 * (group % 16) / 16
         while size * share < keys:
             size *= 2
         self._start[group] = self._take(size)
