@@ -80,8 +80,9 @@ class InputGate(Protocol):
     def input_of(self, channel: int) -> int:
         """Index into ``TaskDeployment.inputs``."""
 
-    def poll(self) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] | None:
-        """The next frame of a channel that is not blocked, fair among channels; ``None`` when there is none now.
+    def poll(self, gather_bytes: int = 0) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] | None:
+        """The next frame of a channel that is not blocked, fair among channels; ``None`` when there is none now. Batches
+        that wait one behind the other in their channel come as one, up to ``gather_bytes`` together.
         Raises ``CorruptFrame``, or ``SubtaskLost`` when a producer's connection broke before its end of partition."""
 
     def poll_priority(self) -> tuple[int, ChannelEvent | RecordingEnded] | None:

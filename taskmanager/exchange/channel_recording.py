@@ -44,6 +44,11 @@ class QueuedFrame:
         """Its barrier, or the word that none will come."""
         return isinstance(self.event, (Barrier, CancelBarrier)) and self.event.checkpoint_id == checkpoint_id
 
+    def continues(self, other: QueuedFrame) -> bool:
+        """Whether both are batches that may be read as one: batches that carry their own dictionaries may not."""
+        is_stream = (self.frame.flags | other.frame.flags) & FrameFlags.STREAM
+        return self.event is None and other.event is None and self.schema is other.schema and not is_stream
+
     def batch(self) -> EncodedBatch:
         return EncodedBatch(self.frame.payload, self.schema, bool(self.frame.flags & FrameFlags.STREAM))
 

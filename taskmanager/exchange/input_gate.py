@@ -96,7 +96,7 @@ class ChannelInputGate:
     def input_of(self, channel: int) -> int:
         return self._channels[channel].input_index
 
-    def poll(self) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] | None:
+    def poll(self, gather_bytes: int = 0) -> tuple[int, ArrowBatch | ChannelEvent | RecordingEnded] | None:
         if self._worked_bytes:
             self._debloater.on_worked(self._worked_bytes, self._clock() - self._handed_out_ms)
             self._worked_bytes = 0
@@ -108,8 +108,8 @@ class ChannelInputGate:
             if not self._ready:
                 return None
             index = self._ready.popleft()
-            channel, queued = self._take(index)
-        return index, self._item(index, channel, queued)
+            channel, taken = self._take(index, gather_bytes)
+        return index, self._item(index, channel, taken)
 
     def poll_priority(self) -> tuple[int, ChannelEvent | RecordingEnded] | None:
         if not self._priority:
@@ -254,27 +254,35 @@ class ChannelInputGate:
             channel.is_ready = True
             self._ready.append(index)
 
-    def _take(self, index: int) -> tuple[_Channel, QueuedFrame]:
+    def _take(self, index: int, gather_bytes: int) -> tuple[_Channel, list[QueuedFrame]]:
         channel = self._channels[index]
-        queued = channel.frames.popleft()
+        frames = channel.frames
+        taken = [frames.popleft()]
+        size_bytes = taken[0].size_bytes
+        while frames and size_bytes + frames[0].size_bytes <= gather_bytes and frames[0].continues(taken[0]):
+            taken.append(frames.popleft())
+            size_bytes += taken[-1].size_bytes
         channel.is_ready = False
-        self._queued_bytes -= queued.size_bytes
+        self._queued_bytes -= size_bytes
         self._make_ready(index)
-        return channel, queued
+        return channel, taken
 
-    def _item(self, index: int, channel: _Channel, queued: QueuedFrame) -> ArrowBatch | ChannelEvent:
-        if queued.event is not None:
-            return queued.event
-        try:
-            batch = queued.batch().decode()
-        except CorruptFrame as error:
-            raise CorruptFrame(f"{channel.name}, frame {queued.sequence}: {error.message}") from error
+    def _item(self, index: int, channel: _Channel, taken: list[QueuedFrame]) -> ArrowBatch | ChannelEvent:
+        if taken[0].event is not None:
+            return taken[0].event
+        batches = []
+        for queued in taken:
+            try:
+                batches.append(queued.batch().decode())
+            except CorruptFrame as error:
+                raise CorruptFrame(f"{channel.name}, frame {queued.sequence}: {error.message}") from error
+        size_bytes = sum(queued.size_bytes for queued in taken)
         with self._lock:
-            channel.credit.on_consumed(queued.size_bytes)
+            channel.credit.on_consumed(size_bytes)
             grant = channel.credit.decide_grant(self._debloater.window(self._clock(), self._open))
             ended = channel.ended
         if grant is not None and not ended:
             self._send(index, grant)
-        self._worked_bytes += queued.size_bytes
+        self._worked_bytes += size_bytes
         self._handed_out_ms = self._clock()
-        return from_wire(batch)
+        return from_wire(batches[0] if len(batches) == 1 else pa.concat_batches(batches))

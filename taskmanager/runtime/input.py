@@ -167,7 +167,7 @@ class ChannelInput:
             if replayed is not None:
                 return replayed.channel, replayed.item
             self._replay = None
-        return self._gate.poll()
+        return self._gate.poll(self._sizer.gather_bytes)
 
     def end_data(self, *, drain: bool) -> None:
         raise InternalError("a subtask that is no source was told to end its data")

@@ -17,6 +17,8 @@ FIRST_RECORDS = 64
 MAX_RECORDS = 4096
 WHOLE = 1 << 30
 """As many as there are."""
+GATHER_BYTES = 256 << 10
+"""So little that a step stays short."""
 
 _SAFETY = 0.6
 _FALL = 0.25
@@ -48,6 +50,11 @@ class SliceSizer:
         self._most = MAX_RECORDS if most_records is None else min(MAX_RECORDS, most_records)
         self._records = min(first_records, self._most)
         self._cost_ms = 0.0
+
+    @property
+    def gather_bytes(self) -> int:
+        """Up to which size batches that wait are best taken as one: who falls behind saves the cost of a batch."""
+        return GATHER_BYTES if self._columnar else 0
 
     def size(self) -> int:
         """The most records for the next step, which begins now; at least one."""

@@ -71,6 +71,24 @@ def test_flush_sends_what_was_gathered(net: Net) -> None:
     assert not partition.is_drained()
 
 
+def test_batches_that_wait_come_as_one_up_to_a_size_and_never_across_an_event(net: Net) -> None:
+    partition, gate = net.pair()
+    for value in range(4):
+        partition.emit(rows(value))
+        partition.flush()
+    partition.broadcast(WatermarkEvent(7))
+    partition.emit(rows(4))
+    partition.emit(ArrowBatch(pa.record_batch({"a": [5]}), pa.array([99])))  # other columns on the wire
+    partition.broadcast(EndOfPartition())
+    net.wait_for(partition.is_drained, "everything to be received")
+    one = gate.queued_bytes() // 7
+    taken = [gate.poll(gather_bytes) for gather_bytes in (2 * one + one // 2, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 0)]
+    items = [found[1] for found in taken if found is not None]
+    values = [item.data.column("a").to_pylist() if isinstance(item, ArrowBatch) else item for item in items]
+    assert values == [[0, 1], [2, 3], WatermarkEvent(7), [4], [5], EndOfPartition()]
+    assert gate.queued_bytes() == 0
+
+
 def test_large_values_and_larger_than_any_window(directory: Path) -> None:
     net = Net(directory, TIGHT)
     partition, gate = net.pair()

@@ -94,7 +94,7 @@ class FakeGate:
     def input_of(self, channel: int) -> int:
         return 0
 
-    def poll(self) -> tuple[int, ArrowBatch | ChannelEvent] | None:
+    def poll(self, gather_bytes: int = 0) -> tuple[int, ArrowBatch | ChannelEvent] | None:
         for channel, items in enumerate(self.queues):
             if items and channel not in self.blocked:
                 return channel, items.popleft()
