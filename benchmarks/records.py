@@ -33,7 +33,7 @@ CASES = ("map", "chain", "reduce", "process", "window")
 JOB = "benchmarks/records_job.py"
 RESULTS = Path(__file__).resolve().parent / "results"
 TIDEGATE, PROCESS, THREAD = "tidegate", "PyFlink, process mode", "PyFlink, thread mode"
-FIRST_RATE = {TIDEGATE: 300_000, PROCESS: 40_000, THREAD: 60_000}
+FIRST_RATE = {TIDEGATE: 200_000, PROCESS: 5_000, THREAD: 10_000}
 """Records of the warm-up, by the second; what it measures gives the length of the runs."""
 
 
@@ -139,7 +139,7 @@ def measure(systems: Systems, case: str, repeats: int, seconds: float) -> Runs:
 
 
 def _rounded(records: float) -> int:
-    return max(100_000, int(records) // 100_000 * 100_000)
+    return max(10_000, int(records) // 10_000 * 10_000)
 
 
 def table_of(found: dict[str, Runs]) -> Table:

@@ -157,7 +157,7 @@ class RangeReader(SourceReader):
             self._reading += 1
 
     def _allowed_rows(self) -> int:
-        """How many rows the rate allows by now, in small steps. Rows of less than a millisecond wait for more: a batch has a
+        """How many rows the rate allows by now, in small steps. Rows of less than two milliseconds wait for more: a batch has a
         cost of its own, and a source that makes one of every row that is due keeps a core busy."""
         if self._rate is None:
             return self._batch_rows
@@ -165,7 +165,7 @@ class RangeReader(SourceReader):
         if self._started is None:
             self._started = now
         due = int((now - self._started) * self._rate) + 1 - self._rows
-        return min(due, max(1, int(self._rate / 100))) if due >= self._rate / 1000 or not self._rows else 0
+        return min(due, max(1, int(self._rate / 100))) if due >= self._rate / 500 or not self._rows else 0
 
 
 def _numbers(first: int, count: int) -> pa.RecordBatch:
