@@ -1,0 +1,135 @@
+"""Where the records of a batch begin: a chain, as only a record's length says where the next one begins, found without walking it.
+
+Three ways, and each place that is found is confirmed by the length of the record before it:
+    even runs   records of one size: the places are guessed, and each must have the same length
+    candidates  a zero (no headers of the record before), a length, a zero (attributes): those that follow one another by
+                their lengths make a run
+    steps       record by record, from where the others fail; the longer, the more often they fail
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from tidegate.connectors.kafka.columnar.varints import Bytes, Numbers
+
+_FEW = 8
+_FIRST_EVEN, _EVEN_GROWS = 64, 8
+_LONGEST_WALK = 256
+_SMALLEST_LENGTH = 6
+_LONGEST_PREFIX = 5
+_BLOCK_BYTES = 64 << 10
+"""What fits the processor's cache is several times cheaper to scan."""
+_NONE = np.zeros(0, np.int64)
+
+
+class BrokenChain(Exception):
+    """The records are not one behind the other from begin to end; the message says how."""
+
+
+class RecordStarts:
+    """In ``data``, which may hold the records of many batches."""
+
+    def __init__(self, data: Bytes) -> None:
+        self._data = data
+        self._view = data.data
+
+    def between(self, begin: int, end: int, count: int) -> Numbers:
+        """Where the ``count`` records begin that fill ``data`` from ``begin`` to ``end``. Raises ``BrokenChain``."""
+        pieces: list[Numbers] = []
+        at, missing, steps = begin, count, 1
+        while missing:
+            walked, at = self._walk(at, end, min(steps, missing))
+            pieces.append(np.array(walked, np.int64))
+            missing -= len(walked)
+            run, behind = self._even_run(walked[-1], at, end, missing)
+            if len(run) < _FEW <= missing:
+                run, behind = self._candidates.run(at, missing)
+            if len(run):
+                pieces.append(run)
+                missing -= len(run)
+                at = behind
+            steps = 1 if len(run) >= _FEW else min(2 * steps, _LONGEST_WALK)
+        if at != end:
+            raise BrokenChain(f"{count} records end {abs(end - at)} bytes {'before' if at < end else 'behind'} the end")
+        return np.concatenate(pieces) if pieces else _NONE
+
+    def _walk(self, at: int, end: int, count: int) -> tuple[list[int], int]:
+        """Where ``count`` records begin from ``at`` on, and where the last of them ends."""
+        view, found = self._view, []
+        for _ in range(count):
+            found.append(at)
+            length, shift, byte = 0, 0, 0x80
+            while byte >= 0x80:
+                if at >= end or shift == 7 * _LONGEST_PREFIX:
+                    raise BrokenChain("a record's length is cut off")
+                byte = view[at]
+                length |= (byte & 0x7F) << shift
+                shift += 7
+                at += 1
+            if length & 1 or length >> 1 < _SMALLEST_LENGTH:
+                raise BrokenChain(f"a record has a length of {(length >> 1) ^ -(length & 1)}")
+            at += length >> 1
+            if at > end:
+                raise BrokenChain(f"a record of {length >> 1} bytes passes the end")
+        return found, at
+
+    def _even_run(self, previous: int, at: int, end: int, missing: int) -> tuple[Numbers, int]:
+        """The records from ``at`` on that are as long as the one before them."""
+        stride, width = at - previous, 1
+        while self._view[previous + width - 1] >= 0x80:
+            width += 1
+        rows = min(missing, (end - at) // stride)
+        if rows < _FEW or self._view[at : at + width] != self._view[previous : previous + width]:
+            return _NONE, at
+        found, size = 0, _FIRST_EVEN
+        while found < rows:
+            size = min(size, rows - found)
+            same = np.ones(size, np.bool_)
+            for place in range(width):
+                first = at + found * stride + place
+                same &= self._data[first : first + (size - 1) * stride + 1 : stride] == self._data[previous + place]
+            if not same.all():
+                found += int(same.argmin())
+                break
+            found += size
+            size *= _EVEN_GROWS
+        return at + stride * np.arange(found), at + stride * found
+
+    @cached_property
+    def _candidates(self) -> _Candidates:
+        return _Candidates(self._data)
+
+
+class _Candidates:
+    """Places that look like records with a length of one or two bytes, and behind each the place that it says is next."""
+
+    def __init__(self, data: Bytes) -> None:
+        at = np.concatenate([_NONE, *(_after_zeros(data, start) for start in range(0, len(data), _BLOCK_BYTES))])
+        first, second, third = (data.take(at + place, mode="clip") for place in range(3))
+        short = first < 0x80
+        like_a_record = (first & 1 == 0) & np.where(short, second == 0, (second < 0x80) & (third == 0))
+        long_length = (first & 0x7F).astype(np.int64) | second.astype(np.int64) << 7
+        length = np.where(short, first, long_length) >> 1
+        chosen = like_a_record & (length >= _SMALLEST_LENGTH)
+        self._at = at[chosen]
+        self._behind = (at + length + np.where(short, 1, 2))[chosen]
+        self._last = np.append(np.flatnonzero(self._behind[:-1] != self._at[1:]), len(self._at) - 1)
+        """Those whose next one is not the next candidate."""
+
+    def run(self, at: int, most: int) -> tuple[Numbers, int]:
+        """The records from ``at`` on, at most ``most``, as far as each next one is a candidate; and where the last of them ends."""
+        index = int(np.searchsorted(self._at, at))
+        if index == len(self._at) or self._at[index] != at:
+            return _NONE, at
+        last = min(int(self._last[np.searchsorted(self._last, index)]), index + most - 1)
+        return self._at[index : last + 1], int(self._behind[last])
+
+
+def _after_zeros(data: Bytes, start: int) -> Numbers:
+    """The places of a block that have a zero before them, and another one behind a length of one or two bytes."""
+    zero = data[start : start + _BLOCK_BYTES + 3] == 0
+    found = zero[:-3] & (zero[2:-1] | zero[3:])
+    return np.flatnonzero(found) + (start + 1)

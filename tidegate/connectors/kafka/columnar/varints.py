@@ -1,0 +1,84 @@
+"""Zigzag varints by column: the numbers of Kafka's records, read and written at many places at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+Zigzags = npt.NDArray[np.uint64]
+
+_ONE_BYTE = (np.arange(256, dtype=np.int64) >> 1) ^ -(np.arange(256, dtype=np.int64) & 1)
+_LONGEST = 10
+
+
+class TooLong(Exception):
+    """A number has more bytes than its kind may have; ``row`` says which."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+def read(data: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
+    """The numbers at the positions ``at``, and the positions behind them. Positions out of ``data`` read anything:
+    whoever asks checks where it came out. Raises ``TooLong`` beyond ``longest`` bytes."""
+    byte = data.take(at, mode="clip")
+    if not byte.size or byte.max() < 0x80:
+        return _ONE_BYTE.take(byte), at + 1
+    value = (byte & 0x7F).astype(np.uint64)
+    behind = at + 1
+    rows = _continued(byte, None)
+    for place in range(1, longest):
+        byte = data.take(at[rows] + place, mode="clip")
+        value[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * place)
+        behind[rows] += 1
+        if byte.max() < 0x80:
+            return _from_zigzag(value), behind
+        rows = _continued(byte, rows)
+    raise TooLong(int(np.arange(len(at))[rows][0]))
+
+
+def zigzag(numbers: Numbers) -> Zigzags:
+    return ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+
+
+def widths(zigzags: Zigzags) -> Numbers:
+    """How many bytes each takes."""
+    most = int(zigzags.max())
+    found = np.ones(len(zigzags), np.int64)
+    for place in range(1, _LONGEST):
+        if most >> 7 * place == 0:
+            break
+        found += zigzags >= np.uint64(1 << 7 * place)
+    return found
+
+
+def write(out: Bytes, at: Numbers, zigzags: Zigzags, width: Numbers) -> None:
+    """The numbers at the positions ``at``; ``width`` is that of ``widths``. One number stands for as many as there are positions."""
+    least, most = int(width.min()), int(width.max())
+    for place in range(most):
+        part = (zigzags >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(0x7F)
+        if place + 1 < least:
+            part |= np.uint8(0x80)
+        elif place + 1 < most:
+            part |= (width > place + 1).astype(np.uint8) << np.uint8(7)
+        if place < least:
+            out[at + place] = part
+        else:
+            rows = np.flatnonzero(width > place)
+            out[at[rows] + place] = part[rows]
+
+
+def _continued(byte: Bytes, rows: npt.NDArray[np.intp] | slice | None) -> npt.NDArray[np.intp] | slice:
+    """Those of ``rows`` whose number goes on: a slice as long as that is all of them, which is much cheaper."""
+    goes_on = byte >= 0x80
+    if rows is None or isinstance(rows, slice):
+        return slice(None) if goes_on.all() else np.flatnonzero(goes_on)
+    return rows[goes_on]
+
+
+def _from_zigzag(value: Zigzags) -> Numbers:
+    numbers: Numbers = (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
+    return numbers
