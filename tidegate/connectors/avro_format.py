@@ -22,7 +22,13 @@ from uuid import UUID
 import pyarrow as pa
 
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.connectors.message_formats import DeserializationSchema, PoisonRecord, SerializationSchema, Values
+from tidegate.connectors.message_formats import (
+    DeserializationSchema,
+    PoisonRecord,
+    SerializationSchema,
+    Values,
+    objects,
+)
 from tidegate.model.errors import ExternalError, InvalidJob, Unreachable, UserError
 
 _HEADER = struct.Struct(">bI")
@@ -171,7 +177,7 @@ class AvroRows(DeserializationSchema):
         read = library().schemaless_reader
         parsed = _parsed(self)
         rows: list[Any] = []
-        for index, value in enumerate(values):
+        for index, value in enumerate(objects(values)):
             stream = io.BytesIO(value or b"")
             writer = parsed.own
             if self.registry is not None:

@@ -1,7 +1,7 @@
 """Messages as records and back, many at once: what sources and sinks of brokers share.
 
-    values: list[bytes | None] ─▶ DeserializationSchema.decode ─▶ pa.RecordBatch of the produced type
-    pa.RecordBatch             ─▶ SerializationSchema.encode   ─▶ list[bytes]
+    values (a column of bytes, or a list) ─▶ DeserializationSchema.decode ─▶ pa.RecordBatch of the produced type
+    pa.RecordBatch                        ─▶ SerializationSchema.encode   ─▶ list[bytes]
 
 A value that cannot be decoded is ``PoisonRecord``, which names its place in the list; the source decides what becomes of it.
 """
@@ -14,9 +14,10 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 
@@ -26,7 +27,8 @@ from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.model.errors import InvalidJob
 
-Values = Sequence[bytes | None]
+Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
+"""Messages' contents; ``None`` or null: without one. ``objects`` gives them one by one, whichever it is."""
 
 
 class PoisonRecord(Exception):
@@ -36,6 +38,14 @@ class PoisonRecord(Exception):
         super().__init__(reason)
         self.index = index
         self.reason = reason
+
+
+def objects(values: Values) -> Sequence[bytes | None]:
+    """As Python's objects, for formats that need them."""
+    if not isinstance(values, pa.Array):
+        return values
+    found: Sequence[bytes | None] = values.to_pylist()
+    return found
 
 
 class DeserializationSchema(ABC):
@@ -63,7 +73,7 @@ class ByteArraySchema(DeserializationSchema, SerializationSchema):
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
     def decode(self, values: Values) -> pa.RecordBatch:
-        return pa.record_batch([pa.array(values, pa.binary())], schema=self.get_produced_type().arrow_schema())
+        return pa.record_batch([_column(values)], schema=self.get_produced_type().arrow_schema())
 
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray:
         return _texts_or_bytes(data, "the raw format")
@@ -81,13 +91,12 @@ class StringSchema(DeserializationSchema, SerializationSchema):
     def decode(self, values: Values) -> pa.RecordBatch:
         schema = self.get_produced_type().arrow_schema()
         if self.charset.upper() in ("UTF-8", "UTF8"):
-            column = pa.array(values, pa.binary())
             try:
-                return pa.record_batch([column.cast(pa.string())], schema=schema)
+                return pa.record_batch([_column(values).cast(pa.string())], schema=schema)
             except pa.ArrowInvalid:
                 pass  # which one it is, the slow way tells
         texts = []
-        for index, value in enumerate(values):
+        for index, value in enumerate(objects(values)):
             try:
                 texts.append(None if value is None else value.decode(self.charset))
             except UnicodeDecodeError as error:
@@ -111,12 +120,12 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
     def decode(self, values: Values) -> pa.RecordBatch:
         schema = self.type_info.arrow_schema()
-        if not values:
+        if not len(values):
             return _no_rows(schema)
-        whole = _json_rows(b"\n".join(value or b"" for value in values), schema)
+        whole = _json_rows(_lines(values), schema)
         if isinstance(whole, pa.RecordBatch) and whole.num_rows == len(values):
             return whole
-        for index, value in enumerate(values):
+        for index, value in enumerate(objects(values)):
             alone = _json_rows(value or b"", schema)
             if not isinstance(alone, pa.RecordBatch) or alone.num_rows != 1:
                 rows = f"{alone.num_rows} JSON objects" if isinstance(alone, pa.RecordBatch) else alone
@@ -146,12 +155,12 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
     def decode(self, values: Values) -> pa.RecordBatch:
         schema = self.type_info.arrow_schema()
-        if not values:
+        if not len(values):
             return _no_rows(schema)
-        whole = self._rows(b"\n".join(value or b"" for value in values) + b"\n", schema)
+        whole = self._rows(_lines(values), schema)
         if isinstance(whole, pa.RecordBatch) and whole.num_rows == len(values):
             return whole
-        for index, value in enumerate(values):
+        for index, value in enumerate(objects(values)):
             alone = self._rows((value or b"") + b"\n", schema)
             if not isinstance(alone, pa.RecordBatch) or alone.num_rows != 1:
                 rows = f"{alone.num_rows} lines" if isinstance(alone, pa.RecordBatch) else alone
@@ -205,7 +214,7 @@ class FunctionDeserializationSchema(DeserializationSchema):
 
     def decode(self, values: Values) -> pa.RecordBatch:
         records = []
-        for index, value in enumerate(values):
+        for index, value in enumerate(objects(values)):
             try:
                 records.append(self.function(value if value is not None else b""))
             except Exception as error:
@@ -254,6 +263,18 @@ def _texts_or_bytes(data: pa.RecordBatch, what: str) -> pa.BinaryArray:
     if kind is None or not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
         raise InvalidJob(f"{what} writes one column of bytes or text, not {data.schema.names} of {data.schema.types}")
     return data.column(0).cast(pa.binary())
+
+
+def _column(values: Values) -> pa.BinaryArray:
+    return values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
+
+
+def _lines(values: Values) -> bytes:
+    """One value a line; none at all is an empty one."""
+    if not isinstance(values, pa.Array):
+        return b"\n".join(value or b"" for value in values) + b"\n"
+    whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values.fill_null(b""))
+    return bytes(pc.binary_join(whole, b"\n")[0].as_py()) + b"\n"
 
 
 def _json_rows(content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:

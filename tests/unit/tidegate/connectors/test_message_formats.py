@@ -28,6 +28,7 @@ CSV = CsvRowDeserializationSchema.Builder(ROW).set_field_delimiter("|").set_null
 
 def rows(schema: DeserializationSchema, *values: bytes | None) -> list[tuple[object, ...]]:
     data = schema.decode(values)
+    assert schema.decode(pa.array(values, pa.binary())).equals(data), "a column of values is read as a list of them"
     return list(zip(*(column.to_pylist() for column in data.columns), strict=True))
 
 
@@ -63,9 +64,11 @@ def test_csv_lines_in_order() -> None:
 )
 def test_poison_is_named_by_its_place(schema: DeserializationSchema, bad: bytes | None) -> None:
     good = b"good" if schema.get_produced_type() == Types.LONG() else b"1|a" if schema is CSV else b'{"id":1}'
-    with pytest.raises(PoisonRecord) as raised:
-        schema.decode([good, good, bad, good])
-    assert raised.value.index == 2
+    messages = [good, good, bad, good]
+    for values in (messages, pa.array([b"before", *messages], pa.binary())[1:]):
+        with pytest.raises(PoisonRecord) as raised:
+            schema.decode(values)
+        assert raised.value.index == 2
 
 
 def list_of(column: Any) -> list[Any]:
