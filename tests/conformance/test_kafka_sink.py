@@ -13,9 +13,9 @@ from tests.servers.kafka_reading import read_topic
 from tests.unit.taskmanager.operators.harness import Pool
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.connectors.base import DeliveryGuarantee, Sink
+from tidegate.connectors.kafka.producing import TransactionalProducer, make_transactional_producer
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
-from tidegate.connectors.kafka.sending import send
 from tidegate.connectors.kafka.sink import KafkaSink
 from tidegate.connectors.kafka.transactions import KafkaTransactions
 from tidegate.connectors.transactions import TransactionLog
@@ -55,19 +55,26 @@ class TestKafkaSink(SinkConformance):
         self, subject: Subject, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The records are in the broker, in an open transaction, when the process stops; it goes on after the restart."""
+        successors: list[Any] = []
+
+        def hanging(*arguments: Any) -> TransactionalProducer:
+            producer = make_transactional_producer(*arguments)
+            send = producer.send
+
+            def hang(records: Any) -> None:
+                send(records)
+                if not successors:
+                    producer.flush(30)
+                    successors.append(None)
+                    successors.append(self.begin(subject, [snapshot], 1))
+
+            monkeypatch.setattr(producer, "send", hang)
+            return producer
+
+        monkeypatch.setattr("tidegate.connectors.kafka.publisher.make_transactional_producer", hanging)
         zombie = self.begin(subject)
         zombie.feed(["a"])
         snapshot = zombie.snapshot(1)
-        successors: list[Any] = []
-
-        def hang(*arguments: Any, **more: Any) -> None:
-            send(*arguments, **more)
-            if not successors:
-                arguments[0].flush(30)
-                successors.append(None)
-                successors.append(self.begin(subject, [snapshot], 1))
-
-        monkeypatch.setattr("tidegate.connectors.kafka.publisher.send", hang)
         zombie.operator.notify_checkpoint_complete(1)  # fenced at first, and then it sees that the work is done
         assert subject.visible() == ["a"]
         successor = successors[1]

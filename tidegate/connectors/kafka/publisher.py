@@ -16,7 +16,6 @@ away, and the next one looks at the markers first. See docs/adr/0050 for the tab
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,20 +25,17 @@ from typing import Any, NamedTuple
 from tidegate.connectors.base import Committer
 from tidegate.connectors.kafka.client import library, typed_error
 from tidegate.connectors.kafka.markers import ABORTED, RETENTION_MS, Markers, is_abort, key_of
+from tidegate.connectors.kafka.producing import BatchLimit, TransactionalProducer, make_transactional_producer
 from tidegate.connectors.kafka.records import from_bytes, topics_of
-from tidegate.connectors.kafka.sending import make_producer, send
+from tidegate.connectors.kafka.sending import DEFAULT_BATCH_BYTES
 from tidegate.model.errors import CorruptData, ExternalError, TidegateError
 
 INIT_TIMEOUT_S = 30.0
 COMMIT_TIMEOUT_S = 60.0
-ABORT_TIMEOUT_S = 5.0
 TOGETHER_BYTES = 32 << 20
 """Of epochs in one transaction; a larger one goes alone."""
 
 _LOG = logging.getLogger(__name__)
-
-_Refused = tuple[Any, str]
-"""The error of a message that the broker did not take, and its topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +98,11 @@ class _Name(NamedTuple):
 class _Identity:
     """A producer that holds a transactional id, and what had been published under it before."""
 
-    client: Any
+    producer: TransactionalProducer
     published: dict[str, str]
     """Markers: keys, and what they say."""
     is_own: bool
     """Nobody but this process can have published under it, and this process knows of no doubt."""
-    refused: list[_Refused]
-    """Why the transaction failed."""
 
 
 class EpochPublisher(Committer):
@@ -131,6 +125,7 @@ class EpochPublisher(Committer):
         self._clock = clock
         self._identities: dict[_Name, _Identity] = {}
         self._doubted: set[_Name] = set()
+        self._batch_limit = BatchLimit(int(properties.get("batch.size", DEFAULT_BATCH_BYTES)))
 
     def commit(self, committables: Sequence[Any]) -> None:
         """Epochs of one writer that waited together go out in one transaction: a broker needs its time for each, however small."""
@@ -145,6 +140,8 @@ class EpochPublisher(Committer):
         return f"epoch {Epoch.of(committable).key}"
 
     def close(self) -> None:
+        for identity in self._identities.values():
+            identity.producer.close()
         self._identities.clear()
 
     def prepare(self, subtask: int) -> None:
@@ -179,25 +176,26 @@ class EpochPublisher(Committer):
         if with_records and not identity.is_own:
             self._check_age(left[0])
         says = {epoch.key: str(epoch.closed_at_ms) if with_records else ABORTED for epoch in left}
+        producer = identity.producer
         try:
-            client = identity.client
-            client.begin_transaction()
+            producer.begin()
             for epoch in left if with_records else ():
                 for records in from_bytes(epoch.records):
-                    send(client, records, self._servers)
-            for key, said in says.items():
-                client.produce(markers.topic, key=key, value=said)
-            client.commit_transaction(COMMIT_TIMEOUT_S)
+                    producer.send(records)
+            producer.mark(markers.topic, says)
+            producer.commit(COMMIT_TIMEOUT_S)
             identity.published.update(says)
         except kafka.KafkaException as error:
             self._give_up(left[0])
-            _abort(identity.client, error.args[0])
-            why, topic = next(filter(_is_cause, identity.refused), (error.args[0], ""))
+            producer.give_up(error.args[0])
+            producer.close()
+            why, topic = producer.refusal() or (error.args[0], "")
             topics = [topic] if topic else topics_of([r for epoch in left for r in from_bytes(epoch.records)])
             doing = f"publish epoch {', '.join(says)} to topic {', '.join(map(repr, topics))}"
             raise _told(typed_error(why, doing, self._servers)) from error
         except TidegateError:
             self._give_up(left[0])
+            producer.close()
             raise
 
     def _check_age(self, epoch: Epoch) -> None:
@@ -217,21 +215,15 @@ class EpochPublisher(Committer):
         if found is not None:
             return found
         kafka = library()
-        refused: list[_Refused] = []
-        client = make_producer(
-            self._servers,
-            self._properties,
-            transactional_id=str(name),
-            on_delivery=lambda error, message: refused.append((error, message.topic())),
-            delivery_report_only_error=True,
-        )
+        producer = make_transactional_producer(self._servers, self._properties, str(name), self._batch_limit)
         try:
-            client.init_transactions(INIT_TIMEOUT_S)
+            producer.init(INIT_TIMEOUT_S)
         except kafka.KafkaException as error:
+            producer.close()
             raise _told(typed_error(error.args[0], f"take the transactional id {name}", self._servers)) from error
         is_own = name.branch == self._own_branch and name not in self._doubted
         published = {} if is_own else markers.read(since_ms)
-        self._identities[name] = identity = _Identity(client, published, is_own, refused)
+        self._identities[name] = identity = _Identity(producer, published, is_own)
         return identity
 
     def _give_up(self, epoch: Epoch) -> None:
@@ -249,19 +241,6 @@ def _is_decided(epoch: Epoch, identity: _Identity) -> bool:
         was = "given up by hand, its records are not published" if is_abort(said) else "published before"
         _LOG.info("epoch %s was %s", epoch.key, was)
     return said is not None
-
-
-def _is_cause(refused: _Refused) -> bool:
-    """Not what merely followed: the rest of a failed transaction is thrown away unsent."""
-    codes = library().KafkaError
-    return refused[0].code() not in (codes._PURGE_QUEUE, codes._PURGE_INFLIGHT)
-
-
-def _abort(client: Any, error: Any) -> None:
-    """So that no reader waits for what is given up; where it cannot be done, the broker or the successor does it."""
-    if error.txn_requires_abort():
-        with contextlib.suppress(library().KafkaException):
-            client.abort_transaction(ABORT_TIMEOUT_S)
 
 
 def _told(error: TidegateError) -> ExternalError:

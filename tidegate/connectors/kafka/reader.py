@@ -19,7 +19,12 @@ from tidegate.common.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.kafka.client import consumer, library
-from tidegate.connectors.kafka.fetching import Fetch, Fetched, ReaderSettings
+from tidegate.connectors.kafka.columnar.settings import goes_by_column
+from tidegate.connectors.kafka.decoding import Fetched, ReaderSettings
+from tidegate.connectors.kafka.fetching import Fetch
+from tidegate.connectors.kafka.incoming import Consumed, Incoming
+from tidegate.connectors.kafka.shared_client import SharedClient
+from tidegate.connectors.kafka.taken import PoisonAction
 
 MAX_PENDING = 100
 _READ_AHEAD = 4
@@ -56,7 +61,8 @@ class KafkaReader(SourceReader):
         )
         todo = [state for state in states if not state.done]
         known = {state.split.split_id for state in states}
-        self._fetch = Fetch(settings, self._context, self._client, todo, known)
+        shared = SharedClient(self._client)
+        self._fetch = Fetch(settings, self._context, shared, _incoming(settings, shared), todo, known)
         self._fetcher = Fetcher(self._fetch.run, _READ_AHEAD, self._context.wakeup)
 
     def poll(self) -> Polled | None:
@@ -136,6 +142,16 @@ class KafkaReader(SourceReader):
         thread = threading.Thread(target=settle, name="tidegate-kafka-close", daemon=True)
         thread.start()
         thread.join(SETTLE_LIMIT_S)
+
+
+def _incoming(settings: ReaderSettings, shared: SharedClient) -> Incoming:
+    with_keys = settings.poison is PoisonAction.SIDE_OUTPUT
+    if not goes_by_column(settings.properties):
+        return Consumed(shared, settings.servers, with_keys=with_keys)
+    from tidegate.connectors.kafka.columnar.fetching import ByColumn
+
+    isolation = settings.subscription.isolation
+    return ByColumn(shared, settings.servers, settings.properties, isolation, with_keys=with_keys)
 
 
 def _on_commit(error: Any, partitions: Sequence[Any]) -> None:

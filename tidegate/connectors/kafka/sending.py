@@ -21,6 +21,7 @@ PIECE = 500
 ROOM_LIMIT_S = 60.0
 """How long a queue may stay full before the sending fails."""
 DEFAULT_MESSAGE_BYTES = 1_000_000
+DEFAULT_BATCH_BYTES = 1_000_000
 
 _ANY_PARTITION = -1
 
@@ -30,7 +31,7 @@ OnDelivery = Callable[[Any, Any], None]
 def make_producer(servers: str, properties: Mapping[str, str], **settings: Any) -> Any:
     defaults = {
         "linger.ms": "5",
-        "batch.size": "1000000",
+        "batch.size": str(DEFAULT_BATCH_BYTES),
         "partitioner": "murmur2_random",
         "queue.buffering.max.messages": str(QUEUE_MESSAGES),
     }

@@ -17,7 +17,7 @@ from typing import Any
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
 from tidegate.connectors.kafka.client import checked_properties, consumer, contact, library
-from tidegate.connectors.kafka.fetching import ReaderSettings
+from tidegate.connectors.kafka.decoding import ReaderSettings
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.splits import KafkaSubscription, owner_of, split_of

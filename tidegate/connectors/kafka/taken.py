@@ -1,4 +1,4 @@
-"""Messages of one partition, taken apart into columns; and those that cannot be decoded, as dead letters."""
+"""Records of one partition as columns, and how messages are taken apart into them; those that cannot be decoded, as dead letters."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from enum import Enum
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.kafka.client import library
-from tidegate.connectors.message_formats import PoisonRecord
+from tidegate.connectors.message_formats import PoisonRecord, Values, objects
 
 DEAD_LETTER = Types.ROW_NAMED(
     ["topic", "partition", "offset", "timestamp", "key", "value", "error"],
@@ -37,9 +39,28 @@ class PoisonAction(Enum):
     SIDE_OUTPUT = "side output"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Taken:
-    """``keys`` stays empty unless they are wanted."""
+    """Records of one partition, in order of offset: at least one."""
+
+    topic: str
+    partition: int
+    values: Values
+    offsets: npt.NDArray[np.int64]
+    stamps: npt.NDArray[np.int64]
+    """In ms since 1970; -1: none."""
+    keys: Values | None
+    """``None`` unless they are wanted."""
+
+    def part(self, start: int, stop: int) -> Taken:
+        cut = slice(start, stop)
+        keys = None if self.keys is None else self.keys[cut]
+        return Taken(self.topic, self.partition, self.values[cut], self.offsets[cut], self.stamps[cut], keys)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Messages of one partition, on their way to be ``Taken``."""
 
     topic: str
     partition: int
@@ -56,9 +77,9 @@ class Taken:
         if with_keys:
             self.keys.extend(map(kind.key, messages))
 
-    def part(self, start: int, stop: int) -> Taken:
-        cut = slice(start, stop)
-        return Taken(self.topic, self.partition, self.values[cut], self.offsets[cut], self.stamps[cut], self.keys[cut])
+    def taken(self) -> Taken:
+        offsets, stamps = np.array(self.offsets, np.int64), np.array(self.stamps, np.int64)
+        return Taken(self.topic, self.partition, self.values, offsets, stamps, self.keys or None)
 
 
 def runs(messages: Sequence[Any]) -> Iterator[tuple[tuple[str, int], Sequence[Any]]]:
@@ -80,8 +101,10 @@ def runs(messages: Sequence[Any]) -> Iterator[tuple[tuple[str, int], Sequence[An
 def dead_letter(taken: Taken, poison: PoisonRecord) -> pa.RecordBatch:
     """One row of ``DEAD_LETTER``."""
     at = poison.index
-    stamp = taken.stamps[at] if taken.stamps[at] >= 0 else None
-    row = [taken.topic, taken.partition, taken.offsets[at], stamp, taken.keys[at], taken.values[at], poison.reason]
+    assert taken.keys is not None
+    stamp = int(taken.stamps[at]) if taken.stamps[at] >= 0 else None
+    (key,), (value,) = objects(taken.keys[at : at + 1]), objects(taken.values[at : at + 1])
+    row = [taken.topic, taken.partition, int(taken.offsets[at]), stamp, key, value, poison.reason]
     schema = DEAD_LETTER.arrow_schema()
     columns = [pa.array([value], field.type) for value, field in zip(row, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -13,10 +13,13 @@ from confluent_kafka import Message, TopicPartition
 
 from tests.e2e.waiting import wait_until
 from tidegate.common.batch import ArrowBatch
-from tidegate.connectors.base import ReaderContext, SplitState
+from tidegate.connectors.base import ReaderContext, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
-from tidegate.connectors.kafka.fetching import FETCH_MESSAGES, GATHER_S, PIECE, Fetch, Fetched, ReaderSettings
+from tidegate.connectors.kafka.decoding import Fetched, ReaderSettings
+from tidegate.connectors.kafka.fetching import Fetch
+from tidegate.connectors.kafka.incoming import FETCH_MESSAGES, GATHER_S, PIECE, Consumed
 from tidegate.connectors.kafka.reader import KafkaReader
+from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.splits import KafkaSubscription, split_of
 from tidegate.connectors.kafka.taken import PoisonAction
 from tidegate.connectors.message_formats import ByteArraySchema, Values
@@ -60,12 +63,18 @@ def _message(offset: int) -> Any:
     return make(topic="t", partition=0, offset=offset, key=None, value=b"%d" % offset, timestamp=(1, offset))
 
 
+def fetch_of(settings: ReaderSettings, client: Client, split: Split) -> Fetch:
+    shared = SharedClient(client)
+    incoming = Consumed(shared, settings.servers, with_keys=False)
+    return Fetch(settings, CONTEXT, shared, incoming, [SplitState(split)], {split.split_id})
+
+
 def fetched(client: Client, stop: int) -> list[Fetched]:
     """All of partition 0, up to offset ``stop``."""
     settings = ReaderSettings(
         "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, False, None
     )
-    fetch = Fetch(settings, CONTEXT, client, [SplitState(split_of("t", 0, 0, stop))], {"t-0"})
+    fetch = fetch_of(settings, client, split_of("t", 0, 0, stop))
     return list(islice(fetch.run(), 100))
 
 
@@ -128,7 +137,7 @@ def test_the_thread_that_waits_for_messages_commits_the_newest_offsets_and_the_s
     settings = ReaderSettings(
         "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, True, None
     )
-    fetch = Fetch(settings, CONTEXT, client, [SplitState(split_of("t", 0, 0, None))], {"t-0"})
+    fetch = fetch_of(settings, client, split_of("t", 0, 0, None))
     fetcher = Fetcher(fetch.run, 1)
     assert client.waits.wait(60)
     fetch.commit([TopicPartition("t", 0, 5)])
@@ -147,7 +156,7 @@ def test_offsets_are_committed_while_what_was_fetched_waits_for_a_subtask_that_c
     settings = ReaderSettings(
         "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, True, None
     )
-    fetch = Fetch(settings, CONTEXT, client, [SplitState(split_of("t", 0, 0, 1))], {"t-0"})
+    fetch = fetch_of(settings, client, split_of("t", 0, 0, 1))
     woken = threading.Semaphore(0)
     fetcher = Fetcher(fetch.run, 1 + 2 * taken, woken.release)
     for _ in range(1 + 2 * taken):  # the records; and the end of the partition and of the iterator
@@ -168,7 +177,10 @@ class RegistryDown(ByteArraySchema):
 
 
 def reader_at(position: int | None, decoder: ByteArraySchema) -> KafkaReader:
-    settings = ReaderSettings("x:1", "", {}, KafkaSubscription(("t",)), decoder, PoisonAction.SKIP, False, None)
+    librdkafkas = {"statistics.interval.ms": "0"}
+    settings = ReaderSettings(
+        "x:1", "", librdkafkas, KafkaSubscription(("t",)), decoder, PoisonAction.SKIP, False, None
+    )
     reader = KafkaReader(settings, CONTEXT)
     reader.open([SplitState(split_of("t", 0, 0, 4), position)])
     return reader

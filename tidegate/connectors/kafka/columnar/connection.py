@@ -1,0 +1,210 @@
+"""Connections to Kafka's brokers: kafka-python's, driven by the calling thread.
+
+    Connections.send(node, request) ─▶ Future          nothing moves but while somebody is in ``turn``, ``wait`` or ``ask``
+    Connections.ask(node, request)  ─▶ answer, within a limit
+
+Laws. One thread at a time. Nothing is sent twice by itself: whoever asks knows what may be asked again. What goes wrong is
+raised as ``confluent_kafka.KafkaException``, with librdkafka's codes (its own for what is local, the protocol's for what a
+broker said), so that both paths have the same errors and texts.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import kafka.errors as broken
+from kafka.future import Future
+from kafka.net.inet import create_connection
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+
+from tidegate.connectors.kafka.client import library
+from tidegate.connectors.kafka.columnar.settings import connection_settings
+
+PIECE_BYTES = 1 << 20
+"""Of one call to a socket."""
+TURN_MS = 1_000
+
+for _room in ("kafka.net", "kafka.cluster", "kafka.protocol", "kafka.future"):
+    if logging.getLogger(_room).level == logging.NOTSET:
+        # it tells every failed connection at once, many times a second; what matters is raised, or told once
+        logging.getLogger(_room).setLevel(logging.CRITICAL + 1)
+
+
+class _Plain(KafkaTCPTransport):
+    """Reads by the megabyte: each call gives the interpreter away, and may wait long until it has it back."""
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        return _received(self._sock.recv, (BlockingIOError, InterruptedError))
+
+
+class _Encrypted(KafkaSSLTransport):
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        import ssl
+
+        soon = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+        found: list[bytes] = []
+        error = None
+        while error is None:  # until it wants to wait: what is left inside of the cipher wakes nobody
+            data, error = _received(self._sock.recv, soon)
+            if not data:
+                break
+            found.append(data)
+        return b"".join(found), error
+
+
+def _received(receive: Callable[[int], bytes], soon: tuple[type[Exception], ...]) -> tuple[bytes, Exception | None]:
+    try:
+        data = receive(PIECE_BYTES)
+    except soon:
+        return b"", None
+    except OSError as error:
+        return b"", broken.KafkaConnectionError(error)
+    return data, None if data else broken.KafkaConnectionError("socket disconnected")
+
+
+class _Manager(KafkaConnectionManager):
+    """With our transports. This and their ``_sock_recv`` are no public border of kafka-python: its minor version is pinned."""
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        sock = await create_connection(
+            self._net, node.host, node.port, self.config["socket_options"], timeout_at=timeout_at
+        )
+        if self.ssl_enabled:
+            made: Any = _Encrypted(self._net, sock, host=node.host, ssl_context=self.config["ssl_context"])
+        else:
+            made = _Plain(self._net, sock, host=node.host)
+        try:
+            await made.handshake()
+        except Exception as error:
+            sock.close()
+            raise broken.KafkaConnectionError(f"Handshake failed: {error}") from error
+        return made
+
+
+class Connections:
+    def __init__(
+        self, servers: str, properties: Mapping[str, str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Connects to nobody yet. Raises ``ConfigurationError``."""
+        settings = connection_settings(properties, servers)
+        # each turn of ours may decode megabytes
+        self._net = NetworkSelector(client_id=settings["client_id"], slow_task_threshold_secs=0)
+        self._manager = _Manager(self._net, **settings)
+        self._clock = clock
+
+    def close(self) -> None:
+        self._manager.close()
+        self._net.close()
+
+    def turn(self, wait_s: float = 0.0) -> None:
+        """Let what can move move: once, or after waiting until something can."""
+        self._net.poll(timeout_ms=wait_s * 1000)
+
+    def flush(self) -> None:
+        """Bring what was sent to the sockets, as far as they take it, and look at what was closed meanwhile."""
+        for _ in range(3):  # a writer begins, waits for its socket, writes
+            self.turn()
+
+    def wait(self, is_done: Callable[[], bool], limit_s: float) -> bool:
+        """Whether it became so within the limit."""
+        gives_up_at = self._clock() + limit_s
+        while not is_done():
+            left = gives_up_at - self._clock()
+            if left <= 0:
+                return False
+            self._net.poll(timeout_ms=min(left * 1000, TURN_MS))
+        return True
+
+    def bootstrap(self) -> Future:
+        """Begin to learn the cluster's brokers."""
+        return self._manager.bootstrap_async(timeout_ms=10_000)
+
+    def connect(self, limit_s: float) -> None:
+        """Learn the cluster's brokers. Raises ``KafkaException``."""
+        self._answer(self._manager.bootstrap_async(timeout_ms=limit_s * 1000), limit_s)
+
+    def is_paused(self, node: Any) -> bool:
+        """Whether the broker asked to be left alone for a while."""
+        try:
+            return bool(self._manager.get_connection(node).paused)
+        except broken.KafkaError:
+            return False
+
+    def send(self, node: Any, request: Any, limit_s: float | None = None) -> Future:
+        """``node`` ``None``: any. It may fail at once. When the answer takes longer than ``limit_s``, the connection is closed."""
+        limit_ms = None if limit_s is None else limit_s * 1000
+        try:
+            return self._manager.send(request, node, request_timeout_ms=limit_ms)
+        except broken.KafkaError as error:
+            return Future().failure(error)
+
+    def ask(self, node: Any, request: Any, limit_s: float) -> Any:
+        """Raises ``KafkaException`` when no answer comes; an answer may still be a refusal."""
+        return self._answer(self.send(node, request, limit_s), limit_s)
+
+    def drop(self, node: Any) -> None:
+        """Close the connection to a broker that does not answer."""
+        self._manager.close(node)
+
+    def metadata(self, topics: Iterable[str], may_create: bool) -> Future:
+        """Of topics, from any broker; ``learn`` takes it."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
+        return self.send(None, MetadataRequest(topics=wanted, allow_auto_topic_creation=may_create, max_version=12))
+
+    def learn(self, metadata: Any) -> None:
+        """Where the brokers are."""
+        self._manager.cluster.update_metadata(metadata)
+
+    def coordinator(self, transactional_id: str, limit_s: float) -> Any:
+        """The node that answers for a transactional id, by a connection of its own. Raises ``KafkaException``."""
+        kind = CoordinatorType.TRANSACTION
+        answer = self.ask(
+            None, FindCoordinatorRequest(key=transactional_id, key_type=kind, min_version=1, max_version=3), limit_s
+        )
+        if answer.error_code:
+            raise refusal(answer.error_code)
+        return self._manager.cluster.add_coordinator(answer, kind, transactional_id)
+
+    def _answer(self, future: Future, limit_s: float) -> Any:
+        if not self.wait(lambda: bool(future.is_done), limit_s):
+            raise failure(broken.KafkaTimeoutError(f"no answer in {limit_s:g} s"))
+        if future.exception is not None:
+            raise failure(future.exception)
+        return future.value
+
+
+def refusal(code: int, *, abort: bool = False) -> Exception:
+    """What a broker answered, as ``KafkaException``. ``abort``: the transaction in which it happened must be aborted."""
+    kafka = library()
+    made: Exception = kafka.KafkaException(kafka.KafkaError(code, None, False, is_soon(code), abort))
+    return made
+
+
+def failure(error: BaseException, *, abort: bool = False) -> Exception:
+    """What happened to a request, as ``KafkaException``."""
+    kafka = library()
+    codes = kafka.KafkaError
+    if isinstance(error, TimeoutError | broken.KafkaTimeoutError | broken.RequestTimedOutError):
+        code = codes._TIMED_OUT
+    elif isinstance(error, broken.SaslAuthenticationFailedError):
+        code = codes.SASL_AUTHENTICATION_FAILED
+    elif isinstance(error, broken.IncompatibleBrokerVersion):
+        code = codes._UNSUPPORTED_FEATURE
+    elif isinstance(error, broken.BrokerResponseError):
+        code = error.errno
+    else:
+        code = codes._TRANSPORT
+    made: Exception = kafka.KafkaException(codes(code, str(error), False, code == codes._TRANSPORT, abort))
+    return made
+
+
+def is_soon(code: int) -> bool:
+    """Whether the broker may say otherwise in a moment, perhaps another broker."""
+    kind = broken.for_code(code)
+    return bool(kind.retriable or kind.invalid_metadata)

@@ -1,0 +1,126 @@
+"""Fetch requests and what their answers hold, without anybody who sends them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+
+from tidegate.connectors.kafka.columnar.record_batches import Aborted
+from tidegate.connectors.kafka.columnar.settings import number
+from tidegate.connectors.kafka.incoming import Place
+
+FETCH_WAIT_MS = 100
+"""How long a broker may wait for records: as long as others wait for their turn at most."""
+PARTITION_BYTES = 2 << 20
+FETCH_BYTES = 8 << 20
+"""Of one answer: as much is read ahead of each leader, and as much again is in a broker's hands or on its way."""
+
+_OLDEST_WITH_ISOLATION, _NEWEST_WITH_NAMES = 4, 12
+_NO_SESSION = {"session_id": 0, "session_epoch": -1}
+_BATCH = struct.Struct(">qi4xbi2xi")
+"""Base offset, length behind itself, (epoch of the leader), magic, CRC, (attributes), last offset's delta."""
+_LENGTH_BEGINS_AT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    min_bytes: int
+    wait_ms: int
+    max_bytes: int
+    partition_bytes: int
+
+    @staticmethod
+    def of(properties: Mapping[str, str]) -> FetchLimits:
+        return FetchLimits(
+            number(properties, 1, "fetch.min.bytes"),
+            min(number(properties, FETCH_WAIT_MS, "fetch.wait.max.ms"), FETCH_WAIT_MS),
+            number(properties, FETCH_BYTES, "fetch.max.bytes"),
+            number(properties, PARTITION_BYTES, "max.partition.fetch.bytes", "fetch.message.max.bytes"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """About one partition. ``content`` holds whole record batches; the last may be cut off."""
+
+    place: Place
+    error_code: int
+    content: bytes
+    aborted: Sequence[Aborted]
+
+
+def fetch_request(positions: Mapping[Place, int], limits: FetchLimits, *, committed_only: bool) -> Any:
+    """In the order of ``positions``: a broker fills its answer in that order."""
+    topics: dict[str, list[Any]] = {}
+    for (topic, partition), offset in positions.items():
+        wanted = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=limits.partition_bytes,
+        )
+        topics.setdefault(topic, []).append(wanted)
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=limits.wait_ms,
+        min_bytes=limits.min_bytes,
+        max_bytes=limits.max_bytes,
+        isolation_level=int(committed_only),
+        **_NO_SESSION,
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=wanted) for topic, wanted in topics.items()],
+        forgotten_topics_data=[],
+        rack_id="",
+        min_version=_OLDEST_WITH_ISOLATION,
+        max_version=_NEWEST_WITH_NAMES,
+    )
+
+
+def answered(response: Any) -> list[Answered]:
+    """By partition; an error of the whole answer is one of each of its partitions."""
+    return [
+        Answered(
+            (topic.topic, one.partition_index),
+            one.error_code or response.error_code or 0,
+            one.records or b"",
+            [Aborted(a.producer_id, a.first_offset) for a in one.aborted_transactions or ()],
+        )
+        for topic in response.responses
+        for one in topic.partitions
+    ]
+
+
+def end_of(content: bytes, from_offset: int) -> int | None:
+    """The offset behind the last whole record batch, told from the batches' heads alone; ``None`` when one is in a format that
+    is older than these (magic 0 and 1), of which only the length stands at the same place."""
+    at, size = 0, len(content)
+    while at + _BATCH.size <= size:
+        base, length, magic, _, last_delta = _BATCH.unpack_from(content, at)
+        if magic < 2:
+            return None
+        at += _LENGTH_BEGINS_AT + length
+        if at > size:
+            break
+        from_offset = max(from_offset, base + last_delta + 1)
+    return from_offset
+
+
+def offsets_request(wanted: Mapping[Place, int], *, committed_only: bool) -> Any:
+    """For logical offsets: -2 the beginning of a partition, -1 its end."""
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    topics: dict[str, list[Any]] = {}
+    for (topic, partition), logical in wanted.items():
+        one = kind.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=logical)
+        topics.setdefault(topic, []).append(one)
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(committed_only),
+        topics=[kind(name=topic, partitions=found) for topic, found in topics.items()],
+        min_version=2,
+        max_version=7,
+    )

@@ -1,0 +1,220 @@
+"""Records of some partitions by column: fetches of our own, over kafka-python's connections.
+
+    leader ◀── fetch ── positions                          one fetch is in the hands of each leader
+      │                                                    the next one goes out before this answer is decoded:
+      └── answer ─▶ heads of its batches ─▶ next positions   where it begins stands in the heads of the record batches
+                └─▶ decode ─▶ Taken, by partition          so at most two answers of a leader are in memory
+
+Laws. A position moves only with an answer, so what is dropped (a broker that went away, a partition that was removed) is
+simply fetched again. A broker that is down, or leads no longer, is waited for; what cannot become better is raised.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.connectors.kafka.client import library, typed_error
+from tidegate.connectors.kafka.columnar.connection import Connections, is_soon
+from tidegate.connectors.kafka.columnar.fetch_requests import (
+    Answered,
+    FetchLimits,
+    answered,
+    end_of,
+    fetch_request,
+    offsets_request,
+)
+from tidegate.connectors.kafka.columnar.leaders import Leaders
+from tidegate.connectors.kafka.columnar.record_batches import decode
+from tidegate.connectors.kafka.incoming import FETCH_WAIT_S, Arrived, Consumed, Incoming, Place, records_are_gone
+from tidegate.connectors.kafka.shared_client import SharedClient
+from tidegate.connectors.kafka.taken import Taken
+
+ANSWER_LIMIT_S = 30.0
+"""How long a broker may be waited for while it has a fetch; the time in which nobody waits does not count."""
+_NEVER_S = 24 * 3600.0
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Asked:
+    future: Any
+    positions: dict[Place, int]
+    lists_offsets: bool
+    waited_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    answered: Answered
+    begin: int
+    end: int
+
+
+class ByColumn(Incoming):
+    def __init__(
+        self,
+        shared: SharedClient,
+        servers: str,
+        properties: Mapping[str, str],
+        isolation: str,
+        *,
+        with_keys: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._shared = shared
+        self._servers = servers
+        self._with_keys = with_keys
+        self._committed_only = isolation != "read_uncommitted"
+        self._limits = FetchLimits.of(properties)
+        self._clock = clock
+        self._connections = Connections(servers, properties)
+        self._leaders = Leaders(self._connections, servers, clock)
+        self._at: dict[Place, int] = {}
+        self._asked: dict[int, _Asked] = {}
+        self._old_formats = False
+        self._instead: Consumed | None = None
+
+    def add(self, positions: Mapping[Place, int]) -> None:
+        if self._instead is not None:
+            self._instead.add(positions)
+        self._at.update(positions)
+
+    def remove(self, places: Iterable[Place]) -> None:
+        gone = list(places)
+        if self._instead is not None:
+            self._instead.remove(gone)
+        for place in gone:
+            self._at.pop(place, None)
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def take(self) -> Arrived:
+        if self._old_formats:
+            self._go_by_messages()
+        if self._instead is not None:
+            return self._instead.take()
+        self._shared.serve()
+        self._leaders.look(self._at)
+        self._ask()
+        self._wait()
+        found = self._answers()
+        self._ask()
+        if found:
+            self._connections.flush()
+        return self._decoded(found)
+
+    def _ask(self) -> None:
+        by_leader: dict[int, dict[Place, int]] = {}
+        for place, offset in self._at.items():
+            leader = self._leaders.of(place)
+            if leader is not None and leader not in self._asked:
+                by_leader.setdefault(leader, {})[place] = offset
+        for leader, positions in by_leader.items():
+            if self._connections.is_paused(leader):
+                continue
+            logical = {place: offset for place, offset in positions.items() if offset < 0}
+            if logical:
+                request = offsets_request(logical, committed_only=self._committed_only)
+            else:
+                request = fetch_request(positions, self._limits, committed_only=self._committed_only)
+            # what lies in the socket while the subtask does not take more is no fault of the broker
+            future = self._connections.send(leader, request, _NEVER_S)
+            self._asked[leader] = _Asked(future, logical or positions, bool(logical))
+
+    def _wait(self) -> None:
+        begins = self._clock()
+        self._connections.wait(self._has_answer, FETCH_WAIT_S)
+        waited_s = self._clock() - begins
+        for leader, asked in list(self._asked.items()):
+            asked.waited_s += waited_s
+            if asked.waited_s > ANSWER_LIMIT_S and not asked.future.is_done:
+                _LOG.info("a broker of Kafka at %s does not answer a fetch: its connection is closed", self._servers)
+                self._connections.drop(leader)
+                self._leaders.doubt(asked.positions)
+                del self._asked[leader]
+
+    def _has_answer(self) -> bool:
+        return self._leaders.has_answer() or any(asked.future.is_done for asked in self._asked.values())
+
+    def _answers(self) -> list[_Found]:
+        """Of all who answered; positions are moved. Raises ``CorruptData``, ``ExternalError``."""
+        found: list[_Found] = []
+        for leader, asked in [(leader, asked) for leader, asked in self._asked.items() if asked.future.is_done]:
+            del self._asked[leader]
+            if asked.future.exception is not None:
+                self._leaders.doubt(asked.positions)
+            elif asked.lists_offsets:
+                self._listed(asked)
+            else:
+                for one in answered(asked.future.value):
+                    found += self._moved(one, asked.positions[one.place])
+        return found
+
+    def _listed(self, asked: _Asked) -> None:
+        for topic in asked.future.value.topics:
+            for one in topic.partitions:
+                place = topic.name, one.partition_index
+                if one.error_code:
+                    self._refused(place, one.error_code)
+                elif self._at.get(place) == asked.positions[place]:
+                    self._at[place] = one.offset
+
+    def _moved(self, one: Answered, begin: int) -> Sequence[_Found]:
+        """What is new of a partition, if it is still wanted from there."""
+        if self._at.get(one.place) != begin:
+            return ()
+        if one.error_code:
+            self._refused(one.place, one.error_code)
+            return ()
+        end = end_of(one.content, begin)
+        if end is None:
+            self._old_formats = True
+            return ()
+        if end == begin:
+            return ()
+        # to the end of the line: a broker fills its answer in the order of the request
+        del self._at[one.place]
+        self._at[one.place] = end
+        return (_Found(one, begin, end),)
+
+    def _refused(self, place: Place, code: int) -> None:
+        error = library().KafkaError(code)
+        if code == library().KafkaError.OFFSET_OUT_OF_RANGE:
+            raise records_are_gone(place, error)
+        if not is_soon(code):
+            raise typed_error(error, f"read topic {place[0]!r}", self._servers)
+        self._leaders.doubt([place])
+
+    def _decoded(self, found: list[_Found]) -> Arrived:
+        """Raises ``CorruptData``."""
+        arrived = Arrived()
+        for one in found:
+            what = one.answered
+            columns, end = decode(
+                what.content,
+                one.begin,
+                what.aborted,
+                committed_only=self._committed_only,
+                with_keys=self._with_keys,
+            )
+            assert end == one.end, f"the heads of the batches tell {one.end}, their contents {end}"
+            if columns is not None:
+                arrived.records.append(
+                    Taken(*what.place, columns.values, columns.offsets, columns.timestamps, columns.keys)
+                )
+            arrived.reached.append((what.place, one.end))
+        return arrived
+
+    def _go_by_messages(self) -> None:
+        _LOG.info("Kafka at %s keeps records in a format from before version 0.11: they go one by one", self._servers)
+        self._old_formats = False
+        self._asked.clear()
+        self._connections.close()
+        self._instead = Consumed(self._shared, self._servers, with_keys=self._with_keys)
+        self._instead.add(self._at)

@@ -1,0 +1,105 @@
+"""Who leads which partition: asked of any broker, and asked again when somebody says that it is no longer so."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tidegate.connectors.kafka.client import library, typed_error
+from tidegate.connectors.kafka.columnar.connection import Connections, failure, is_soon
+from tidegate.connectors.kafka.incoming import Place
+
+ASK_AGAIN_S = 0.1
+ASK_LIMIT_S = 10.0
+UNKNOWN_LIMIT_S = 30.0
+"""How long a topic may be unknown: what is being made, or comes up with a broker, is not known at once."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Leaders:
+    """Never waits: ``look`` moves things on. A cluster of which nobody answers is waited for, and said so once."""
+
+    def __init__(self, connections: Connections, servers: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._connections = connections
+        self._servers = servers
+        self._clock = clock
+        self._nodes: dict[Place, int] = {}
+        self._doubted: set[Place] = set()
+        self._future: Any = None
+        self._learns_brokers = True
+        self._ask_at = 0.0
+        self._unknown_since: dict[str, float] = {}
+        self._is_away = False
+
+    def of(self, place: Place) -> int | None:
+        return None if place in self._doubted else self._nodes.get(place)
+
+    def doubt(self, places: Iterable[Place]) -> None:
+        """Somebody said that he does not lead them, or did not answer; asked again after a moment."""
+        self._doubted.update(places)
+        self._ask_at = max(self._ask_at, self._clock() + ASK_AGAIN_S)
+
+    def look(self, places: Mapping[Place, Any]) -> None:
+        """Find out what is missing of these. Raises ``ExternalError`` for topics that are not there or that nobody may read."""
+        if self._future is not None:
+            if not self._future.is_done:
+                return
+            self._take(self._future)
+        missing = {topic for topic, number in places if self.of((topic, number)) is None}
+        if not missing or self._clock() < self._ask_at:
+            return
+        if self._learns_brokers:
+            self._future = self._connections.bootstrap()
+        else:
+            self._future = self._connections.metadata(sorted(missing), may_create=False)
+
+    def has_answer(self) -> bool:
+        """Whether ``look`` has something to take."""
+        return self._future is not None and bool(self._future.is_done)
+
+    def _take(self, future: Any) -> None:
+        self._future = None
+        if future.exception is not None:
+            self._failed(future.exception)
+            return
+        if self._is_away:
+            _LOG.info("Kafka at %s answers again", self._servers)
+            self._is_away = False
+        if self._learns_brokers:
+            self._learns_brokers = False
+            return
+        self._connections.learn(future.value)
+        for topic in future.value.topics:
+            self._learn(topic)
+
+    def _failed(self, error: BaseException) -> None:
+        told = failure(error).args[0]
+        if told.code() in (library().KafkaError.SASL_AUTHENTICATION_FAILED, library().KafkaError._UNSUPPORTED_FEATURE):
+            raise typed_error(told, "connect", self._servers)
+        if not self._is_away:
+            _LOG.info("Kafka at %s does not answer, waiting for it: %s", self._servers, told.str())
+        self._is_away = True
+        self._learns_brokers = True  # those that it knows may be gone for good
+        self._ask_at = self._clock() + ASK_AGAIN_S
+
+    def _learn(self, topic: Any) -> None:
+        if topic.error_code:
+            self._refused(topic.name, topic.error_code)
+            return
+        self._unknown_since.pop(topic.name, None)
+        for one in topic.partitions:
+            place = topic.name, one.partition_index
+            if one.leader_id >= 0:
+                self._nodes[place] = one.leader_id
+                self._doubted.discard(place)
+            else:
+                self.doubt([place])
+
+    def _refused(self, topic: str, code: int) -> None:
+        since = self._unknown_since.setdefault(topic, self._clock())
+        if not is_soon(code) or self._clock() - since > UNKNOWN_LIMIT_S:
+            raise typed_error(library().KafkaError(code), f"read topic {topic!r}", self._servers)
+        self._ask_at = self._clock() + ASK_AGAIN_S

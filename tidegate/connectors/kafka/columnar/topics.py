@@ -1,0 +1,92 @@
+"""How many partitions topics have and who leads them, for who writes to them; and where records go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.connectors.kafka.client import library
+from tidegate.connectors.kafka.columnar.connection import Connections, failure, is_soon, refusal
+from tidegate.connectors.kafka.columnar.partitioning import partitions
+from tidegate.connectors.kafka.columnar.record_batches import cut
+
+ASK_AGAIN_S = 0.1
+MAX_AGE_S = 300.0
+"""After that partitions that were added are seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    leaders: list[int]
+    """By partition; -1: nobody."""
+    learned_at: float
+
+
+class Topics:
+    def __init__(self, connections: Connections, clock: Callable[[], float] = time.monotonic) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._known: dict[str, Topic] = {}
+
+    def leaders(self, topic: str, limit_s: float) -> list[int]:
+        """By partition. One that has none, or a topic that is just being made, is waited for. Raises ``KafkaException``."""
+        known = self._known.get(topic)
+        if known is None or self._clock() - known.learned_at > MAX_AGE_S:
+            self._known[topic] = known = self._learn(topic, limit_s)
+        return known.leaders
+
+    def _learn(self, topic: str, limit_s: float) -> Topic:
+        gives_up_at = self._clock() + limit_s
+        while True:
+            code, leaders = self._asked(topic, max(gives_up_at - self._clock(), 0.0))
+            if not code:
+                return Topic(leaders, self._clock())
+            if not is_soon(code) or self._clock() >= gives_up_at:
+                raise refusal(code, abort=True)
+            self._connections.wait(lambda: False, ASK_AGAIN_S)
+
+    def _asked(self, topic: str, limit_s: float) -> tuple[int, list[int]]:
+        """(error, leaders)."""
+        future = self._connections.metadata([topic], may_create=True)
+        if not self._connections.wait(lambda: bool(future.is_done), limit_s):
+            raise failure(TimeoutError("no answer about a topic"), abort=True)
+        if future.exception is not None:
+            raise failure(future.exception, abort=True)
+        self._connections.learn(future.value)
+        (told,) = future.value.topics
+        if told.error_code:
+            return int(told.error_code), []
+        leaders = [-1] * len(told.partitions)
+        for one in told.partitions:
+            leaders[one.partition_index] = one.leader_id
+        return (library().KafkaError.LEADER_NOT_AVAILABLE if -1 in leaders else 0), leaders
+
+
+def pieces(records: pa.RecordBatch, count: int, first: int, limit_bytes: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """(partition, records) in order, each for one record batch: those with a key where Java's client sends them; of those without
+    a piece to one partition, from ``first`` on, the next piece to the next one."""
+    keys = records.column("key")
+    if count == 1 or keys.null_count == len(keys):
+        yield from _cut(records, None if count > 1 else 0, count, first, limit_bytes)
+        return
+    places = partitions(keys, count, count)  # those without a key as a partition of their own, behind the last
+    order = np.argsort(places.astype(np.int16) if count < 1 << 15 else places, kind="stable")
+    ends = np.cumsum(np.bincount(places, minlength=count + 1))
+    begin = 0
+    for partition, end in enumerate(ends):
+        if end > begin:
+            found = records.take(pa.array(order[begin:end]))
+            yield from _cut(found, partition if partition < count else None, count, first, limit_bytes)
+        begin = int(end)
+
+
+def _cut(
+    records: pa.RecordBatch, partition: int | None, count: int, first: int, limit_bytes: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for start, length in cut(records.column("key"), records.column("value"), limit_bytes):
+        yield (first % count if partition is None else partition), records.slice(start, length)
+        first += 1

@@ -1,0 +1,245 @@
+"""Publishes records by column in transactions: requests of our own, over kafka-python's connections.
+
+    init  ─▶ coordinator gives producer id and epoch
+    send  ─▶ pieces of one partition each ─▶ AddPartitionsToTxn ─▶ record batches ─▶ Produce, several on their way to a leader
+    commit ─▶ all of them acknowledged ─▶ EndTxn
+
+Laws. Nothing that bears a sequence number is sent twice: every error but a coordinator's "not now" ends this producer, and its
+successor looks at the markers first (``publisher``). Records of a partition go out in the order in which they came.
+A transaction is not aborted while records of it may still be on their way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from kafka.protocol.producer import ProduceRequest
+
+from tidegate.connectors.kafka.client import library
+from tidegate.connectors.kafka.columnar.connection import Connections, failure, refusal
+from tidegate.connectors.kafka.columnar.coordinator import Coordinator, PartitionRefused
+from tidegate.connectors.kafka.columnar.record_batches import Producer, encode
+from tidegate.connectors.kafka.columnar.settings import number
+from tidegate.connectors.kafka.columnar.topics import Topics, pieces
+from tidegate.connectors.kafka.incoming import Place
+from tidegate.connectors.kafka.producing import ABORT_TIMEOUT_S, BatchLimit, Refusal, TransactionalProducer
+from tidegate.connectors.kafka.records import SCHEMA, by_topic
+
+ON_THEIR_WAY = 5
+"""Requests to one leader: a broker remembers so many batches of a producer in a partition."""
+TRANSACTION_TIMEOUT_MS = 60_000
+ANSWER_LIMIT_S = 60.0
+METADATA_LIMIT_S = 30.0
+ACKNOWLEDGE_MS = 30_000
+
+
+@dataclass(slots=True)
+class _Request:
+    """Batches for one leader, at most one of a partition: (batch, count of its records)."""
+
+    batches: dict[Place, tuple[Any, int]] = field(default_factory=dict)
+    size_bytes: int = 0
+    future: Any = None
+
+
+class ColumnarProducer(TransactionalProducer):
+    def __init__(
+        self,
+        servers: str,
+        properties: Mapping[str, str],
+        transactional_id: str,
+        limit: BatchLimit,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._id = transactional_id
+        self._limit = limit
+        self._clock = clock
+        self._compression = str(properties.get("compression.type", properties.get("compression.codec", "none")))
+        self._acknowledge_ms = number(properties, ACKNOWLEDGE_MS, "request.timeout.ms")
+        self._connections = Connections(servers, properties)
+        timeout_ms = number(properties, TRANSACTION_TIMEOUT_MS, "transaction.timeout.ms")
+        self._coordinator = Coordinator(self._connections, transactional_id, timeout_ms)
+        self._topics = Topics(self._connections)
+        self._producer: Producer | None = None
+        self._sequences: Counter[Place] = Counter()
+        self._touched: set[Place] = set()
+        self._waiting: dict[int, _Request] = {}
+        self._sent: dict[int, list[_Request]] = {}
+        self._turn = 0
+        self._is_open = False
+        self._refused: Refusal | None = None
+
+    def init(self, limit_s: float) -> None:
+        self._connections.connect(limit_s)
+        self._producer = self._coordinator.init(limit_s)
+
+    def begin(self) -> None:
+        codes = library().KafkaError
+        if self._is_open:
+            raise library().KafkaException(codes(codes._STATE, "the transaction before was not ended"))
+        self._connections.flush()  # connections that were closed while nothing was to do are known before they are used
+        self._is_open = True
+        self._touched.clear()
+
+    def send(self, records: pa.RecordBatch) -> None:
+        """Raises ``KafkaException``."""
+        for topic, found in by_topic(records):
+            with self._telling(topic):
+                self._send(topic, found)
+
+    def mark(self, topic: str, markers: Mapping[str, str]) -> None:
+        """Raises ``KafkaException``."""
+        columns = [[topic] * len(markers), list(markers), list(markers.values()), [None] * len(markers)]
+        arrays = [pa.array(column, one.type) for column, one in zip(columns, SCHEMA, strict=True)]
+        self.send(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+
+    def flush(self, limit_s: float) -> None:
+        """Raises ``KafkaException``."""
+        for leader in list(self._waiting):
+            self._go(leader)
+        gives_up_at = time.monotonic() + limit_s
+        for leader in list(self._sent):
+            self._acknowledged(leader, 0, gives_up_at - time.monotonic())
+
+    def commit(self, limit_s: float) -> None:
+        """Raises ``KafkaException``."""
+        gives_up_at = time.monotonic() + limit_s
+        self.flush(limit_s)
+        assert self._producer is not None
+        if self._touched:
+            self._coordinator.end(self._producer, gives_up_at - time.monotonic(), commits=True)
+        self._is_open = False
+
+    def give_up(self, error: Any) -> None:
+        if not error.txn_requires_abort() or self._producer is None or not self._touched:
+            return
+        gives_up_at = time.monotonic() + ABORT_TIMEOUT_S
+        requests = [one for sent in self._sent.values() for one in sent]
+        if not self._connections.wait(lambda: all(one.future.is_done for one in requests), ABORT_TIMEOUT_S):
+            return
+        if any(one.future.exception is not None for one in requests):
+            return  # it may still reach its broker, behind the abort: the successor's epoch keeps it out
+        with contextlib.suppress(library().KafkaException):
+            self._coordinator.end(self._producer, gives_up_at - time.monotonic(), commits=False)
+
+    def refusal(self) -> Refusal | None:
+        return self._refused
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def _send(self, topic: str, records: pa.RecordBatch) -> None:
+        leaders = self._topics.leaders(topic, METADATA_LIMIT_S)
+        planned = list(pieces(records, len(leaders), self._turn, self._limit.size_bytes))
+        self._turn += len(planned)
+        self._touch(topic, sorted({partition for partition, _ in planned}))
+        for partition, piece in planned:
+            self._put(leaders[partition], (topic, partition), piece)
+
+    def _touch(self, topic: str, numbers: list[int]) -> None:
+        fresh = [(topic, n) for n in numbers if (topic, n) not in self._touched]
+        if not fresh:
+            return
+        assert self._producer is not None
+        # before the answer: when it is lost they may be part of the transaction
+        self._touched.update(fresh)
+        self._coordinator.add(self._producer, fresh, ANSWER_LIMIT_S)
+
+    def _put(self, leader: int, place: Place, piece: pa.RecordBatch) -> None:
+        """Encode it, and send what waits before it when there is no more room in one request."""
+        assert self._producer is not None
+        stamps = piece.column("timestamp")
+        times = pc.if_else(pc.greater(stamps, 0), stamps, None)  # as librdkafka: what is not after 1970 is now
+        sequence = self._sequences[place]
+        batch = encode(
+            piece.column("key"),
+            piece.column("value"),
+            times,
+            self._producer,
+            sequence,
+            self._compression,
+            int(self._clock() * 1000),
+        )
+        self._sequences[place] = (sequence + piece.num_rows) % (1 << 31)
+        waiting = self._waiting.get(leader)
+        if waiting is not None and (
+            place in waiting.batches or waiting.size_bytes + len(batch) > self._limit.size_bytes
+        ):
+            self._go(leader)
+        waiting = self._waiting.setdefault(leader, _Request())
+        waiting.batches[place] = batch, piece.num_rows
+        waiting.size_bytes += len(batch)
+
+    def _go(self, leader: int) -> None:
+        """Send what waits for a leader, as soon as he has few enough of ours."""
+        request = self._waiting.pop(leader)
+        self._acknowledged(leader, ON_THEIR_WAY - 1, ANSWER_LIMIT_S)
+        self._connections.wait(lambda: not self._connections.is_paused(leader), ANSWER_LIMIT_S)
+        request.future = self._connections.send(leader, self._produce(request), ANSWER_LIMIT_S)
+        self._sent.setdefault(leader, []).append(request)
+        self._connections.flush()
+
+    def _produce(self, request: _Request) -> Any:
+        kind = ProduceRequest.TopicProduceData
+        topics: dict[str, list[Any]] = {}
+        for (topic, partition), (batch, _) in request.batches.items():
+            topics.setdefault(topic, []).append(kind.PartitionProduceData(index=partition, records=batch))
+        return ProduceRequest(
+            transactional_id=self._id,
+            acks=-1,
+            timeout_ms=self._acknowledge_ms,
+            topic_data=[kind(name=topic, partition_data=found) for topic, found in topics.items()],
+            min_version=3,
+            max_version=11,
+        )
+
+    def _acknowledged(self, leader: int, most: int, limit_s: float) -> None:
+        """Wait until no more than ``most`` requests are without answer; look at all answers. Raises ``KafkaException``."""
+        sent = self._sent.get(leader, [])
+
+        def few() -> bool:
+            return sum(not one.future.is_done for one in sent) <= most
+
+        if not self._connections.wait(few, limit_s):
+            raise failure(TimeoutError(f"records were not acknowledged in {limit_s:g} s"), abort=True)
+        while sent and sent[0].future.is_done:
+            request = sent[0]
+            if request.future.exception is not None:
+                raise failure(request.future.exception, abort=True)
+            self._look(request)
+            del sent[0]
+
+    def _look(self, request: _Request) -> None:
+        for topic in request.future.value.responses:
+            for one in topic.partition_responses:
+                if one.error_code:
+                    batch, count = request.batches[topic.name, one.index]
+                    self._batch_refused(topic.name, one.error_code, len(batch), count)
+
+    def _batch_refused(self, topic: str, code: int, size_bytes: int, count: int) -> None:
+        codes = library().KafkaError
+        if code in (codes.MSG_SIZE_TOO_LARGE, codes.RECORD_LIST_TOO_LARGE) and count > 1:
+            self._limit.halve(size_bytes)
+        error = refusal(code, abort=code not in (codes.INVALID_PRODUCER_EPOCH, codes.PRODUCER_FENCED))
+        self._refused = self._refused or (error.args[0], topic)
+        raise error
+
+    @contextlib.contextmanager
+    def _telling(self, topic: str) -> Iterator[None]:
+        """Of which topic it is that nothing can be written to."""
+        try:
+            yield
+        except PartitionRefused as refused:
+            self._refused = refused.error.args[0], refused.topic
+            raise refused.error from None
+        except library().KafkaException as error:
+            if self._refused is None and error.args[0].code() > 0:
+                self._refused = error.args[0], topic
+            raise

@@ -1,0 +1,61 @@
+"""The source's librdkafka client, which two threads use: the fetcher's reads with it and asks for partitions, the subtask's
+commits the offsets of confirmed checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any
+
+from tidegate.connectors.kafka.client import library
+
+_LOG = logging.getLogger(__name__)
+
+
+class SharedClient:
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._confirmed: SimpleQueue[list[Any]] = SimpleQueue()
+        self._in_use = threading.Lock()
+
+    def commit(self, offsets: list[Any]) -> None:
+        """Called by the subtask's thread. The client is locked while it waits for messages, so a commit would wait for that, for
+        minutes where a topic is calm: then the fetcher's thread commits as soon as it is back from the broker."""
+        self._confirmed.put(offsets)
+        self._commit_confirmed()
+
+    @contextmanager
+    def used(self) -> Iterator[Any]:
+        """Never around a ``yield`` of records: that waits for the subtask."""
+        self._commit_confirmed()
+        with self._in_use:
+            yield self._client
+        self._commit_confirmed()
+
+    def serve(self) -> None:
+        """For who does not consume with it: what the client has to tell (whether offsets were committed) would pile up."""
+        with self.used() as client:
+            client.poll(0)
+
+    def _commit_confirmed(self) -> None:
+        """Looks again after letting the client go: offsets that came meanwhile found it in use and were left to us."""
+        while not self._confirmed.empty() and self._in_use.acquire(blocking=False):
+            try:
+                latest: list[Any] = []
+                while not self._confirmed.empty():
+                    latest = self._confirmed.get()
+                if latest:
+                    _commit(self._client, latest)
+            finally:
+                self._in_use.release()
+
+
+def _commit(client: Any, offsets: list[Any]) -> None:
+    """Without waiting: the group's offsets are for people and for ``committed_offsets``, not for recovery."""
+    try:
+        client.commit(offsets=offsets, asynchronous=True)
+    except library().KafkaException as error:
+        _LOG.warning("the group's offsets were not committed, the next checkpoint will: %s", error.args[0].str())
