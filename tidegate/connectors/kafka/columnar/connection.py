@@ -17,7 +17,7 @@ from typing import Any
 
 import kafka.errors as broken
 from kafka.future import Future
-from kafka.net.inet import create_connection
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -68,13 +68,34 @@ def _received(receive: Callable[[int], bytes], soon: tuple[type[Exception], ...]
     return data, None if data else broken.KafkaConnectionError("socket disconnected")
 
 
+class _Sockets(KafkaNetSocket):
+    """Those that do not come to be connected are closed, not left to the garbage collector."""
+
+    SCHEMES = ()
+
+    async def sock_connect(self, net: Any, sock: Any, sockaddr: Any, timeout_at: float | None = None) -> Any:
+        try:
+            return await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)
+        except BaseException:
+            sock.close()
+            raise
+
+    async def connected(self, net: Any, node: Any, options: Any, timeout_at: float | None) -> Any:
+        """To the first address that answers."""
+        error: Exception = broken.KafkaConnectionError(f"{node.host} has no address")
+        for address in self.dns_lookup(node.host, node.port, raise_error=True):
+            try:
+                return await self.connect(net, address, options, timeout_at=timeout_at)
+            except (OSError, broken.KafkaConnectionError, broken.KafkaTimeoutError) as failed:
+                error = broken.KafkaConnectionError(f"{node.host}:{node.port}: {failed}")
+        raise error
+
+
 class _Manager(KafkaConnectionManager):
     """With our transports. This and their ``_sock_recv`` are no public border of kafka-python: its minor version is pinned."""
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        sock = await create_connection(
-            self._net, node.host, node.port, self.config["socket_options"], timeout_at=timeout_at
-        )
+        sock = await _Sockets().connected(self._net, node, self.config["socket_options"], timeout_at)
         if self.ssl_enabled:
             made: Any = _Encrypted(self._net, sock, host=node.host, ssl_context=self.config["ssl_context"])
         else:
