@@ -24,10 +24,11 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
 from tidegate.connectors.kafka.client import library
+from tidegate.connectors.kafka.columnar.frames import take_over
 from tidegate.connectors.kafka.columnar.settings import connection_settings
 
 PIECE_BYTES = 1 << 20
-"""Of one call to a socket."""
+"""Of one call to a socket: each gives the interpreter away, and may wait long until it has it back."""
 TURN_MS = 1_000
 
 for _room in ("kafka.net", "kafka.cluster", "kafka.protocol", "kafka.future"):
@@ -37,35 +38,48 @@ for _room in ("kafka.net", "kafka.cluster", "kafka.protocol", "kafka.future"):
 
 
 class _Plain(KafkaTCPTransport):
-    """Reads by the megabyte: each call gives the interpreter away, and may wait long until it has it back."""
+    def __init__(self, net: Any, sock: Any, host: str | None = None) -> None:
+        super().__init__(net, sock, host=host)
+        self._piece = memoryview(bytearray(PIECE_BYTES))
 
-    def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        return _received(self._sock.recv, (BlockingIOError, InterruptedError))
+    async def _read_from_sock(self) -> None:
+        take_over(self._protocol)
+        await super()._read_from_sock()
+
+    def _sock_recv(self) -> tuple[memoryview, Exception | None]:
+        """Valid until the next call."""
+        size, error = _received(lambda: self._sock.recv_into(self._piece), (BlockingIOError, InterruptedError))
+        return self._piece[:size], error
 
 
 class _Encrypted(KafkaSSLTransport):
+    async def _read_from_sock(self) -> None:
+        take_over(self._protocol)
+        await super()._read_from_sock()
+
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         import ssl
 
         soon = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+        piece = bytearray(PIECE_BYTES)
         found: list[bytes] = []
         error = None
         while error is None:  # until it wants to wait: what is left inside of the cipher wakes nobody
-            data, error = _received(self._sock.recv, soon)
-            if not data:
+            size, error = _received(lambda: self._sock.recv_into(piece), soon)
+            if not size:
                 break
-            found.append(data)
+            found.append(bytes(piece[:size]))
         return b"".join(found), error
 
 
-def _received(receive: Callable[[int], bytes], soon: tuple[type[Exception], ...]) -> tuple[bytes, Exception | None]:
+def _received(receive: Callable[[], int], soon: tuple[type[Exception], ...]) -> tuple[int, Exception | None]:
     try:
-        data = receive(PIECE_BYTES)
+        size = receive()
     except soon:
-        return b"", None
+        return 0, None
     except OSError as error:
-        return b"", broken.KafkaConnectionError(error)
-    return data, None if data else broken.KafkaConnectionError("socket disconnected")
+        return 0, broken.KafkaConnectionError(error)
+    return size, None if size else broken.KafkaConnectionError("socket disconnected")
 
 
 class _Sockets(KafkaNetSocket):
@@ -92,7 +106,7 @@ class _Sockets(KafkaNetSocket):
 
 
 class _Manager(KafkaConnectionManager):
-    """With our transports. This and their ``_sock_recv`` are no public border of kafka-python: its minor version is pinned."""
+    """With our transports. This and what they override is no public border of kafka-python: its minor version is pinned."""
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         sock = await _Sockets().connected(self._net, node, self.config["socket_options"], timeout_at)
