@@ -6,7 +6,9 @@ Laws:
 1. When it forks it has one thread: a lock held by another thread would stay locked in the child for ever.
 2. pyspark comes from the installed package. The zip and jar entries that Spark puts on ``sys.path`` cost each fresh
    worker 0.4 s, because ``importlib.invalidate_caches`` reads the archives' directories again and again.
-3. It ends when its standard input does, that is with the JVM (``pyspark.daemon``); workers end with it (see ``worker``).
+3. Memory that was freed is kept for the next batch: a page that comes fresh from the kernel costs more than what is done
+   with its bytes. What is kept is bounded by the trim threshold.
+4. It ends when its standard input does, that is with the JVM (``pyspark.daemon``); workers end with it (see ``worker``).
 """
 
 from __future__ import annotations
@@ -17,14 +19,18 @@ import os
 import sys
 from pathlib import Path
 
-SINGLE_THREADED = {
+ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "MIMALLOC_PURGE_DELAY": "1000",  # Arrow's buffers, in ms
+    "MALLOC_ARENA_MAX": "1",  # Python's: one heap for all threads, of which one has the interpreter's lock
+    "MALLOC_MMAP_THRESHOLD_": str(128 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     "GRPC_ENABLE_FORK_SUPPORT": "0",  # a channel is made only after the fork, so its handlers have nothing to do
     "GRPC_VERBOSITY": "ERROR",
 }
-"""Read by native libraries when they are loaded, so set before the imports."""
+"""Read by native libraries when they are loaded. What a user has set stays."""
 
 PREIMPORTED = (
     "numpy",
@@ -44,6 +50,13 @@ PREIMPORTED = (
 )
 
 
+def set_environment() -> None:
+    """Begin again with ``ENVIRONMENT``, unless it is set: the C library reads it when a process starts."""
+    missing = {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
+    if missing:
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, **missing})
+
+
 def prepare_path(path: list[str]) -> list[str]:
     """``sys.path`` without archives."""
     return [entry for entry in path if not entry.endswith((".zip", ".jar"))]
@@ -60,7 +73,7 @@ def thread_count() -> int | None:
 
 def main() -> None:
     """Prepare, then serve fork requests until standard input ends."""
-    os.environ.update(SINGLE_THREADED)
+    set_environment()
     sys.path[:] = prepare_path(sys.path)
     sys.path_importer_cache.clear()
     for module in PREIMPORTED:

@@ -97,13 +97,26 @@ def test_the_daemon_has_one_thread_after_its_imports() -> None:
     code = (
         "import importlib, os\n"
         "from taskmanager.spark import daemon\n"
-        "os.environ.update(daemon.SINGLE_THREADED)\n"
+        "os.environ.update(daemon.ENVIRONMENT)\n"
         "for name in daemon.PREIMPORTED: importlib.import_module(name)\n"
         "print(daemon.thread_count())\n"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert told.stdout == "1\n", told.stderr
     assert "taskmanager.spark.worker" in PREIMPORTED
+
+
+def test_the_daemon_begins_again_with_what_the_c_library_reads_at_its_start() -> None:
+    code = (
+        "import os\n"
+        "from taskmanager.spark import daemon\n"
+        "daemon.set_environment()\n"
+        "print(os.getpid(), all(name in os.environ for name in daemon.ENVIRONMENT), os.environ['MALLOC_ARENA_MAX'])\n"
+    )
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "7"}  # a user's own stays
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
+    told, _ = process.communicate(timeout=60)
+    assert told == f"{process.pid} True 7\n"
 
 
 def test_a_process_dies_with_its_parent() -> None:
