@@ -25,8 +25,8 @@ ENVIRONMENT = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "MIMALLOC_PURGE_DELAY": "1000",  # Arrow's buffers, in ms
     "MALLOC_ARENA_MAX": "1",  # Python's: one heap for all threads, of which one has the interpreter's lock
-    "MALLOC_MMAP_THRESHOLD_": str(128 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(512 << 20),  # less where a slot is bounded: ``memory.limit_memory``
     "GRPC_ENABLE_FORK_SUPPORT": "0",  # a channel is made only after the fork, so its handlers have nothing to do
     "GRPC_VERBOSITY": "ERROR",
 }

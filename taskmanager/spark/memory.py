@@ -11,6 +11,7 @@ bring the machine down between two looks. (It counts address space, of which Arr
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import resource
 from collections.abc import Mapping
@@ -22,6 +23,9 @@ from tidegate.model.options import RuntimeOptions
 
 HEADROOM_BYTES = 2 << 30
 LEAST_CREDIT_BYTES = 64 << 10
+_M_TRIM_THRESHOLD = -1  # of glibc's malloc.h
+_KEPT_SHARE = 16
+_INT_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +59,16 @@ class WorkerSettings:
 
 
 def limit_memory(slot_memory_bytes: int) -> None:
-    """Make an allocation that is beyond all bounds fail in this process. Without effect where the kernel has no such
-    limit (macOS)."""
+    """Make an allocation that is beyond all bounds fail in this process, and let it keep only a part of its slot free for
+    itself (see ``daemon``). Without effect where kernel and C library have no such limits (macOS)."""
     taken = data_bytes()
     if not slot_memory_bytes or taken is None:
         return
     _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     wanted = taken + slot_memory_bytes + HEADROOM_BYTES
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_TRIM_THRESHOLD, min(slot_memory_bytes // _KEPT_SHARE, _INT_MAX))
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
@@ -24,6 +25,7 @@ from tidegate.model.errors import CorruptData, NotSerializable
 
 _FILE_BYTES = 2048
 """More than an Arrow file needs besides its elements: schema, footer, padding."""
+_MAX_OFFSET = (1 << 31) - 1
 
 
 @dataclass(slots=True)
@@ -45,8 +47,9 @@ class FrozenElements(FrozenState):
             return OperatorSnapshot()
         kind = {"SPLIT": "list", "UNION": "union", "BROADCAST": "broadcast"}[self.mode.value]
         about = StateDescription(self.operator, self.state_name, kind, {"element": "msgpack"})
-        array, field = pa.array(self.elements, pa.binary()), pa.field(ELEMENT, pa.binary(), metadata=MSGPACK)
-        return OperatorSnapshot(operator=(write_elements(store, array, field, self.mode, about),))
+        field = pa.field(ELEMENT, pa.binary(), metadata=MSGPACK)
+        written = write_elements(store, _binary(self.elements), field, self.mode, about)
+        return OperatorSnapshot(operator=(written,))
 
 
 @dataclass(slots=True)
@@ -89,6 +92,14 @@ def freeze_elements(
                 "dicts, lists, strings, numbers and bytes"
             ) from error
     return FrozenElements(operator, state_name, mode, encoded, is_kept_empty)
+
+
+def _binary(elements: Sequence[bytes]) -> pa.Array:
+    """One alone may be tens of megabytes, what a sink wrote since the last checkpoint: it is not copied."""
+    if len(elements) != 1 or len(elements[0]) > _MAX_OFFSET:
+        return pa.array(elements, pa.binary())
+    offsets = pa.py_buffer(np.array([0, len(elements[0])], np.int32))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(elements[0])])
 
 
 def has_state(restored: RestoredOperator | None, state_name: str) -> bool:

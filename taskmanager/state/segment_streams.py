@@ -5,18 +5,18 @@ batches in the order of their key groups ─▶ Arrow IPC file, drained into the
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from taskmanager.state.base import SegmentStore
+from taskmanager.state.ipc_parts import IpcParts
 from taskmanager.state.segments import KEY_GROUP, Groups, StateDescription, write_options
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.store.files import Part
 
 Rows = tuple[Groups, pa.RecordBatch]
 """Key group of each row, ascending; and the other columns."""
@@ -38,8 +38,8 @@ class SegmentStream:
         offsets = (0, *(int(end) for end in np.cumsum(self._counts)))
         return SegmentHandle(self._about.state_name, self._key_groups, offsets, handle, self._level)
 
-    def _parts(self, batches: Iterable[Rows], options: pa.ipc.IpcWriteOptions) -> Iterator[bytes]:
-        sink = _Sink()
+    def _parts(self, batches: Iterable[Rows], options: pa.ipc.IpcWriteOptions) -> Iterator[Part]:
+        sink = IpcParts()
         writer = None
         for groups, data in batches:
             if writer is None:
@@ -52,20 +52,3 @@ class SegmentStream:
         assert writer is not None
         writer.close()
         yield from sink.drain()
-
-
-class _Sink(io.RawIOBase):
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: Any) -> int:
-        self._parts.append(bytes(content))
-        return len(content)
-
-    def drain(self) -> list[bytes]:
-        parts, self._parts = self._parts, []
-        return parts

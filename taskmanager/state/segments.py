@@ -26,9 +26,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from taskmanager.state.base import SegmentSource, SegmentStore
+from taskmanager.state.ipc_parts import IpcParts
 from tidegate.model.checkpoint import OperatorStateHandle, SegmentHandle, StateHandle, StateRedistribution
 from tidegate.model.errors import CorruptData, InternalError
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.store.files import Part
 
 FORMAT_VERSION = 1
 KEY_GROUP = "key_group"
@@ -182,11 +184,11 @@ def write_options(store: SegmentStore) -> pa.ipc.IpcWriteOptions:
     return pa.ipc.IpcWriteOptions(compression="lz4" if store.compresses else None)
 
 
-def _to_ipc(store: SegmentStore, batch: pa.RecordBatch) -> list[bytes | memoryview]:
-    sink = pa.BufferOutputStream()
+def _to_ipc(store: SegmentStore, batch: pa.RecordBatch) -> list[Part]:
+    sink = IpcParts()
     with pa.ipc.new_file(sink, batch.schema, options=write_options(store)) as writer:
         writer.write_batch(batch)
-    return [memoryview(sink.getvalue())]
+    return sink.drain()
 
 
 def _from_ipc(content: memoryview, name: str) -> pa.Table:
