@@ -25,7 +25,7 @@ from tidegate.model.errors import CorruptData, NotSerializable
 
 _FILE_BYTES = 2048
 """More than an Arrow file needs besides its elements: schema, footer, padding."""
-_MAX_OFFSET = (1 << 31) - 1
+_LARGE_BYTES = 64 << 10
 
 
 @dataclass(slots=True)
@@ -94,12 +94,24 @@ def freeze_elements(
     return FrozenElements(operator, state_name, mode, encoded, is_kept_empty)
 
 
-def _binary(elements: Sequence[bytes]) -> pa.Array:
-    """One alone may be tens of megabytes, what a sink wrote since the last checkpoint: it is not copied."""
-    if len(elements) != 1 or len(elements[0]) > _MAX_OFFSET:
-        return pa.array(elements, pa.binary())
-    offsets = pa.py_buffer(np.array([0, len(elements[0])], np.int32))
-    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(elements[0])])
+def _binary(elements: Sequence[bytes]) -> pa.ChunkedArray:
+    """A large one, as what a sink wrote since the last checkpoint, is a chunk of its own, which is not copied."""
+    chunks: list[pa.Array] = []
+    small: list[bytes] = []
+    for element in elements:
+        if _LARGE_BYTES <= len(element) < 1 << 31:
+            chunks += [pa.array(small, pa.binary()), _alone(element)] if small else [_alone(element)]
+            small = []
+        else:
+            small.append(element)
+    if small:
+        chunks.append(pa.array(small, pa.binary()))
+    return pa.chunked_array(chunks, pa.binary())
+
+
+def _alone(element: bytes) -> pa.Array:
+    offsets = pa.py_buffer(np.array([0, len(element)], np.int32))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(element)])
 
 
 def has_state(restored: RestoredOperator | None, state_name: str) -> bool:

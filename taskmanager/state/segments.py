@@ -17,7 +17,7 @@ not what its handle says (``CorruptData`` names the file).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,19 +82,23 @@ def write_keyed(
     batch = pa.RecordBatch.from_arrays(
         [pa.array(groups, pa.int32()), *data.columns], schema=schema.with_metadata(about.to_metadata())
     )
-    handle = store.write(f"{about.operator}-{about.state_name}", _to_ipc(store, batch))
+    handle = store.write(f"{about.operator}-{about.state_name}", _to_ipc(store, batch.schema, [batch]))
     return SegmentHandle(about.state_name, key_groups, tuple(int(b) for b in bounds), handle)
 
 
 def write_elements(
-    store: SegmentStore, elements: pa.Array, field: pa.Field, mode: StateRedistribution, about: StateDescription
+    store: SegmentStore,
+    elements: pa.Array | pa.ChunkedArray,
+    field: pa.Field,
+    mode: StateRedistribution,
+    about: StateDescription,
 ) -> OperatorStateHandle:
     """Operator state: ``field`` is the column ``element``, of a type or binary (pickled or msgpack, as its metadata tells).
     Raises ``StorageError``."""
     schema = pa.schema([field], metadata=about.to_metadata())
-    handle = store.write(
-        f"{about.operator}-{about.state_name}", _to_ipc(store, pa.RecordBatch.from_arrays([elements], schema=schema))
-    )
+    chunks = elements.chunks if isinstance(elements, pa.ChunkedArray) else [elements]
+    batches = [pa.RecordBatch.from_arrays([chunk], schema=schema) for chunk in chunks]
+    handle = store.write(f"{about.operator}-{about.state_name}", _to_ipc(store, schema, batches))
     return OperatorStateHandle(about.state_name, mode, len(elements), handle)
 
 
@@ -184,10 +188,11 @@ def write_options(store: SegmentStore) -> pa.ipc.IpcWriteOptions:
     return pa.ipc.IpcWriteOptions(compression="lz4" if store.compresses else None)
 
 
-def _to_ipc(store: SegmentStore, batch: pa.RecordBatch) -> list[Part]:
+def _to_ipc(store: SegmentStore, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[Part]:
     sink = IpcParts()
-    with pa.ipc.new_file(sink, batch.schema, options=write_options(store)) as writer:
-        writer.write_batch(batch)
+    with pa.ipc.new_file(sink, schema, options=write_options(store)) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
     return sink.drain()
 
 
