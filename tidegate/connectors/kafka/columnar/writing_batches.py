@@ -39,11 +39,12 @@ def encode(
     base_sequence: int,
     compression: str,
     now_ms: int,
-) -> bytes:
+) -> bytearray:
     """One transactional record batch of at least one record, with its checksum; offsets are from 0 on, the broker assigns them.
 
     ``keys`` and ``values`` are ``pa.binary()``, ``timestamps`` ``pa.int64()`` of ms, each with nulls; a null timestamp is
-    ``now_ms``. ``compression`` is one of none, gzip, snappy, lz4 and zstd.
+    ``now_ms``. ``compression`` is one of none, gzip, snappy, lz4 and zstd. kafka-python copies a bytearray once into its
+    request, and bytes twice.
     """
     assert len(values) > 0, "a record batch has a record"
     times = _times(timestamps, now_ms)
@@ -68,7 +69,7 @@ def encode(
     )
     checked = header[CHECKED_FROM:]
     checksum = google_crc32c.extend(google_crc32c.extend(google_crc32c.value(checked), records), behind)
-    return b"".join((header[: CHECKED_FROM - 4], checksum.to_bytes(4, "big"), checked, records.data, behind))
+    return bytearray().join((header[: CHECKED_FROM - 4], checksum.to_bytes(4, "big"), checked, records.data, behind))
 
 
 def cut(keys: pa.Array, values: pa.Array, limit_bytes: int) -> Iterator[tuple[int, int]]:
