@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -26,10 +27,15 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # the first may have t
 _topics = itertools.count()
 
 
+WAYS: dict[str, dict[str, str]] = {"columns": {}, "messages": {"statistics.interval.ms": "0"}}
+"""Properties that let records go by column, and one that only librdkafka knows."""
+
+
 class Topic(Subject):
-    def __init__(self, broker: KafkaBroker) -> None:
+    def __init__(self, broker: KafkaBroker, properties: Mapping[str, str]) -> None:
         self.name = f"words-{next(_topics)}"
         self._broker = broker
+        self._properties = properties
         broker.create_topic(self.name, 2)
 
     def sink(self) -> Sink:
@@ -37,6 +43,8 @@ class Topic(Subject):
         words.set_value_serialization_schema(SimpleStringSchema())
         builder = KafkaSink.builder().set_bootstrap_servers(self._broker.servers).set_record_serializer(words.build())
         builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("words")
+        for name, value in self._properties.items():
+            builder.set_property(name, value)
         return builder.build()
 
     def visible(self) -> list[str]:
@@ -47,9 +55,9 @@ class Topic(Subject):
 
 
 class TestKafkaSink(SinkConformance):
-    @pytest.fixture
-    def subject(self, broker: KafkaBroker) -> Subject:
-        return Topic(broker)
+    @pytest.fixture(params=list(WAYS))
+    def subject(self, request: pytest.FixtureRequest, broker: KafkaBroker) -> Subject:
+        return Topic(broker, WAYS[request.param])
 
     def test_a_publisher_that_hangs_in_the_middle_is_fenced_by_its_successor(
         self, subject: Subject, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,14 @@ from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, Unreac
 pytestmark = pytest.mark.e2e
 
 _names = itertools.count()
+_properties: dict[str, str] = {}
+
+
+@pytest.fixture(params=[{}, {"statistics.interval.ms": "0"}], ids=["columns", "messages"], autouse=True)
+def way(request: pytest.FixtureRequest) -> None:
+    """Records go by column unless a property is given that only librdkafka knows."""
+    _properties.clear()
+    _properties.update(request.param)
 
 
 @pytest.fixture
@@ -54,7 +62,7 @@ def send(broker: KafkaBroker, topic: str, values: dict[int, list[str]], timestam
 
 def builder(broker: KafkaBroker, *topics: str) -> KafkaSourceBuilder:
     made = KafkaSource.builder().set_bootstrap_servers(broker.servers).set_value_only_deserializer(SimpleStringSchema())
-    made.set_bounded(KafkaOffsetsInitializer.latest())
+    made.set_bounded(KafkaOffsetsInitializer.latest()).set_properties(_properties)
     return made.set_topics(*topics) if topics else made
 
 
