@@ -140,15 +140,17 @@ class TestKafkaSink(SinkConformance):
         one.feed(["a"])
         snapshot = one.snapshot(1)
         one.operator.close()
-        broker.create_topic("clock")
+        assert isinstance(subject, Topic)
+        topic = f"clock-of-{subject.name}"
+        broker.create_topic(topic)
         clock = Producer(
-            {"bootstrap.servers": broker.servers, "transactional.id": "clock", "transaction.timeout.ms": 1000}
+            {"bootstrap.servers": broker.servers, "transactional.id": topic, "transaction.timeout.ms": 1000}
         )
         clock.init_transactions(30)
         clock.begin_transaction()
-        clock.produce("clock", "never committed")
+        clock.produce(topic, "never committed")
         clock.flush(30)
-        assert read_topic(broker.servers, "clock") == []  # reads on until the transaction is over
+        assert read_topic(broker.servers, topic) == []  # reads on until the transaction is over
         self.begin(subject, [snapshot], 1).operator.close()
         assert subject.visible() == ["a"]
 

@@ -18,7 +18,7 @@ from tidegate.connectors.kafka.columnar.connection import Connections, refusal
 from tidegate.connectors.kafka.columnar.record_batches import Producer
 from tidegate.connectors.kafka.incoming import Place
 
-ASK_AGAIN_S = 0.02
+ASK_AGAIN_S = 0.005
 CONNECT_AGAIN_S = 0.1
 
 
