@@ -19,6 +19,7 @@ from tests.servers.jars import fetched, java
 
 _POM = Path(__file__).parent / "kafka" / "pom.xml"
 _START_LIMIT_S = 120
+USER, PASSWORD = "alice", "open sesame"
 _NO_LOG = """Configuration:
   Appenders:
     Console: {name: STDOUT, PatternLayout: {pattern: "%d %p %m%n"}}
@@ -33,13 +34,16 @@ def jars() -> Path:
 
 
 class KafkaBroker:
-    """A context manager. ``servers`` is what clients connect to."""
+    """A context manager. ``servers`` is what clients connect to; ``secured_servers`` is the listener with TLS and passwords, whose
+    one user is ``USER``, and ``certificate`` what its clients have to trust."""
 
     def __init__(self, **settings: str) -> None:
         """``settings``: of the broker, with ``_`` for ``.``."""
         self._directory = Path(tempfile.mkdtemp(prefix="tg-kafka-"))
         self._port, self._controller_port = _free_port(), _free_port()
         self.servers = f"127.0.0.1:{self._port}"
+        self.secured_servers = f"127.0.0.1:{_free_port()}"
+        self.certificate = self._directory / "broker.crt"
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -119,6 +123,16 @@ class KafkaBroker:
             known.AclPermissionType[permission],
         )
 
+    def add_scram_user(self) -> None:
+        """``USER``, for the mechanism SCRAM-SHA-256."""
+        from confluent_kafka import admin
+
+        known: Any = admin  # its stubs do not export these
+        kind = known.ScramCredentialInfo(known.ScramMechanism.SCRAM_SHA_256, 4096)
+        wanted = known.UserScramCredentialUpsertion(USER, kind, PASSWORD.encode())
+        client = self.admin()
+        client.alter_user_scram_credentials([wanted])[USER].result(30)
+
     def admin(self) -> Any:
         from confluent_kafka.admin import AdminClient
 
@@ -147,13 +161,15 @@ class KafkaBroker:
             ],
             "1",
         )
+        for_clients = f"PLAINTEXT://{self.servers},SECURED://{self.secured_servers}"
         told = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.servers}",
+            "listeners": f"{for_clients},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": for_clients,
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,CONTROLLER:PLAINTEXT",
+            **self._secured(),
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
             "log.dirs": str(self._directory / "log"),
             "offsets.topic.num.partitions": "4",
@@ -172,6 +188,30 @@ class KafkaBroker:
         command = self._java(tool, "format", "-t", cluster_id, "-c", str(properties))
         done = subprocess.run(command, capture_output=True, text=True, timeout=_START_LIMIT_S, check=False)
         assert done.returncode == 0, f"the broker's storage was not formatted:\n{done.stdout}{done.stderr}"
+
+    def _secured(self) -> dict[str, str]:
+        """Settings of that listener, with a certificate of its own."""
+        store, login = self._directory / "broker.p12", "org.apache.kafka.common.security"
+        secret = ["-storetype", "PKCS12", "-keystore", str(store), "-storepass", PASSWORD, "-alias", "broker"]
+        made = ["-genkeypair", "-keyalg", "RSA", "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-validity", "2"]
+        for command in ([*made, *secret], ["-exportcert", "-rfc", "-file", str(self.certificate), *secret]):
+            done = subprocess.run(
+                [str(Path(java()).with_name("keytool")), *command],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert done.returncode == 0, f"the broker's certificate was not made:\n{done.stdout}{done.stderr}"
+        user, of = f'username="{USER}" password="{PASSWORD}"', "listener.name.secured"
+        return {
+            f"{of}.ssl.keystore.type": "PKCS12",
+            f"{of}.ssl.keystore.location": str(store),
+            f"{of}.ssl.keystore.password": PASSWORD,
+            f"{of}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            f"{of}.plain.sasl.jaas.config": f'{login}.plain.PlainLoginModule required {user} user_{USER}="{PASSWORD}";',
+            f"{of}.scram-sha-256.sasl.jaas.config": f"{login}.scram.ScramLoginModule required;",
+        }
 
     def _java(self, main: str, *arguments: str) -> list[str]:
         log = f"-Dlog4j2.configurationFile={self._directory / 'log4j2.yaml'}"

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from tidegate.model.errors import ConfigurationError, ExternalError, InvalidJob, Unreachable
@@ -24,6 +25,9 @@ _LOG = logging.getLogger(__name__)
 _CLIENTS_OWN_LOG = logging.getLogger(f"{__name__}.librdkafka")
 _CLIENTS_OWN_LOG.setLevel(logging.CRITICAL)
 """It tells every failed connection at once, many times a second; ``_on_error`` tells it once."""
+
+_turned_away: dict[str, str] = {}
+"""By servers: why a client was not let in."""
 
 _FORBIDDEN = ("bootstrap.servers", "group.id", "transactional.id", "enable.auto.commit", "isolation.level")
 """Set by the connector; the builders have methods for what users choose among them."""
@@ -72,7 +76,8 @@ def _dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _made(kind: Any, servers: str, settings: Mapping[str, Any]) -> Any:
     kafka = library()
-    defaults = {"reconnect.backoff.ms": "200", "error_cb": _on_error, "logger": _CLIENTS_OWN_LOG}
+    on_error = partial(_on_error, servers)
+    defaults = {"reconnect.backoff.ms": "200", "error_cb": on_error, "logger": _CLIENTS_OWN_LOG}
     wanted = {"bootstrap.servers": servers, **defaults, **settings}
     try:
         return kind(wanted)
@@ -82,18 +87,24 @@ def _made(kind: Any, servers: str, settings: Mapping[str, Any]) -> Any:
         raise ConfigurationError(f"Kafka client for {servers}: {error}") from error
 
 
-def _on_error(error: Any) -> None:
-    """Transient: librdkafka goes on trying. What fails for good is raised where it was asked for."""
+def _on_error(servers: str, error: Any) -> None:
+    """Transient: librdkafka goes on trying. What fails for good is raised where it was asked for; but who was turned away for
+    his password is told there that nobody answered."""
     _LOG.info("Kafka: %s", error.str())
+    if error.code() == library().KafkaError._AUTHENTICATION:
+        _turned_away[servers] = error.str()
 
 
 @contextlib.contextmanager
-def kafka_errors(doing: str, servers: str) -> Iterator[None]:
-    """Turns what the client raises into one typed error that says what was being done, and to whom."""
+def kafka_errors(doing: str, servers: str, client: Any = None) -> Iterator[None]:
+    """Turns what the client raises into one typed error that says what was being done, and to whom. ``client``: where given, it is
+    asked for more about it, which it tells when it is polled."""
     kafka = library()
     try:
         yield
     except kafka.KafkaException as error:
+        if client is not None:
+            client.poll(0)
         raise typed_error(error.args[0], doing, servers) from error
 
 
@@ -131,6 +142,11 @@ def typed_error(error: Any, doing: str, servers: str) -> ExternalError | Invalid
     """``error`` is a ``KafkaError``."""
     codes = library().KafkaError
     text = f"cannot {doing} (Kafka at {servers}): {error.str()}"
+    is_away = error.code() in (codes._TRANSPORT, codes._ALL_BROKERS_DOWN, codes._TIMED_OUT)
+    if is_away and (why := _turned_away.pop(servers, "")):
+        return ExternalError(
+            f"cannot {doing} (Kafka at {servers}): authentication failed: {why}; check user and password"
+        )
     if error.code() in (codes._TRANSPORT, codes._ALL_BROKERS_DOWN, codes._TIMED_OUT, codes._RESOLVE):
         return Unreachable(f"{text}; is the broker up, and the address right?")
     if error.code() in (
@@ -150,13 +166,13 @@ def typed_error(error: Any, doing: str, servers: str) -> ExternalError | Invalid
 
 def contact(client: Any, servers: str) -> None:
     """The first request of a client. Raises ``Unreachable`` soon when nobody answers at that address."""
-    with kafka_errors("connect", servers):
+    with kafka_errors("connect", servers, client):
         client.list_topics(timeout=CONTACT_TIMEOUT_S)
 
 
 def partitions_of(client: Any, topic: str, servers: str) -> list[int]:
     """The partitions of a topic, in order. Raises ``InvalidJob`` when there is no such topic."""
-    with kafka_errors(f"read the metadata of topic {topic!r}", servers):
+    with kafka_errors(f"read the metadata of topic {topic!r}", servers, client):
         told = client.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
     if told.error is not None:
         codes = library().KafkaError

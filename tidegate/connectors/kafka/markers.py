@@ -50,7 +50,7 @@ class Markers:
         from confluent_kafka.cimpl import NewTopic
 
         client = admin(self._servers, self._properties)
-        with kafka_errors("read the metadata of the topic of markers", self._servers):
+        with kafka_errors("read the metadata of the topic of markers", self._servers, client):
             told = client.list_topics(self.topic, timeout=METADATA_TIMEOUT_S).topics[self.topic]
         if told.error is None:
             return
