@@ -23,7 +23,6 @@ from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from tidegate.datastream.job_graph_builder import BuiltJob
 from tidegate.datastream.state import ValueStateDescriptor
 from tidegate.datastream.window import TumblingEventTimeWindows
-from tidegate.model.checkpoint import StateRedistribution
 
 TOTAL = 40_000
 
@@ -148,8 +147,7 @@ def shared_files(completed: Completed, shared: Path) -> set[str]:
 
 
 def own_files(completed: Completed) -> list[Path]:
-    """All but union state, of which every subtask reads its siblings' files too."""
+    """Of keyed state: operator state is dealt anew at a restore, so a subtask may read its siblings' files too."""
     parts = [part for ack in completed.acks.values() for part in ack.snapshot.operators.values()]
     handles = [segment.handle for part in parts for segment in part.keyed]
-    handles += [h.handle for part in parts for h in part.operator if h.redistribution is not StateRedistribution.UNION]
     return [Path(completed.location, handle.path) for handle in handles]
