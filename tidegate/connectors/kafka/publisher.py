@@ -125,7 +125,8 @@ class EpochPublisher(Committer):
         self._clock = clock
         self._identities: dict[_Name, _Identity] = {}
         self._doubted: set[_Name] = set()
-        self._batch_limit = BatchLimit(int(properties.get("batch.size", DEFAULT_BATCH_BYTES)))
+        size = properties.get("batch.size", "")  # what is no number is librdkafka's to refuse
+        self._batch_limit = BatchLimit(int(size) if size.isdecimal() else DEFAULT_BATCH_BYTES)
 
     def commit(self, committables: Sequence[Any]) -> None:
         """Epochs of one writer that waited together go out in one transaction: a broker needs its time for each, however small."""

@@ -121,9 +121,8 @@ def to_bytes(batches: Sequence[pa.RecordBatch]) -> memoryview:
     table = pa.Table.from_batches(batches, SCHEMA).unify_dictionaries()
     counted = pa.MockOutputStream()
     _write(table, counted)
-    content = pa.allocate_buffer(
-        counted.size(), memory_pool=pa.system_memory_pool()
-    )  # Arrow's own keeps nothing so large
+    # Arrow's own pool keeps nothing so large for the next epoch
+    content = pa.allocate_buffer(counted.size(), memory_pool=pa.system_memory_pool())
     _write(table, pa.FixedSizeBufferWriter(content))
     return memoryview(content)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidegate.connectors.kafka.columnar.settings import connection_settings, goes_by_column, knows
+from tidegate.connectors.kafka.markers import Markers
+from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.model.errors import ConfigurationError
 
 
@@ -67,3 +69,9 @@ def test_properties_become_settings_of_the_connections() -> None:
 def test_a_certificate_that_is_not_there_is_told_when_the_client_is_made() -> None:
     with pytest.raises(ConfigurationError, match="its certificates cannot be read"):
         connection_settings({"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"}, "a:1")
+
+
+def test_a_size_that_is_no_number_is_refused_as_a_setting() -> None:
+    publisher = EpochPublisher("127.0.0.1:1", {"batch.size": "many"}, "words", Markers("127.0.0.1:1", {}), "branch")
+    with pytest.raises(ConfigurationError, match=r"batch\.size"):
+        publisher.prepare(0)
