@@ -39,6 +39,13 @@ class Reading:
         return self.lines
 
 
+def arrive(path: Path, text: str) -> None:
+    """A file that is whole when it is seen, as whoever feeds a watched directory has to bring it."""
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_text(text)
+    hidden.rename(path)
+
+
 def states_of(source: FileSource) -> list[SplitState]:
     return [SplitState(split) for split in source.list_splits(1)]
 
@@ -49,7 +56,7 @@ def test_a_file_that_comes_later_is_read_and_a_restart_does_not_read_it_again(tm
     assert not source.bounded
     first = Reading(source, states_of(source))
     wait_until(lambda: first.poll() == ["one"], LIMIT_S, "the first file is read")
-    (tmp_path / "b.txt").write_text("two\nthree\n")
+    arrive(tmp_path / "b.txt", "two\nthree\n")
     wait_until(lambda: first.poll() == ["one", "two", "three"], LIMIT_S, "the second file is read")
     wait_until(
         lambda: not first.poll() or all(s.done for s in first.reader.snapshot_state()), LIMIT_S, "its end is seen"
@@ -69,8 +76,7 @@ def test_each_file_belongs_to_one_subtask(tmp_path: Path) -> None:
     assert source.list_splits(2) == []
     readings = [Reading(source, [], subtask, 2) for subtask in range(2)]
     for n in range(20):
-        (tmp_path / f".{n}").write_text(f"{n} with more than four bytes\n")
-        (tmp_path / f".{n}").rename(tmp_path / f"{n}.txt")
+        arrive(tmp_path / f"{n}.txt", f"{n} with more than four bytes\n")
     expected = sorted(f"{n} with more than four bytes" for n in range(20))
     wait_until(lambda: sorted(readings[0].poll() + readings[1].poll()) == expected, LIMIT_S, "all files are read")
     assert readings[0].lines
