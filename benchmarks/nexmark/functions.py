@@ -25,7 +25,7 @@ Q12 = Types.ROW_NAMED(["bidder", "bids", "start", "end"], [Types.LONG()] * 4)
 
 
 class SellersFirst(KeyedCoProcessFunction):
-    """A seller and the auctions of the same id, whichever comes first."""
+    """A seller and the auctions of the same id, whichever comes first. Those that came together are one record."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         fields = Types.ROW([Types.STRING(), Types.STRING(), Types.STRING()])
@@ -42,9 +42,10 @@ class SellersFirst(KeyedCoProcessFunction):
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterator[Row]:
         seller = self.seller.value()
         if seller is None:
-            self.waiting.add(value["id"])
+            self.waiting.add_all(value["auctions"])
         else:
-            yield Row(*seller, value["id"])
+            for auction in value["auctions"]:
+                yield Row(*seller, auction)
 
 
 class Closing(KeyedCoProcessFunction):

@@ -82,10 +82,21 @@ def q2(house: House) -> DataStream:
     return house.bids("auction", "price").filter(col("auction") % 123 == 0).select("auction", "price")
 
 
+AUCTIONS_OF_SELLER = pa.schema([("seller", pa.int64()), ("auctions", pa.list_(pa.int64()))])
+
+
+def _auctions_of_each_seller(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The auctions of a batch as one row for each seller: the function behind is called once for all of them."""
+    lists = pa.table(batch).group_by("seller", use_threads=False).aggregate([("id", "list")])
+    columns = [lists[name].combine_chunks() for name in ("seller", "id_list")]
+    return pa.RecordBatch.from_arrays(columns, schema=AUCTIONS_OF_SELLER)
+
+
 def q3(house: House) -> DataStream:
     """Who sells in three states, and what."""
     persons = house.persons("id", "name", "city", "state").filter(col("state").is_in(["OR", "ID", "CA"]))
-    auctions = house.auctions("id", "seller", "category").filter(col("category") == 10).select("id", "seller")
+    auctions = house.auctions("id", "seller", "category").filter(col("category") == 10)
+    auctions = auctions.map_batches(_auctions_of_each_seller, AUCTIONS_OF_SELLER)
     both = persons.key_by("id").connect(auctions.key_by("seller"))
     return both.process(SellersFirst(), Q3)
 

@@ -13,6 +13,7 @@ The sender keeps nothing. A row is late only if, after merging, the watermark ha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,8 +127,9 @@ class ColumnarSession(Operator):
         self._place = SessionPlace(self._name, self._keys, owned, context.max_parallelism)
         if context.restored is not None:
             assert context.segments is not None
-            for partials in restored_sessions(self._place, context.restored, context.segments):
-                self._hold(partials)
+            with closing(restored_sessions(self._place, context.restored, context.segments)) as restored:
+                for partials in restored:
+                    self._hold(partials)
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)

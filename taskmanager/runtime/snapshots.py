@@ -48,6 +48,7 @@ CLOSE_TIMEOUT_MS = 2_000.0
 
 OpenStore = Callable[[CheckpointOptions, AttemptId, int], SegmentStore]
 """``(options, attempt, checkpoint id)``; called in the background thread."""
+WriteStates = Callable[[Sequence[FrozenState], SegmentStore], list[OperatorSnapshot]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +274,7 @@ class SnapshotDriver:
     def _write_inline(self, write: _Write) -> None:
         """All of it travels in the acknowledgement: nothing here waits for a disk, nor for another thread."""
         try:
-            snapshot = self._write_to(write, InlineSegmentStore())
+            snapshot = self._write_to(write, InlineSegmentStore(), _one_by_one)
         except Exception as error:  # noqa: BLE001  driver: a snapshot that cannot be written is declined
             self._on_written(write, error)
             return
@@ -293,8 +294,8 @@ class SnapshotDriver:
             copies.complete(write.checkpoint_id, snapshot)
         self._state_is_there(write, snapshot)
 
-    def _write_to(self, write: _Write, store: SegmentStore) -> SubtaskSnapshot:
-        snapshots = write_all([frozen for _, frozen in write.frozen], store)
+    def _write_to(self, write: _Write, store: SegmentStore, write_states: WriteStates = write_all) -> SubtaskSnapshot:
+        snapshots = write_states([frozen for _, frozen in write.frozen], store)
         written = zip((operator_id for operator_id, _ in write.frozen), snapshots, strict=True)
         snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
         write.written_bytes = store.written_bytes
@@ -374,6 +375,10 @@ class SnapshotDriver:
         under_way = {_Part.STATE, _Part.CHANNELS} if write.canceled else set(_Part)
         if not write.frozen and not write.waits_for & under_way:
             self._writes.pop(write.checkpoint_id, None)
+
+
+def _one_by_one(states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:
+    return [state.write(store) for state in states]
 
 
 def _storage_info(error: BaseException) -> ErrorInfo:

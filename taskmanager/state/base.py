@@ -37,7 +37,8 @@ class SegmentSource(Protocol):
     """Where restored state is read from."""
 
     def read(self, handle: StateHandle) -> memoryview:
-        """The bytes, checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``."""
+        """The bytes, checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``. Thread-safe: files are read
+        ahead (``read_ahead``)."""
 
 
 class FrozenState(ABC):

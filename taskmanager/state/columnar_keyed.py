@@ -8,7 +8,6 @@ only then writes them: never a second copy of the state, and never a pause for t
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -19,8 +18,10 @@ from taskmanager.machines.increments import Chain, Increments, decide, restored_
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.columnar_rows import ColumnarRows, FrozenRows
 from taskmanager.state.fixed_width import to_column, to_numbers
+from taskmanager.state.read_ahead import ReadAhead, in_reading_order
 from taskmanager.state.row_layout import Rows
-from taskmanager.state.segment_streams import SegmentStream
+from taskmanager.state.segment_streams import Rows as Piece
+from taskmanager.state.segment_streams import write_segments
 from taskmanager.state.segments import DELETED, Groups, StateDescription, read_keyed_batches
 from tidegate.common.schema_evolution import Refusal, evolve
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SegmentHandle
@@ -68,38 +69,49 @@ class ColumnarKeyedState:
         """Level by level; the next snapshot may build upon it. Raises ``CorruptData``, ``SchemaMismatch``, ``StorageError``."""
         mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
         is_same = bool(mine)
-        for segment in sorted(mine, key=lambda s: s.level):
-            if segment.level == 0:
-                self.rows.make_room(_rows_by_group(segment, self._owned))
-            for _, batch in read_keyed_batches(source, segment, self._owned):
-                is_same = self._restore(batch, are_new=segment.level == 0) and is_same
+        mine = in_reading_order(mine)
+        whole = sum(
+            (_rows_by_group(s, self._owned) for s in mine if s.level == 0), np.zeros(self._owned.size, np.int64)
+        )
+        with ReadAhead(source, [segment.handle for segment in mine]) as files, self.rows.expecting(whole):
+            for segment in mine:
+                if segment.level == 0:
+                    self.rows.make_room(_rows_by_group(segment, self._owned))
+                for groups, batch in read_keyed_batches(files, segment, self._owned):
+                    is_same = self._restore(groups, batch, are_new=segment.level == 0) and is_same
         self.rows.begin_epoch()
         chain = restored_chain(mine, self._owned) if is_same else None
         if chain is not None and restored_checkpoint_id is not None:
             self.increments.restored(restored_checkpoint_id, chain)
 
-    def _restore(self, batch: pa.RecordBatch, *, are_new: bool) -> bool:
+    def _restore(self, groups: Groups, batch: pa.RecordBatch, *, are_new: bool) -> bool:
         """Whether it has the very columns that are written now."""
         if DELETED in batch.schema.names:
             if batch.column(batch.schema.get_field_index(DELETED)).true_count:
                 raise CorruptData(f"operator '{self._operator}': rows of '{STATE_NAME}' are marked as removed")
             batch = batch.drop_columns([DELETED])
+        data, is_same = self._evolved(batch)
+        places = groups.astype(np.intp) - self._owned.start
+        for at in range(0, data.num_rows, RESTORE_ROWS):
+            columns = data.slice(at, RESTORE_ROWS).columns
+            values = [to_numbers(column) for column in columns[self._keys :]]
+            if are_new:
+                self.rows.fill(self.rows.add(columns[: self._keys], places[at : at + RESTORE_ROWS]), values)
+            else:
+                self.rows.put(self.rows.locate(columns[: self._keys]), values)
+        return is_same
+
+    def _evolved(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
+        """With the columns that are written now, and whether it had them already."""
+        if batch.schema.remove_metadata().equals(self._schema, check_metadata=True):
+            return batch, True
         plan = evolve(batch.schema, self._schema)
         if isinstance(plan, Refusal):
             raise SchemaMismatch(
                 f"operator '{self._operator}', state '{STATE_NAME}' cannot be restored: {'; '.join(plan.reasons)}. Keep keys "
                 "and aggregates, or give the operator another uid"
             )
-        data = plan.apply(batch)
-        for at in range(0, data.num_rows, RESTORE_ROWS):
-            columns = data.slice(at, RESTORE_ROWS).columns
-            values = [to_numbers(column) for column in columns[self._keys :]]
-            located = self.rows.locate(columns[: self._keys], are_new=are_new)
-            if are_new:
-                self.rows.fill(located.slots, values)
-            else:
-                self.rows.put(located, values)
-        return not plan.changes
+        return plan.apply(batch), not plan.changes
 
 
 def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field]) -> pa.Schema:
@@ -137,11 +149,11 @@ class FrozenColumnarState(FrozenState):
         written: list[SegmentHandle] = []
         if plan.delta is not None:
             others = [group for group in range(owned.size) if group not in whole]
-            written += self._stream(store, self._pieces(others, plan.delta.since), owned, plan.delta.level)
+            written += self._segments(store, self._pieces(others, plan.delta.since), owned, plan.delta.level)
         frozen.written[: whole.start] = True
         frozen.written[whole.stop :] = True
         if plan.whole is not None:
-            written += self._stream(store, self._pieces(whole, None), plan.whole, 0)
+            written += self._segments(store, self._pieces(whole, None), plan.whole, 0)
         if self._increments is not None:
             self._increments.written(self._checkpoint_id, plan.chain(frozen.epoch, written))
         return OperatorSnapshot(keyed=(*plan.kept, *written))
@@ -149,13 +161,10 @@ class FrozenColumnarState(FrozenState):
     def release(self) -> None:
         self._frozen.release()
 
-    def _stream(
-        self, store: SegmentStore, pieces: Iterator[tuple[Groups, pa.RecordBatch]], groups: KeyGroupRange, level: int
+    def _segments(
+        self, store: SegmentStore, pieces: Iterator[Piece], groups: KeyGroupRange, level: int
     ) -> Iterator[SegmentHandle]:
-        first = next(pieces, None)
-        if first is not None:
-            stream = SegmentStream(self._about, groups, level)
-            yield stream.write(store, itertools.chain([first], pieces), is_shared=self._increments is not None)
+        return write_segments(store, self._about, pieces, groups, level, is_shared=self._increments is not None)
 
     def _changed(self, since: int) -> npt.NDArray[np.int64]:
         """How many rows of each group have changed after that epoch."""
@@ -165,7 +174,7 @@ class FrozenColumnarState(FrozenState):
                 found[group] = np.count_nonzero(self._frozen.epochs_of(self._frozen.slots_of(group)) > since)
         return found
 
-    def _pieces(self, groups: Sequence[int], since: int | None) -> Iterator[tuple[Groups, pa.RecordBatch]]:
+    def _pieces(self, groups: Sequence[int], since: int | None) -> Iterator[Piece]:
         """Of these groups all rows, or those that have changed after the epoch ``since``; in pieces of some groups, or of
         parts of one. A group is given back when its last row is copied."""
         frozen = self._frozen

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ import pyarrow as pa
 
 from taskmanager.state.fixed_width import numpy_type
 from taskmanager.state.overlay import Overlay
+from taskmanager.state.populated import populated
 from taskmanager.state.row_layout import Packed, RowLayout, Rows
 from taskmanager.state.slot_index import EMPTY, Places, SlotIndex, Slots
 from taskmanager.state.slot_keys import SlotKeys
@@ -95,30 +97,40 @@ class ColumnarRows:
         """For so many rows of each group: spares the index from growing step by step."""
         self._index.make_room(rows)
 
+    def expecting(self, rows: Counts) -> AbstractContextManager[None]:
+        """So many rows of each group, all new, are added while the block runs: their memory is got ready beside it."""
+        pages = -(-rows >> self._page_shift)
+        return populated(self._rows, (self._pages + int(pages.sum())) << self._page_shift)
+
     def begin_epoch(self) -> None:
         """What is there was restored; what is written from now on has changed since."""
         self._epoch += 1
 
-    def locate(self, keys: Sequence[pa.Array], *, are_new: bool = False) -> Located:
-        """The slots of distinct keys; those that are not there yet get one. ``are_new``: none of them is, and there was
-        ``make_room`` for all. Raises ``NoResourceAvailable``."""
-        hashes32 = hash_columns(keys)
-        groups = key_groups(hashes32, self._max_parallelism).astype(np.intp) - self._owned.start
+    def locate(self, keys: Sequence[pa.Array]) -> Located:
+        """The slots of distinct keys; those that are not there yet get one. Raises ``NoResourceAvailable``."""
+        groups = key_groups(hash_columns(keys), self._max_parallelism).astype(np.intp) - self._owned.start
         prepared = self._keys.prepare(keys)
         hashes = self._keys.hashes(prepared)
-        if are_new:
-            slots = np.full(len(groups), EMPTY, np.int32)
-        else:
-            slots = self._index.find(groups, hashes, lambda rows, there: self._keys.same(prepared, rows, there))
+        slots = self._index.find(groups, hashes, lambda rows, there: self._keys.same(prepared, rows, there))
         is_new = slots == EMPTY
         new = np.flatnonzero(is_new)
         if len(new):
             made = self._allocate(groups[new])
             slots[new] = made
             self._keys.put(prepared, new, made)
-            self._index.insert(groups[new], hashes[new], made, has_room=are_new)
+            self._index.insert(groups[new], hashes[new], made)
             self._epochs[made] = self._epoch
         return Located(slots, groups, is_new)
+
+    def add(self, keys: Sequence[pa.Array], groups: Places) -> Slots:
+        """Slots for distinct keys of known groups (counted from the first owned one), none of which is there, after
+        ``make_room`` for them. Raises ``NoResourceAvailable``."""
+        prepared = self._keys.prepare(keys)
+        slots = self._allocate(groups)
+        self._keys.put(prepared, np.arange(len(slots)), slots)
+        self._index.insert(groups, self._keys.hashes(prepared), slots, has_room=True)
+        self._epochs[slots] = self._epoch
+        return slots
 
     def take(self, slots: Slots) -> Rows:
         """Copies."""
@@ -227,13 +239,13 @@ class ColumnarRows:
             )
         self._group_of_page[self._pages : end] = np.repeat(there, needed)
         self._pages = end
-        rank = np.arange(len(groups)) - np.repeat(firsts, counts)
-        at = np.repeat(held, counts) + rank
-        page = at >> shift
-        is_old = page == np.repeat(last, counts)
-        page = np.where(is_old, np.repeat(last_page, counts), np.repeat(made - last - 1, counts) + page)
+        mask = (1 << shift) - 1
+        old = np.minimum(counts, -held & mask)
+        # What is left of its last page, then its new ones, which lie side by side.
+        runs = np.stack([old, counts - old], axis=1).ravel()
+        starts = np.stack([(last_page << shift) + (held & mask), made << shift], axis=1).ravel()
         slots = np.empty(len(groups), np.int32)
-        slots[order] = (page << shift) | (at & ((1 << shift) - 1))
+        slots[order] = np.repeat(starts - np.cumsum(runs) + runs, runs) + np.arange(len(groups))
         self._count[there] += counts
         self._last_page[there] = np.where(needed > 0, made + needed - 1, last_page)
         return slots

@@ -8,13 +8,14 @@ is merged in the snapshot thread, and looks like the state of other columnar win
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.columnar_windows import KEY_PREFIX, STATE_NAME, VALUE_PREFIX, WINDOW_COLUMNS
+from taskmanager.state.read_ahead import ReadAhead
 from taskmanager.state.segments import StateDescription, read_keyed, write_keyed
 from tidegate.common.key_hashing import hash_columns, key_groups
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
@@ -61,19 +62,22 @@ class FrozenSessions(FrozenState):
 
 def restored_sessions(
     place: SessionPlace, restored: RestoredOperator, source: SegmentSource
-) -> Iterator[pa.RecordBatch]:
-    """The partials of the owned key groups. Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys."""
-    for segment in restored.keyed:
-        if segment.state_name != STATE_NAME or segment.key_groups.intersect(place.owned).size == 0:
-            continue
-        _, data = read_keyed(source, segment, place.owned)
-        stored = [n.removeprefix(KEY_PREFIX) for n in data.schema.names if n.startswith(KEY_PREFIX)]
-        if stored != list(place.keys) or not set(WINDOW_COLUMNS) <= set(data.schema.names):
-            raise SchemaMismatch(
-                f"operator '{place.operator}': the restored windows have the keys {stored}, the job's {list(place.keys)}: "
-                "give the operator another uid, or restore with the job that wrote them"
-            )
-        values = [n for n in data.schema.names if n.startswith(VALUE_PREFIX)]
-        order = [*WINDOW_COLUMNS, *(KEY_PREFIX + n for n in place.keys), *values]
-        names = [*WINDOW_COLUMNS, *place.keys, *(n.removeprefix(VALUE_PREFIX) for n in values)]
-        yield pa.RecordBatch.from_arrays([data.column(n) for n in order], names=names)
+) -> Generator[pa.RecordBatch, None, None]:
+    """The partials of the owned key groups; to be closed: it reads ahead. Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys."""
+    mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(place.owned).size]
+    with ReadAhead(source, [segment.handle for segment in mine]) as files:
+        for segment in mine:
+            yield _partials(place, read_keyed(files, segment, place.owned)[1])
+
+
+def _partials(place: SessionPlace, data: pa.RecordBatch) -> pa.RecordBatch:
+    stored = [n.removeprefix(KEY_PREFIX) for n in data.schema.names if n.startswith(KEY_PREFIX)]
+    if stored != list(place.keys) or not set(WINDOW_COLUMNS) <= set(data.schema.names):
+        raise SchemaMismatch(
+            f"operator '{place.operator}': the restored windows have the keys {stored}, the job's {list(place.keys)}: "
+            "give the operator another uid, or restore with the job that wrote them"
+        )
+    values = [n for n in data.schema.names if n.startswith(VALUE_PREFIX)]
+    order = [*WINDOW_COLUMNS, *(KEY_PREFIX + n for n in place.keys), *values]
+    names = [*WINDOW_COLUMNS, *place.keys, *(n.removeprefix(VALUE_PREFIX) for n in values)]
+    return pa.RecordBatch.from_arrays([data.column(n) for n in order], names=names)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
+from taskmanager.state.read_ahead import ReadAhead
 from taskmanager.state.segments import Groups, StateDescription, read_keyed, write_keyed
 from taskmanager.state.window_buckets import INBOX_ROWS, FrozenBuckets, GroupsOf, Merge, WindowBuckets
 from tidegate.common.key_hashing import hash_columns, key_groups
@@ -86,16 +87,18 @@ class ColumnarWindowState:
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
         """Raises ``CorruptData``; ``SchemaMismatch`` when the state has other keys or windows."""
-        for segment in restored.keyed:
-            if segment.state_name != STATE_NAME or segment.key_groups.intersect(self._owned).size == 0:
-                continue
-            _, data = read_keyed(source, segment, self._owned)
-            self._check_keys(data.schema)
-            names = [n for n in data.schema.names if n not in WINDOW_COLUMNS]
-            columns = [self._numbers(data), *(data.column(n) for n in names)]
-            partials = pa.RecordBatch.from_arrays(columns, [self._window, *(n.split(".", 1)[1] for n in names)])
-            for at in range(0, partials.num_rows, INBOX_ROWS):
-                self.add(partials.slice(at, INBOX_ROWS))
+        mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
+        with ReadAhead(source, [segment.handle for segment in mine]) as files:
+            for segment in mine:
+                self._restore(read_keyed(files, segment, self._owned)[1])
+
+    def _restore(self, data: pa.RecordBatch) -> None:
+        self._check_keys(data.schema)
+        names = [n for n in data.schema.names if n not in WINDOW_COLUMNS]
+        columns = [self._numbers(data), *(data.column(n) for n in names)]
+        partials = pa.RecordBatch.from_arrays(columns, [self._window, *(n.split(".", 1)[1] for n in names)])
+        for at in range(0, partials.num_rows, INBOX_ROWS):
+            self.add(partials.slice(at, INBOX_ROWS))
 
     def _numbers(self, data: pa.RecordBatch) -> pa.Array:
         starts, ends = (data.column(name).to_numpy() for name in WINDOW_COLUMNS)

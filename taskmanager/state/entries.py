@@ -13,8 +13,9 @@ Stored columns of other types than the job declares are read as ``tidegate.commo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ import pyarrow as pa
 
 from taskmanager.state.backend import Entry
 from taskmanager.state.segments import DELETED, PICKLED, Groups, StateDescription, metadata_of
-from taskmanager.state.ttl import Stored, Ttl, plain, stamped, stamps_of
+from taskmanager.state.ttl import Ttl, plain, stamped, stamps_of
 from tidegate.common.record_codec import decode_column, encode_column
 from tidegate.common.schema_evolution import TTL_COLUMN, Refusal, evolve
 from tidegate.common.typeinfo import TypeInformation, Types
@@ -33,6 +34,8 @@ KEY, VALUE, NAMESPACE, TIMESTAMP = "key", "value", "namespace", "timestamp"
 WINDOW_START, WINDOW_END, WINDOW_ID = "window_start", "window_end", "window_id"
 Columns = list[tuple[pa.Field, pa.Array]]
 _PICKLED_TYPE = Types.PICKLED_BYTE_ARRAY()
+_KEY_OF, _NAMESPACE_OF = itemgetter(0), itemgetter(1)
+"""Of an entry; the latter also of the namespace of a timer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +86,51 @@ class EntryFormat:
             return False
         return all(field.name in stored.names and stored.field(field.name).equals(field) for field in self.declared)
 
-    def living(self, rows: Iterator[Stored], now_ms: int) -> Iterator[Stored]:
+    def living(self, entries: Mapping[Entry, Any], now_ms: int) -> Mapping[Entry, Any]:
         """What a snapshot holds: without what has expired, if the state is configured so."""
         if self.ttl is None or not self.ttl.in_full_snapshot:
-            return rows
-        return self.ttl.without_expired(self.kind, rows, now_ms)
+            return entries
+        return self.ttl.without_expired(self.kind, entries, now_ms)
+
+
+class EntryColumns:
+    """Entries of some key groups, column by column; behind them, in a delta, those that were removed."""
+
+    def __init__(self, layout: EntryFormat, kinds: Set[type]) -> None:
+        """``kinds``: types of the namespaces of all batches that are to have the same columns."""
+        self.layout = layout
+        self.kinds = kinds
+        self.keys: list[Any] = []
+        self.namespaces: list[Any] = []
+        """Nothing where all are ``None``."""
+        self.values: list[Any] = []
+        self._groups: list[tuple[int, int]] = []
+        self._has_namespaces = layout.value_type is None or not kinds <= {type(None)}
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def groups(self) -> Groups:
+        """Of each entry."""
+        groups, counts = zip(*self._groups, strict=True) if self._groups else ((), ())
+        return np.repeat(np.array(groups, np.int32), counts)
+
+    def add(self, group: int, entries: Mapping[Entry, Any]) -> None:
+        self.values += entries.values()
+        self.add_removed(group, entries)
+
+    def add_removed(self, group: int, entries: Collection[Entry]) -> None:
+        self.keys += map(_KEY_OF, entries)
+        if self._has_namespaces:
+            self.namespaces += map(_NAMESPACE_OF, entries)
+        self._groups.append((group, len(entries)))
+
+
+def kinds_of(layout: EntryFormat, entries: Iterable[Entry]) -> set[type]:
+    """Of their namespaces."""
+    namespaces = map(_NAMESPACE_OF, entries)
+    return set(map(type, namespaces if layout.value_type is not None else map(_NAMESPACE_OF, namespaces)))
 
 
 def canonical_key(key: Any) -> Any:
@@ -101,44 +144,35 @@ def canonical_key(key: Any) -> Any:
     return key
 
 
-def to_columns(
-    layout: EntryFormat,
-    entries: Iterable[tuple[int, Entry, Any]],
-    removed: Iterable[tuple[int, Entry]] | None = None,
-    kinds: Set[type] | None = None,
-) -> tuple[Groups, pa.RecordBatch]:
-    """``removed``: entries that are not there any more, behind the others; not ``None``: there is a column ``deleted``.
-    ``kinds``: types of the namespaces of all batches that are to have the same columns (default: of this one).
-    Raises ``SchemaMismatch`` naming the state when a value does not fit its type, ``NotSerializable``."""
-    rows = list(entries)
-    gone = list(removed or ())
+def to_columns(entries: EntryColumns, *, is_delta: bool = False) -> tuple[Groups, pa.RecordBatch]:
+    """``is_delta``: with a column ``deleted``. Raises ``SchemaMismatch`` naming the state when a value does not fit its type,
+    ``NotSerializable``."""
+    layout = entries.layout
     where = f"operator '{layout.operator}', state '{layout.state_name}'"
-    places = [*((group, entry) for group, entry, _ in rows), *gone]
-    groups = np.fromiter((group for group, _ in places), np.int32, len(places))
-    keys = encode_column(layout.key_type, [entry[0] for _, entry in places], f"{where}, key")
-    fields, arrays = [layout.key_type.arrow_field(KEY)], [keys]
-    spaces: list[Any] = [entry[1] for _, entry in places]
+    fields = [layout.key_type.arrow_field(KEY)]
+    arrays = [encode_column(layout.key_type, entries.keys, f"{where}, key")]
+    spaces = entries.namespaces
     if layout.value_type is None:
         fields.append(pa.field(TIMESTAMP, pa.int64()))
         arrays.append(pa.array([stamp for stamp, _ in spaces], pa.int64()))
         spaces = [space for _, space in spaces]
-    for field, array in _namespace_columns(spaces, kinds if kinds is not None else set(map(type, spaces))):
+    for field, array in _namespace_columns(spaces, entries.kinds):
         fields.append(field)
         arrays.append(array)
+    rows, values = len(entries.values), entries.values
     if layout.value_type is not None:
-        values = [value for _, _, value in rows]
         if layout.ttl is not None:
             fields.append(layout.ttl_field)
             arrays.append(pa.array([stamps_of(layout.kind, value) for value in values], layout.ttl_field.type))
             values = [plain(layout.kind, value) for value in values]
         fields.append(layout.value_type.arrow_field(VALUE))
         arrays.append(encode_column(layout.value_type, values, where))
-    if gone:
-        arrays = [a if len(a) == len(places) else pa.concat_arrays([a, pa.nulls(len(gone), a.type)]) for a in arrays]
-    if removed is not None:
+    if gone := len(entries) - rows:
+        arrays = [a if len(a) == len(entries) else pa.concat_arrays([a, pa.nulls(gone, a.type)]) for a in arrays]
+    if is_delta:
         fields.append(pa.field(DELETED, pa.bool_(), nullable=False))
-        arrays.append(pa.array(np.arange(len(places)) >= len(rows)))
-    return groups, pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        arrays.append(pa.array(np.arange(len(entries)) >= rows))
+    return entries.groups, pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def removed_entries(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -> Iterator[tuple[int, Entry]]:

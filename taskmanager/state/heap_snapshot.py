@@ -5,24 +5,18 @@ decide ─▶ for some key groups at a time: entries become columns ─▶ the g
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
-
-import pyarrow as pa
 
 from taskmanager.machines.increments import Chain, Increments, decide
 from taskmanager.state.base import SegmentStore
-from taskmanager.state.entries import EntryFormat, to_columns
-from taskmanager.state.layers import MISSING, Entry, FrozenTable
-from taskmanager.state.segment_streams import SegmentStream
-from taskmanager.state.segments import Groups
+from taskmanager.state.entries import EntryColumns, EntryFormat, kinds_of, to_columns
+from taskmanager.state.layers import FrozenTable
+from taskmanager.state.segment_streams import Rows as Piece
+from taskmanager.state.segment_streams import write_segments
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
 
 PIECE_ENTRIES = 1 << 14
-
-Piece = tuple[Groups, pa.RecordBatch]
 
 
 class FrozenHeapTable:
@@ -54,12 +48,12 @@ class FrozenHeapTable:
         if plan.delta is not None:
             others = [group for group in groups if group not in whole]
             pieces = self._changes(others, plan.delta.since, frozen_ms)
-            written += self._stream(store, pieces, owned, plan.delta.level)
+            written += self._segments(store, pieces, owned, plan.delta.level)
         for group in table.groups():
             if group not in whole:
                 table.written(group)
         if plan.whole is not None:
-            written += self._stream(store, self._whole(whole, frozen_ms), plan.whole, 0)
+            written += self._segments(store, self._whole(whole, frozen_ms), plan.whole, 0)
         if self._increments is not None:
             self._increments.written(self._checkpoint_id, plan.chain(table.epoch, written))
         return [*plan.kept, *written]
@@ -67,46 +61,38 @@ class FrozenHeapTable:
     def release(self) -> None:
         self._table.release()
 
-    def _stream(
+    def _segments(
         self, store: SegmentStore, pieces: Iterator[Piece], groups: KeyGroupRange, level: int
     ) -> Iterator[SegmentHandle]:
-        first = next(pieces, None)
-        if first is not None:
-            stream = SegmentStream(self._layout.description, groups, level)
-            yield stream.write(store, itertools.chain([first], pieces), is_shared=self._increments is not None)
+        about, is_shared = self._layout.description, self._increments is not None
+        return write_segments(store, about, pieces, groups, level, is_shared=is_shared)
 
     def _whole(self, groups: Iterable[int], frozen_ms: int) -> Iterator[Piece]:
         table, layout = self._table, self._layout
         there = [group for group in groups if table.size_of(group)]
-        kinds = {kind for group in there for kind in self._kinds(table.group(group))}
-        waiting: list[int] = []
-        rows: list[tuple[int, Entry, Any]] = []
+        kinds: set[type] = set().union(*(kinds_of(layout, table.group(group)) for group in there))
+        entries, waiting = EntryColumns(layout, kinds), []
         for group in there:
-            rows += layout.living(((group, entry, value) for entry, value in table.group(group).items()), frozen_ms)
+            entries.add(group, layout.living(table.group(group), frozen_ms))
             waiting.append(group)
-            if len(rows) >= PIECE_ENTRIES or group == there[-1]:
-                piece = to_columns(layout, rows, kinds=kinds)
+            if len(entries) >= PIECE_ENTRIES or group == there[-1]:
+                piece = to_columns(entries)
                 for done in waiting:
                     table.written(done)
-                waiting, rows = [], []
+                entries, waiting = EntryColumns(layout, kinds), []
                 if piece[1].num_rows:
                     yield piece
 
     def _changes(self, groups: Iterable[int], since: int, frozen_ms: int) -> Iterator[Piece]:
         table, layout = self._table, self._layout
-        entries = {group: found for group in groups if (found := table.changed(group, since))}
-        kinds = {kind for found in entries.values() for kind in self._kinds(found)}
-        for group, changed in entries.items():
+        changes = {group: found for group in groups if (found := table.changed(group, since))}
+        kinds: set[type] = set().union(*(kinds_of(layout, found) for found in changes.values()))
+        for group, changed in changes.items():
             held = table.group(group)
-            rows = ((group, entry, held[entry]) for entry in changed if held.get(entry, MISSING) is not MISSING)
-            living = list(layout.living(rows, frozen_ms))
-            left = {entry for _, entry, _ in living}
-            piece = to_columns(layout, living, [(group, entry) for entry in changed if entry not in left], kinds)
+            living = layout.living({entry: held[entry] for entry in changed if entry in held}, frozen_ms)
+            entries = EntryColumns(layout, kinds)
+            entries.add(group, living)
+            entries.add_removed(group, changed - living.keys())
+            piece = to_columns(entries, is_delta=True)
             table.written(group)
             yield piece
-
-    def _kinds(self, entries: Iterable[Entry]) -> set[type]:
-        """Of their namespaces."""
-        if self._layout.value_type is None:
-            return {type(space[1]) for _, space in entries}
-        return {type(space) for _, space in entries}

@@ -22,6 +22,7 @@ from taskmanager.state.entries import EntryFormat, canonical_key, from_columns, 
 from taskmanager.state.heap_cells import HeapListCells, HeapMapCells, HeapSweep
 from taskmanager.state.heap_snapshot import FrozenHeapTable
 from taskmanager.state.layers import StateTable
+from taskmanager.state.read_ahead import ReadAhead, in_reading_order
 from taskmanager.state.segments import (
     DELETED,
     KEY_GROUP,
@@ -66,9 +67,10 @@ class KeyedStateBackend(KeyedBackend):
         self._unclaimed: dict[str, list[Rows]] = {}
 
     def restore(self, restored: RestoredOperator, source: SegmentSource) -> None:
-        for segment in sorted(restored.keyed, key=lambda segment: segment.level):
-            if segment.key_groups.intersect(self.owned).size:
-                rows = read_keyed(source, segment, self.owned)
+        mine = in_reading_order(s for s in restored.keyed if s.key_groups.intersect(self.owned).size)
+        with ReadAhead(source, [segment.handle for segment in mine]) as files:
+            for segment in mine:
+                rows = read_keyed(files, segment, self.owned)
                 self._unclaimed.setdefault(segment.state_name, []).append(rows)
                 self._segments.setdefault(segment.state_name, []).append(segment)
 

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
+from tidegate.common.row import Row, copied
 from tidegate.model.errors import NotSerializable
 
 Entry = tuple[Any, Any]
@@ -56,10 +57,16 @@ _IMMUTABLE = frozenset(
 
 
 def detached(value: Any) -> Any:
-    """The value itself when nothing can change it, else a deep copy. Raises ``NotSerializable`` for what has none."""
+    """The value itself when nothing can change it, else a deep copy; of flat values, most of them, without ``deepcopy``. Raises ``NotSerializable`` for what has none."""
     kind = type(value)
     if kind in _IMMUTABLE or (kind is tuple and _IMMUTABLE.issuperset(map(type, value))):
         return value
+    if kind is Row and _IMMUTABLE.issuperset(map(type, value)):
+        return copied(value)
+    if kind is list and _IMMUTABLE.issuperset(map(type, value)):
+        return value[:]
+    if kind is dict and _IMMUTABLE.issuperset(map(type, value)) and _IMMUTABLE.issuperset(map(type, value.values())):
+        return dict(value)
     try:
         return copy.deepcopy(value)
     except Exception as error:  # the object is the user's

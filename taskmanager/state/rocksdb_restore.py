@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from taskmanager.state.base import SegmentSource, SegmentStore
 from taskmanager.state.entries import KEY, EntryFormat, canonical_key, from_columns, namespaces_of
+from taskmanager.state.read_ahead import ReadAhead, in_reading_order
 from taskmanager.state.rocksdb_tables import RocksCells
 from taskmanager.state.segments import KEY_GROUP, Groups, StateDescription, metadata_of, read_keyed, write_keyed
 from tidegate.common.record_codec import decode_column
@@ -42,26 +43,27 @@ class UnclaimedState:
         self._copies: list[str] = []
 
     def add(self, segment: SegmentHandle) -> None:
-        self.segments.append(segment)
-        self.segments.sort(key=lambda one: one.level)
+        self.segments = in_reading_order([*self.segments, segment])
 
     def claim(self, layout: EntryFormat, cells: RocksCells, now_ms: int) -> bool:
         """Write everything into the state's rows; whether it had the very columns that the state is written with now.
         Raises ``CorruptData``, ``StorageError``, ``SchemaMismatch``."""
         is_same = True
-        for index, segment in enumerate(self.segments):
-            groups, data = self._read(index)
-            is_same = is_same and layout.has_columns(data.schema)
-            for at in range(0, data.num_rows, _ENTRIES):
-                part = data.slice(at, _ENTRIES)
-                _load(layout, cells, groups[at : at + _ENTRIES], part, now_ms, is_newer=segment.level > 0)
+        handles = [] if self._copies else [segment.handle for segment in self.segments]
+        with ReadAhead(self._source, handles) as files:
+            for index, segment in enumerate(self.segments):
+                groups, data = self._read(index, files)
+                is_same = is_same and layout.has_columns(data.schema)
+                for at in range(0, data.num_rows, _ENTRIES):
+                    part = data.slice(at, _ENTRIES)
+                    _load(layout, cells, groups[at : at + _ENTRIES], part, now_ms, is_newer=segment.level > 0)
         return is_same
 
     def write(self, store: SegmentStore) -> Iterator[SegmentHandle]:
         """As it was, level by level. Snapshot thread."""
         copies = []
         for index, segment in enumerate(self.segments):
-            groups, data = self._read(index)
+            groups, data = self._read(index, self._source)
             if not self._copies:
                 copies.append(self._copy(index, groups, data))
             if data.num_rows:
@@ -73,12 +75,12 @@ class UnclaimedState:
                 yield replace(write_keyed(store, data, groups, both, about), level=segment.level)
         self._copies = self._copies or copies
 
-    def _read(self, index: int) -> tuple[Groups, pa.RecordBatch]:
+    def _read(self, index: int, files: SegmentSource) -> tuple[Groups, pa.RecordBatch]:
         if self._copies:
             with pa.memory_map(self._copies[index]) as file:
                 (batch,) = pa.ipc.open_file(file).read_all().combine_chunks().to_batches() or [None]
             return batch.column(KEY_GROUP).to_numpy(), batch.drop_columns([KEY_GROUP])
-        return read_keyed(self._source, self.segments[index], self._owned)
+        return read_keyed(files, self.segments[index], self._owned)
 
     def _copy(self, index: int, groups: Groups, data: pa.RecordBatch) -> str:
         path = os.path.join(self._directory, f"{self._state_name.encode().hex()[:32]}-{id(self):x}-{index}.arrow")

@@ -2,8 +2,8 @@
 
     freeze ─▶ view, sealed changes │ for each state: decide (whole? delta? kept?) ─▶ segments streamed to the store │ release
 
-Freezing copies nothing and does no I/O. A whole state is cut at key groups into files of about ``SEGMENT_BYTES``, so that
-neither side ever holds more of it than that.
+Freezing copies nothing and does no I/O. A whole state is cut at key groups into files of about ``FILE_BYTES`` (``segment_streams``), so
+that neither side ever holds more of it than that.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from taskmanager.machines.increments import Chain, Increments, Plan, decide, restricted
+from taskmanager.machines.increments import Chain, Increments, Plan, decide
 from taskmanager.state.base import FrozenState, SegmentStore
 from taskmanager.state.rocksdb_changes import SealedChanges
 from taskmanager.state.rocksdb_columns import Form, changed_batches, whole_batches
 from taskmanager.state.rocksdb_database import View
 from taskmanager.state.rocksdb_restore import UnclaimedState
 from taskmanager.state.rocksdb_tables import StateRows
-from taskmanager.state.segment_streams import Rows, SegmentStream
+from taskmanager.state.segment_streams import write_segments
 from tidegate.model.checkpoint import OperatorSnapshot, SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
-
-SEGMENT_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +93,8 @@ class FrozenRocks(FrozenState):
     ) -> Iterator[SegmentHandle]:
         ttl = state.rows.layout.ttl
         last = self.frozen_ms - ttl.ms if ttl is not None and ttl.in_full_snapshot else None
-        batches = _Cut(
-            whole_batches(Form(state.rows, state.namespaces, last), view, None if state.base is None else groups)
-        )
-        first = groups.start
-        while batches.next_group is not None:
-            stream = SegmentStream(state.rows.layout.description, KeyGroupRange(first, groups.end))
-            written = stream.write(store, batches.part(), is_shared=self.builds_chains)
-            end = groups.end if batches.next_group is None else batches.next_group - 1
-            yield restricted(written, KeyGroupRange(first, end))
-            first = end + 1
+        batches = whole_batches(Form(state.rows, state.namespaces, last), view, None if state.base is None else groups)
+        return write_segments(store, state.rows.layout.description, batches, groups, is_shared=self.builds_chains)
 
     def _write_delta(self, state: FrozenRows, view: View, plan: Plan, store: SegmentStore) -> Iterator[SegmentHandle]:
         assert plan.delta is not None
@@ -115,40 +105,6 @@ class FrozenRocks(FrozenState):
             if whole is None or not whole.start <= (entry[2] << 8 | entry[3]) <= whole.end
         )
         batches = changed_batches(Form(state.rows, state.namespaces, has_deleted=True), view, entries)
-        stream = SegmentStream(state.rows.layout.description, self.owned, plan.delta.level)
-        first = next(batches, None)
-        if first is not None:
-            yield stream.write(store, _chain(first, batches), is_shared=self.builds_chains)
-
-
-class _Cut:
-    """Batches in parts of about ``SEGMENT_BYTES`` that end where a key group ends. A batch may be cut in two for that."""
-
-    def __init__(self, batches: Iterator[Rows]) -> None:
-        self._batches = batches
-        self._next = next(batches, None)
-
-    @property
-    def next_group(self) -> int | None:
-        """Where the next part begins; ``None`` at the end."""
-        return None if self._next is None else int(self._next[0][0])
-
-    def part(self) -> Iterator[Rows]:
-        size, last = 0, -1
-        while self._next is not None:
-            groups, data = self._next
-            if size >= SEGMENT_BYTES:
-                at = int(np.searchsorted(groups, last, side="right"))
-                if at < len(groups):
-                    self._next = (groups[at:], data.slice(at))
-                    if at:
-                        yield groups[:at], data.slice(0, at)
-                    return
-            size, last = size + data.nbytes, int(groups[-1])
-            self._next = next(self._batches, None)
-            yield groups, data
-
-
-def _chain(first: Rows, rest: Iterator[Rows]) -> Iterator[Rows]:
-    yield first
-    yield from rest
+        return write_segments(
+            store, state.rows.layout.description, batches, self.owned, plan.delta.level, is_shared=self.builds_chains
+        )

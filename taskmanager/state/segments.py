@@ -170,8 +170,9 @@ def _check_rows(segment: SegmentHandle, table: pa.Table, name: str) -> None:
 def _check_groups(groups: Groups, segment: SegmentHandle, both: KeyGroupRange, row: int, name: str) -> None:
     """``groups`` are those of the rows from ``row`` on, counted from the first of ``both``."""
     at = both.start - segment.key_groups.start
-    ends = np.array(segment.offsets[at + 1 : at + 1 + both.size]) - segment.offsets[at]
-    told = both.start + np.searchsorted(ends, np.arange(row, row + len(groups)), side="right")
+    bounds = np.array(segment.offsets[at : at + 1 + both.size]) - segment.offsets[at]
+    here = np.diff(np.clip(bounds, row, row + len(groups)))
+    told = np.repeat(np.arange(both.start, both.end + 1, dtype=np.int32), here)
     if not np.array_equal(groups, told):
         raise CorruptData(
             f"{name}: its rows are not of the key groups that its index tells; restore another checkpoint"

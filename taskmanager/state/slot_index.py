@@ -101,11 +101,11 @@ class SlotIndex:
         while len(slots):
             step += 1
             at = start + offset
-            free = self._table[at] == EMPTY
-            self._table[at[free]] = slots[free]  # of several at one place, the last stays
-            left = np.flatnonzero(self._table[at] != slots)
-            start, mask, slots = start[left], mask[left], slots[left]
-            offset = (offset[left] + step) & mask
+            free = (self._table.take(at) == EMPTY).nonzero()[0]
+            self._table[at.take(free)] = slots.take(free)  # of several at one place, the last stays
+            left = (self._table.take(at) != slots).nonzero()[0]
+            start, mask, slots = start.take(left), mask.take(left), slots.take(left)
+            offset = (offset.take(left) + step) & mask
 
     def _grow(self, group: int, keys: int) -> None:
         size = int(self._mask[group]) + 1

@@ -11,14 +11,14 @@ before it had a time-to-live: its time begins at the restore (as since Flink 2.2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.datastream.state_ttl import StateTtlConfig
 
-Stored = tuple[int, tuple[Any, Any], Any]
-"""(key group, entry, what is kept)"""
+Kept = Mapping[tuple[Any, Any], Any]
+"""What is kept, by entry."""
 Now = Callable[[], int]
 
 
@@ -62,11 +62,9 @@ class Ttl:
             return stored if len(left) == len(stored) else left or None
         return stored if stored[1] > last else None
 
-    def without_expired(self, kind: str, rows: Iterable[Stored], now_ms: int) -> Iterator[Stored]:
-        for group, entry, stored in rows:
-            left = self.living(kind, stored, now_ms)
-            if left is not None:
-                yield group, entry, left
+    def without_expired(self, kind: str, entries: Kept, now_ms: int) -> Kept:
+        left = {entry: self.living(kind, stored, now_ms) for entry, stored in entries.items()}
+        return {entry: stored for entry, stored in left.items() if stored is not None}
 
 
 class Sweep(Protocol):

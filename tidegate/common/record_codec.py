@@ -13,10 +13,12 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from itertools import chain, pairwise
+from functools import lru_cache, partial
+from itertools import chain, pairwise, repeat
+from operator import attrgetter, is_, is_not
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.common.column_codec import (
@@ -33,7 +35,7 @@ from tidegate.common.column_codec import (
     unpickle_column,
 )
 from tidegate.common.key_types import register_key_type
-from tidegate.common.row import PositionalNames, Row, RowKind, make_row
+from tidegate.common.row import PositionalNames, Row, RowKind, make_row, make_rows
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import (
     ArrowTypeInfo,
@@ -48,6 +50,8 @@ from tidegate.common.typeinfo import (
     TypeInformation,
 )
 from tidegate.model.errors import NotSerializable, SchemaMismatch, TidegateError
+
+_KIND_OF, _NAMES_OF, _VALUES_OF = attrgetter("_row_kind"), attrgetter("_fields"), attrgetter("_values")
 
 # An instant hashes like the value of its column, so that a key is the same before and behind an exchange.
 register_key_type(Instant, lambda i: datetime.timedelta(seconds=i.seconds, microseconds=i.nanos // 1000))
@@ -177,11 +181,14 @@ def _plain_parts(values: Sequence[Any], names: list[str], by_name: bool) -> Sequ
     kinds = set(map(type, values))
     if kinds == {tuple}:
         return values
-    if kinds != {Row} or any(row._row_kind is not RowKind.INSERT for row in values):
+    if kinds != {Row} or any(map(is_not, map(_KIND_OF, values), repeat(RowKind.INSERT))):
         return None
-    if by_name and any(row.given_names not in (None, names) for row in values):
-        return None
-    return [row._values for row in values]
+    if by_name:
+        first = values[0]._fields
+        others = values if any(map(is_not, map(_NAMES_OF, values), repeat(first))) else values[:1]
+        if any(row.given_names not in (None, names) for row in others):
+            return None
+    return list(map(_VALUES_OF, values))
 
 
 def _fields_of(value: Any, names: list[str], width: int, by_name: bool) -> Sequence[Any]:
@@ -212,9 +219,8 @@ def _records(type_info: TypeInformation, names: list[str], columns: list[list[An
     if isinstance(type_info, TupleTypeInfo):
         return list(zip(*columns, strict=True))
     if isinstance(type_info, RowTypeInfo) and not type_info.is_named:
-        positions = PositionalNames(names)
-        return [make_row(positions, list(parts)) for parts in zip(*columns, strict=True)]
-    return [make_row(names, list(parts)) for parts in zip(*columns, strict=True)]
+        return make_rows(PositionalNames(names), zip(*columns, strict=True))
+    return make_rows(names, zip(*columns, strict=True))
 
 
 def _struct_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
@@ -224,10 +230,12 @@ def _struct_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
     empty = [None] * len(schema)
 
     def encode_struct(values: Sequence[Any]) -> pa.Array:
-        filled = [empty if value is None else value for value in values]
-        columns = _transpose(filled, schema.names, type_info)
+        mask = None
+        if any(map(is_, values, repeat(None))):
+            mask = pa.array([value is None for value in values], pa.bool_())
+            values = [empty if value is None else value for value in values]
+        columns = _transpose(values, schema.names, type_info)
         children = [encoder(column) for (encoder, _), column in zip(fields, columns, strict=True)]
-        mask = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays(children, fields=list(schema), mask=mask)
 
     def decode_struct(column: pa.Array) -> list[Any]:
@@ -243,8 +251,12 @@ def _struct_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
 # --- lists and maps ----------------------------------------------------------------------------------
 
 
-def _offsets(values: Sequence[Any], allowed: Callable[[Any], bool], what: str) -> pa.Array:
-    """Where each value's elements begin; a null value is a null offset, as Arrow wants it."""
+def _offsets(values: Sequence[Any], usual: type, allowed: Callable[[Any], bool], what: str) -> pa.Array:
+    """Where each value's elements begin; a null value is a null offset, as Arrow wants it. ``usual``: of all values, most often."""
+    if set(map(type, values)) == {usual}:
+        ends = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])
+        return pa.array(ends).cast(pa.int32())
     offsets: list[int | None] = []
     end = 0
     for value in values:
@@ -258,13 +270,20 @@ def _offsets(values: Sequence[Any], allowed: Callable[[Any], bool], what: str) -
     return pa.array([*offsets, end], pa.int32())
 
 
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes, dict))
+
+
+_is_there = partial(is_not, None)
+
+
 def _list_codec(type_info: TypeInformation, element_type: TypeInformation) -> tuple[Encoder, Decoder]:
     encode_item, decode_item = _column_codec(element_type)
     kind = type_info.arrow_type()
 
     def encode_list(values: Sequence[Any]) -> pa.Array:
-        offsets = _offsets(values, lambda v: hasattr(v, "__len__") and not isinstance(v, (str, bytes, dict)), "list")
-        items = encode_item(list(chain.from_iterable(value for value in values if value is not None)))
+        offsets = _offsets(values, list, _is_list, "list")
+        items = encode_item(list(chain.from_iterable(filter(_is_there, values))))
         return pa.ListArray.from_arrays(offsets, items, type=kind)
 
     def decode_list(column: pa.Array) -> list[Any]:
@@ -285,8 +304,8 @@ def _map_codec(type_info: MapTypeInfo) -> tuple[Encoder, Decoder]:
     kind = type_info.arrow_type()
 
     def encode_map(values: Sequence[Any]) -> pa.Array:
-        offsets = _offsets(values, lambda v: isinstance(v, dict), "dict")
-        present = [value for value in values if value is not None]
+        offsets = _offsets(values, dict, lambda v: isinstance(v, dict), "dict")
+        present = list(filter(_is_there, values))
         keys = encode_key(list(chain.from_iterable(present)))
         items = encode_value(list(chain.from_iterable(value.values() for value in present)))
         return pa.MapArray.from_arrays(offsets, keys, items, type=kind)

@@ -1,7 +1,7 @@
 """A record as Flink prints it: ``(a,1)`` for a tuple, ``+I[a, 1]`` for a row, ``null``, ``true``, ``[1, 2]``, ``{k=v}``.
 
 The type of the stream counts where the Python value alone does not tell what Java would print: a FLOAT is ``1.1`` and not
-``1.100000023841858``, a timestamp ``2021-01-09 12:00:00.011``, a time of day has no fraction. Objects of unknown type are
+``1.100000023841858``, a DOUBLE ``1.0E10``, a timestamp ``2021-01-09 12:00:00.011``, a time of day has no fraction. Objects of unknown type are
 printed as Python does, as in PyFlink.
 """
 
@@ -12,8 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
+from tidegate.common.java_text import double_text, float_text
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import (
     BasicType,
@@ -60,6 +59,8 @@ def _text_of_type(kind: TypeInformation) -> _Text:
     match kind:
         case BasicTypeInfo() if kind.basic_type is BasicType.FLOAT:
             return _float_text
+        case BasicTypeInfo() if kind.basic_type is BasicType.DOUBLE:
+            return _double_text
         case SqlTimeTypeInfo():
             return _time_text
         case RowTypeInfo() | TupleTypeInfo():
@@ -71,7 +72,11 @@ def _text_of_type(kind: TypeInformation) -> _Text:
 
 
 def _float_text(value: Any) -> str:
-    return str(np.float32(value)) if value.__class__ is float else text_of(value)
+    return float_text(value) if value.__class__ is float else text_of(value)
+
+
+def _double_text(value: Any) -> str:
+    return double_text(value) if value.__class__ is float else text_of(value)
 
 
 def _time_text(value: Any) -> str:

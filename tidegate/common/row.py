@@ -6,7 +6,7 @@ A row made with keywords, or one that a stream of named columns hands to a recor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -26,17 +26,36 @@ class RowKind(Enum):
 
 
 class PositionalNames(list[str]):
-    """``f0``, ``f1``, ... of a row whose type names no fields. They are shown and can be asked for, as in Flink, but are no
-    part of equality: ``Row(1, 2)`` that went through a stream equals ``Row(1, 2)``. Shared by many rows, never changed."""
+    """``f0``, ``f1``, ... of a row whose type names no fields. They are shown and can be asked for, as in Flink. A row that has
+    them equals ``Row(f0=1, f1=2)``, as in PyFlink, and ``Row(1, 2)``, which it was made from. Shared by many rows, never changed."""
 
 
-def make_row(fields: Sequence[str] | None, values: Sequence[Any], kind: RowKind = RowKind.INSERT) -> Row:
-    """A row from names (or ``None``) and values; ``values`` becomes the row's own when it is a list."""
+def make_row(fields: list[str] | None, values: Sequence[Any], kind: RowKind = RowKind.INSERT) -> Row:
+    """A row from names (or ``None``), which may be those of many rows and are never changed, and values, which become the row's
+    own when they are a list."""
     row = Row.__new__(Row)
-    row._fields = fields if fields is None or fields.__class__ is PositionalNames else list(fields)
+    row._fields = fields
     row._values = values if isinstance(values, list) else list(values)
     row._row_kind = kind
     return row
+
+
+def make_rows(fields: list[str] | None, values: Iterable[Sequence[Any]]) -> list[Row]:
+    """``make_row`` of each, for a whole batch."""
+    rows = []
+    new, kind = Row.__new__, RowKind.INSERT
+    for each in values:
+        row = new(Row)
+        row._fields = fields
+        row._values = list(each)
+        row._row_kind = kind
+        rows.append(row)
+    return rows
+
+
+def copied(row: Row) -> Row:
+    """With the same values. No method: a field may have any name."""
+    return make_row(row._fields, list(row._values), row._row_kind)
 
 
 class Row:
@@ -45,15 +64,20 @@ class Row:
     __slots__ = ("_fields", "_row_kind", "_values")
 
     _fields: list[str] | None
+    """Shared with other rows: replaced, never changed."""
     _values: list[Any]
     _row_kind: RowKind
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if args and kwargs:
-            raise ValueError("a Row takes either values or name=value pairs, not both")
-        self._fields = list(kwargs) if kwargs else None
-        self._values = list(kwargs.values()) if kwargs else list(args)
         self._row_kind = RowKind.INSERT
+        if not kwargs:
+            self._fields = None
+            self._values = list(args)
+            return
+        if args:
+            raise ValueError("a Row takes either values or name=value pairs, not both")
+        self._fields = list(kwargs)
+        self._values = list(kwargs.values())
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
@@ -95,17 +119,25 @@ class Row:
         """``Person = Row("name", "age"); Person("Ada", 36)``: the values of this row are the names of the new one."""
         if len(args) > len(self._values):
             raise ValueError(f"{self!r} has {len(self._values)} fields, {len(args)} values were given")
-        return make_row(self._values, args, self._row_kind)
+        return make_row(list(self._values), args, self._row_kind)
 
     def __getattr__(self, item: str) -> Any:
-        if not item.startswith("_") and self._fields is not None and item in self._fields:
-            return self._values[self._fields.index(item)]
+        if not item.startswith("_") and self._fields is not None:
+            try:
+                return self._values[self._fields.index(item)]
+            except ValueError:
+                pass
         raise AttributeError(item)
 
     def __getitem__(self, item: int | slice | str) -> Any:
-        if isinstance(item, (int, slice)):
+        if not isinstance(item, str):
             return self._values[item]
-        return self._values[self._position(item)]
+        if self._fields is not None:
+            try:
+                return self._values[self._fields.index(item)]
+            except ValueError:
+                pass
+        raise _no_field(item, self._fields)
 
     def __setitem__(self, key: int | slice | str, value: Any) -> None:
         if isinstance(key, slice):
@@ -115,7 +147,7 @@ class Row:
 
     def _position(self, name: str) -> int:
         if self._fields is None or name not in self._fields:
-            raise KeyError(f"no field {name!r} in {self._fields or 'a Row without names'}")
+            raise _no_field(name, self._fields)
         return self._fields.index(name)
 
     def __contains__(self, item: object) -> bool:
@@ -130,8 +162,8 @@ class Row:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row) or self._row_kind is not other._row_kind:
             return False
-        mine, theirs = self.given_names, other.given_names
-        if mine == theirs:
+        mine, theirs = self._fields, other._fields
+        if mine == theirs or (self.given_names is None and other.given_names is None):
             return self._values == other._values
         if mine is None or theirs is None:
             return False
@@ -147,6 +179,10 @@ class Row:
         if self._fields is None:
             return f"<Row({', '.join(map(repr, self._values))})>"
         return f"Row({', '.join(f'{k}={v!r}' for k, v in zip(self._fields, self._values, strict=False))})"
+
+
+def _no_field(name: str, fields: list[str] | None) -> KeyError:
+    return KeyError(f"no field {name!r} in {fields or 'a Row without names'}")
 
 
 def _plain(value: Any) -> Any:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.common.record_text import text_of
 from tidegate.common.row import Row
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 __all__ = [
     "BulkWriterFactory",
@@ -50,7 +49,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """One field of a row as text: the key or the headers of a message. Nothing for a missing row or field."""
+    """One field of a row, which holds bytes: the key or the value of a message. Nothing for a missing row or a null."""
 
     def __init__(self, field_index: int) -> None:
         if not isinstance(field_index, int) or field_index < 0:
@@ -58,9 +57,17 @@ class RowFieldExtractorSchema(SerializationSchema):
         self.field_index = field_index
 
     def serialize(self, element: Row | None) -> bytes:
-        if element is None or self.field_index >= len(element) or element[self.field_index] is None:
+        """Raises ``SchemaMismatch`` for a row without the field, and a field that is no bytes."""
+        if element is None:
             return b""
-        return text_of(element[self.field_index]).encode()
+        if self.field_index >= len(element):
+            raise SchemaMismatch(f"Cannot access field {self.field_index} in Row with arity {len(element)}")
+        field = element[self.field_index]
+        if field is not None and not isinstance(field, (bytes, bytearray)):
+            raise SchemaMismatch(
+                f"Field at index {self.field_index} must be of type bytes, but was {type(field).__name__}"
+            )
+        return bytes(field or b"")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowFieldExtractorSchema) and self.field_index == other.field_index

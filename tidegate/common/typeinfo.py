@@ -1,5 +1,4 @@
-"""`Types` and `TypeInformation`: what the records of a stream are (PyFlink: ``pyflink.common.typeinfo``), and their shape
-in Arrow.
+"""`Types` and `TypeInformation`: what the records of a stream are (PyFlink: ``pyflink.common.typeinfo``); their Arrow shape.
 
 | type                                    | column of a value                   | columns of a stream        |
 |-----------------------------------------|-------------------------------------|----------------------------|
@@ -372,6 +371,10 @@ class ArrowTypeInfo(TypeInformation):
         if len(set(schema.names)) != len(schema.names):
             raise InvalidJob(f"column names must differ: {schema.names}")
         self.schema = schema.remove_metadata()
+        self._told = tuple((field.name, str(field.type)) for field in schema)
+
+    def __hash__(self) -> int:
+        return hash(self._told)  # asked for with every batch
 
     def arrow_type(self) -> pa.DataType:
         return pa.struct(list(self.schema))
@@ -384,7 +387,7 @@ class ArrowTypeInfo(TypeInformation):
         return True
 
     def _parts(self) -> tuple[Any, ...]:
-        return (tuple((f.name, str(f.type)) for f in self.schema),)
+        return (self._told,)
 
     def __repr__(self) -> str:
         return f"ArrowTypeInfo({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from tidegate.model.errors import SchemaMismatch
 
@@ -149,6 +150,29 @@ class _ParquetEncoder(FileEncoder):
 
     def finish(self) -> None:
         self._flush()
+        self._writer.close()
+
+
+@dataclass(frozen=True)
+class OrcEncoderFactory(EncoderFactory):
+    """``compression``: ``uncompressed``, ``zlib``, ``snappy``, ``lz4`` or ``zstd``."""
+
+    suffix: str = ".orc"
+    compression: str = "zlib"
+
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        return _OrcEncoder(orc.ORCWriter(file, compression=self.compression), schema)
+
+
+class _OrcEncoder(FileEncoder):
+    def __init__(self, writer: orc.ORCWriter, schema: pa.Schema) -> None:
+        self._writer = writer
+        self._schema = schema
+
+    def write(self, data: pa.RecordBatch) -> None:
+        self._writer.write(pa.Table.from_batches([data], self._schema))
+
+    def finish(self) -> None:
         self._writer.close()
 
 

@@ -20,6 +20,7 @@ import pyarrow.fs as pafs
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.connectors.file_system import resolve
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 
@@ -52,6 +53,10 @@ class FileFormat(ABC):
     """Reads one kind of file. Pickled with the job."""
 
     schema: pa.Schema
+
+    def produced_type(self) -> TypeInformation:
+        """Of the stream: columns with ``schema``."""
+        return Types.SCHEMA(self.schema)
 
     @abstractmethod
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
@@ -125,6 +130,9 @@ class TextFormat(LineFormat):
 
     schema: pa.Schema = field(default_factory=lambda: pa.schema([pa.field("value", pa.string())]))
 
+    def produced_type(self) -> TypeInformation:
+        return Types.STRING()
+
     def _parse(self, raw: bytes, path: str, offset: int) -> pa.RecordBatch:
         try:
             text = raw.decode("utf-8")
@@ -190,26 +198,35 @@ class ParquetFormat(FileFormat):
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
         with _parquet(uri) as file:
-            self._check(uri, file.schema_arrow)
+            self.check(uri, file.schema_arrow)
             return [FileRange(uri, i, i + 1, int(info.size)) for i in range(file.num_row_groups)]
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
         with _parquet(part.path) as file:
-            self._check(part.path, file.schema_arrow)
+            self.check(part.path, file.schema_arrow)
             first = 0
             wanted = (start or 0) + skip
-            names = self.schema.names
+            names = self.names_in(file.schema_arrow)
             try:
                 for data in file.iter_batches(PARQUET_BATCH_ROWS, [part.start], columns=names, use_threads=False):
                     end = first + data.num_rows
                     if end > wanted:
                         cut = max(0, wanted - first)
-                        yield Block(data.select(names).slice(cut).cast(self.schema), first, cut, end)
+                        yield Block(self.shaped(data.select(names).slice(cut)), first, cut, end)
                     first = end
             except (OSError, pa.ArrowInvalid) as error:
                 raise CorruptData(f"{part.path}, row group {part.start}: {error}") from error
 
-    def _check(self, path: str, actual: pa.Schema) -> None:
+    def names_in(self, actual: pa.Schema) -> list[str]:
+        """The columns to read of a file with this schema."""
+        return list(self.schema.names)
+
+    def shaped(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """Those columns as ``schema`` has them."""
+        return data.cast(self.schema)
+
+    def check(self, path: str, actual: pa.Schema) -> None:
+        """Raises ``SchemaMismatch``."""
         for wanted in self.schema:
             index = actual.get_field_index(wanted.name)
             if index < 0:

@@ -4,9 +4,9 @@
         │ barrier n: cut off; then closed and fsynced in the snapshot thread; its name is the committable
     pending      the same hidden name, listed in checkpoint n
         │ confirm(n), or recovery to n: one rename
-    finished     part-<subtask>-<attempt's hash>-<number>.<suffix>
+    finished     part-<subtask>-<attempt's hash>-<number>.<suffix>, in a directory for its time if there are buckets
 
-Final names are unique to an attempt, so nothing is ever overwritten. Hidden names tell job, operator, subtask and the
+Hidden files lie in the output path itself, whatever the bucket. Final names are unique to an attempt, so nothing is ever overwritten. Hidden names tell job, operator, subtask and the
 last checkpoint before the file was begun: a restored attempt removes exactly what is newer than its checkpoint.
 Follows Flink's ``FileSink`` with ``OnCheckpointRollingPolicy`` (every format rolls at a checkpoint here).
 """
@@ -25,6 +25,7 @@ import pyarrow.fs as pafs
 
 from tidegate.common.batch import ArrowBatch, Batch
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
+from tidegate.connectors.file_buckets import DateTimeBuckets
 from tidegate.connectors.file_encoders import (
     CsvEncoderFactory,
     EncoderFactory,
@@ -49,15 +50,24 @@ class RollingPolicy:
 
 
 class FileSink(Sink):
-    """Writes part files below one directory."""
+    """Writes part files below one directory: into it, or with ``buckets`` into one for their time."""
+
+    _buckets: DateTimeBuckets | None = None
+    """Of the class too: a sink that was pickled with a job of an earlier version has none."""
 
     def __init__(
-        self, path: str, encoder: EncoderFactory, rolling: RollingPolicy | None = None, prefix: str = "part"
+        self,
+        path: str,
+        encoder: EncoderFactory,
+        rolling: RollingPolicy | None = None,
+        prefix: str = "part",
+        buckets: DateTimeBuckets | None = None,
     ) -> None:
         self._path = path if "://" in path else os.path.abspath(path)
         self._encoder = encoder
         self._rolling = rolling or RollingPolicy()
         self._prefix = prefix
+        self._buckets = buckets
 
     @staticmethod
     def for_text(path: str, rolling: RollingPolicy | None = None) -> FileSink:
@@ -84,7 +94,8 @@ class FileSink(Sink):
             raise InvalidJob(f"output path {self._path} is a file; give a directory")
 
     def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
-        return FileWriter(self._path, self._encoder, self._rolling, self._prefix, context, input_type.arrow_schema())
+        schema = input_type.arrow_schema()
+        return FileWriter(self._path, self._encoder, self._rolling, self._prefix, context, schema, self._buckets)
 
     def make_committer(self, context: SinkContext) -> Committer:
         return FileCommitter(self._path)
@@ -97,7 +108,7 @@ def job_mark(job_id: str, operator_id: str) -> str:
 
 def tombstone_of(directory: str, final: str) -> str:
     """An empty file that says: this one was given up by hand (``tidegate txn abort``)."""
-    return f"{directory}/.{final}.aborted"
+    return f"{directory}/.{final.replace('/', '.')}.aborted"
 
 
 @dataclass(slots=True)
@@ -108,6 +119,7 @@ class _Part:
     final: str
     file: pa.NativeFile
     encoder: FileEncoder
+    bucket: str
 
 
 class FileWriter(SinkWriter):
@@ -123,8 +135,10 @@ class FileWriter(SinkWriter):
         prefix: str,
         context: SinkContext,
         schema: pa.Schema,
+        buckets: DateTimeBuckets | None = None,
     ) -> None:
         self._path = path
+        self._buckets = buckets
         self._filesystem, self._root = resolve(path)
         self._encoders = encoder
         self._rolling = rolling
@@ -148,8 +162,12 @@ class FileWriter(SinkWriter):
         if not len(batch):
             return
         with storage_errors("write", self._root if self._part is None else self._part.hidden):
+            bucket = "" if self._buckets is None else self._buckets.now()
+            if self._part is not None and self._part.bucket != bucket:
+                ended, self._part = self._part, None
+                self._closed.append(self._close_part(ended))
             if self._part is None:
-                self._part = self._open()
+                self._part = self._open(bucket)
             part = self._part
             part.encoder.write(batch.data)
             if part.file.tell() >= self._rolling.part_bytes or self._age_ms() >= self._rolling.rollover_ms:
@@ -159,13 +177,14 @@ class FileWriter(SinkWriter):
     def _age_ms(self) -> float:
         return (time.monotonic() - self._opened_at) * 1000
 
-    def _open(self) -> _Part:
-        final = f"{self._stem}-{self._number}{self._encoders.suffix}"
-        hidden = f".{final}.{self._mark}.{self._subtask}.{self._since}.inprogress"
+    def _open(self, bucket: str) -> _Part:
+        name = f"{self._stem}-{self._number}{self._encoders.suffix}"
+        final = f"{bucket}/{name}" if bucket else name
+        hidden = f".{name}.{self._mark}.{self._subtask}.{self._since}.inprogress"
         self._number += 1
         self._opened_at = time.monotonic()
         file = self._filesystem.open_output_stream(f"{self._root}/{hidden}")
-        return _Part(hidden, final, file, self._encoders.open(file, self._schema))
+        return _Part(hidden, final, file, self._encoders.open(file, self._schema), bucket)
 
     def _close_part(self, part: _Part) -> list[Any]:
         """Its committable, once it is durable."""
@@ -221,10 +240,12 @@ class FileCommitter(Committer):
         self._filesystem, self._root = resolve(path)
 
     def commit(self, committables: Sequence[Any]) -> None:
+        touched: set[str] = set()
         for directory, hidden, final, size in committables:
             with storage_errors("commit", f"{directory}/{final}"):
-                _commit_one(directory, hidden, final, size)
-        for directory in {committable[0] for committable in committables}:
+                if _commit_one(directory, hidden, final, size):
+                    touched.update(_directories(directory, final))
+        for directory in touched:
             filesystem, root = resolve(directory)
             if is_local(filesystem):
                 sync_directory(root)
@@ -245,21 +266,30 @@ class FileCommitter(Committer):
                     self._filesystem.delete_file(info.path)
 
 
-def _commit_one(directory: str, hidden: str, final: str, size: int) -> None:
-    """Where it was written: a restored job may write elsewhere."""
+def _commit_one(directory: str, hidden: str, final: str, size: int) -> bool:
+    """Where it was written: a restored job may write elsewhere. Whether the file is there: it may have been given up."""
     filesystem, root = resolve(directory)
     source, target = f"{root}/{hidden}", f"{root}/{final}"
     at_source, at_target = filesystem.get_file_info([source, target])
     if at_target.type == pafs.FileType.File and at_target.size == size:
-        return  # committed before: the answer got lost, or a restart came in between
+        return True  # committed before: the answer got lost, or a restart came in between
     if at_source.type != pafs.FileType.File:
         if filesystem.get_file_info(tombstone_of(root, final)).type == pafs.FileType.File:
-            return
+            return False
         raise CorruptData(
             f"pending file {source} of a completed checkpoint is gone, so {target} cannot be committed; restore a later "
             "checkpoint, or bring the file back"
         )
+    if "/" in final:
+        filesystem.create_dir(target.rpartition("/")[0], recursive=True)
     filesystem.move(source, target)
+    return True
+
+
+def _directories(directory: str, final: str) -> list[str]:
+    """What the name of a final file stands in, and that in turn."""
+    parents = [parent for parent in final.split("/")[:-1] if parent]
+    return [directory, *("/".join([directory, *parents[: i + 1]]) for i in range(len(parents)))]
 
 
 def begun_in(name: str) -> tuple[str, int, int] | None:

@@ -88,9 +88,7 @@ class FileSource(Source):
         return self._format.schema
 
     def produced_type(self) -> Any:
-        from tidegate.common.typeinfo import Types
-
-        return Types.STRING() if isinstance(self._format, TextFormat) else Types.SCHEMA(self._format.schema)
+        return self._format.produced_type()
 
     def monitor_continuously(self, interval_ms: int) -> FileSource:
         """The same without an end: every ``interval_ms`` it looks for files that were not there before, and reads them."""

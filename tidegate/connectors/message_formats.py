@@ -8,7 +8,6 @@ A value that cannot be decoded is ``PoisonRecord``, which names its place in the
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from abc import ABC, abstractmethod
@@ -18,7 +17,6 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 
 from tidegate.common.record_codec import decode as decode_records
@@ -120,17 +118,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
     def decode(self, values: Values) -> pa.RecordBatch:
         schema = self.type_info.arrow_schema()
-        if not len(values):
-            return _no_rows(schema)
-        whole = _json_rows(_lines(values), schema)
-        if isinstance(whole, pa.RecordBatch) and whole.num_rows == len(values):
-            return whole
-        for index, value in enumerate(objects(values)):
-            alone = _json_rows(value or b"", schema)
-            if not isinstance(alone, pa.RecordBatch) or alone.num_rows != 1:
-                rows = f"{alone.num_rows} JSON objects" if isinstance(alone, pa.RecordBatch) else alone
-                raise PoisonRecord(index, f"not one JSON object with the fields {schema.names}: {rows}")
-        raise PoisonRecord(0, f"the messages are not JSON objects one by one: {whole}")
+        return rows_one_by_one(values, schema, lambda content: _json_rows(content, schema), "JSON object")
 
 
 @dataclass(frozen=True)
@@ -140,66 +128,6 @@ class JsonRowSerializationSchema(SerializationSchema):
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
         dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
         return [dump(row).encode() for row in data.to_pylist()]
-
-
-@dataclass(frozen=True)
-class CsvRowDeserializationSchema(DeserializationSchema):
-    """A line of CSV a message, with the fields of ``type_info`` in order."""
-
-    type_info: TypeInformation
-    field_delimiter: str = ","
-    null_literal: str = ""
-
-    def get_produced_type(self) -> TypeInformation:
-        return self.type_info
-
-    def decode(self, values: Values) -> pa.RecordBatch:
-        schema = self.type_info.arrow_schema()
-        if not len(values):
-            return _no_rows(schema)
-        whole = self._rows(_lines(values), schema)
-        if isinstance(whole, pa.RecordBatch) and whole.num_rows == len(values):
-            return whole
-        for index, value in enumerate(objects(values)):
-            alone = self._rows((value or b"") + b"\n", schema)
-            if not isinstance(alone, pa.RecordBatch) or alone.num_rows != 1:
-                rows = f"{alone.num_rows} lines" if isinstance(alone, pa.RecordBatch) else alone
-                raise PoisonRecord(index, f"not one CSV line with the fields {schema.names}: {rows}")
-        raise PoisonRecord(0, f"the messages are not CSV lines one by one: {whole}")
-
-    def _rows(self, content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:
-        try:
-            table = pacsv.read_csv(
-                io.BytesIO(content),
-                read_options=pacsv.ReadOptions(
-                    column_names=schema.names, use_threads=False, block_size=len(content) + 1
-                ),
-                parse_options=pacsv.ParseOptions(
-                    delimiter=self.field_delimiter, newlines_in_values=True, ignore_empty_lines=False
-                ),
-                convert_options=pacsv.ConvertOptions(
-                    column_types=schema, null_values=[self.null_literal], strings_can_be_null=True
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            return str(error)
-        return _one_batch(table, schema)
-
-
-@dataclass(frozen=True)
-class CsvRowSerializationSchema(SerializationSchema):
-    field_delimiter: str = ","
-
-    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
-        line = io.StringIO()
-        writer = csv.writer(line, delimiter=self.field_delimiter, lineterminator="")
-        found = []
-        for row in zip(*(column.to_pylist() for column in data.columns), strict=True):
-            writer.writerow(row)
-            found.append(line.getvalue().encode())
-            line.seek(0)
-            line.truncate()
-        return found
 
 
 @dataclass(frozen=True)
@@ -269,12 +197,30 @@ def _column(values: Values) -> pa.BinaryArray:
     return values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
 
 
-def _lines(values: Values) -> bytes:
+def one_a_line(values: Values) -> bytes:
     """One value a line; none at all is an empty one."""
     if not isinstance(values, pa.Array):
         return b"\n".join(value or b"" for value in values) + b"\n"
     whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values.fill_null(b""))
     return bytes(pc.binary_join(whole, b"\n")[0].as_py()) + b"\n"
+
+
+def rows_one_by_one(
+    values: Values, schema: pa.Schema, parse: Callable[[bytes], pa.RecordBatch | str], what: str
+) -> pa.RecordBatch:
+    """A row of each value: all at once, and where that cannot be, the first value that is not one row is named. ``parse`` gives the
+    rows of some bytes, or why there are none. Raises ``PoisonRecord``."""
+    if not len(values):
+        return no_rows(schema)
+    whole = parse(one_a_line(values))
+    if isinstance(whole, pa.RecordBatch) and whole.num_rows == len(values):
+        return whole
+    for index, value in enumerate(objects(values)):
+        alone = parse((value or b"") + b"\n")
+        if not isinstance(alone, pa.RecordBatch) or alone.num_rows != 1:
+            found = f"{alone.num_rows} {what}s" if isinstance(alone, pa.RecordBatch) else alone
+            raise PoisonRecord(index, f"not one {what} with the fields {schema.names}: {found}")
+    raise PoisonRecord(0, f"the messages are not {what}s one by one: {whole}")
 
 
 def _json_rows(content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:
@@ -288,13 +234,13 @@ def _json_rows(content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:
         )
     except pa.ArrowInvalid as error:
         return str(error)
-    return _one_batch(table.select(schema.names), schema)
+    return one_batch(table.select(schema.names), schema)
 
 
-def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
-    return pa.RecordBatch.from_arrays(batches[0].columns, schema=schema) if batches else _no_rows(schema)
+    return pa.RecordBatch.from_arrays(batches[0].columns, schema=schema) if batches else no_rows(schema)
 
 
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

@@ -327,7 +327,9 @@ class DataStream(ColumnMethods):
                 raise SchemaMismatch(f"key_by: no column {name!r}: the stream has {', '.join(schema.names)}")
         if len(set(names)) != len(names):
             raise InvalidJob(f"key_by: a column is named twice: {list(names)}")
-        return KeySpec(columns=tuple(names))
+        return KeySpec(
+            columns=tuple(names), key_type=_key_type(schema.field(names[0]).type) if len(names) == 1 else None
+        )
 
     def _fields(self, method: str) -> tuple[list[str], list[TypeInformation]]:
         kind = self.get_type()
@@ -342,10 +344,20 @@ class DataStream(ColumnMethods):
         return bind_strategy(strategy, self.get_type())
 
 
+def _key_type(column: pa.DataType) -> TypeInformation | None:
+    """Of keys that come from one column, so that state holds them as what they are; ``None``: as pickled objects. All whole
+    numbers are LONG: keys of two streams are of one type, whatever widths their columns have."""
+    if pa.types.is_signed_integer(column):
+        return Types.LONG()
+    if pa.types.is_string(column) or pa.types.is_large_string(column):
+        return Types.STRING()
+    return Types.BOOLEAN() if pa.types.is_boolean(column) else None
+
+
 def __getattr__(name: str) -> object:
     """Streams of other files, which PyFlink has in this module."""
     from tidegate import datastream
 
-    if name in ("ConnectedStreams", "KeyedStream", "WindowedStream"):
+    if name in ("AllWindowedStream", "ConnectedStreams", "KeyedStream", "WindowedStream"):
         return getattr(datastream, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

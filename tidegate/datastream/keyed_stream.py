@@ -176,7 +176,7 @@ class KeyedStream(DataStream):
         key = self._exchange_key
         if not key.columns:
             return key
-        return KeySpec(selector=adapters.field_key(self.get_type(), key.columns))
+        return KeySpec(selector=adapters.field_key(self.get_type(), key.columns), key_type=key.key_type)
 
     def exchange_key(self) -> KeySpec:
         return self._exchange_key

@@ -15,7 +15,7 @@ import errno
 import mmap
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 Part = bytes | memoryview
@@ -24,6 +24,8 @@ EntryKind = Literal["file", "directory", "missing"]
 _MAPPED_BYTES = 1 << 20
 _PASS_BYTES = 1 << 18
 """Of a processor's cache: reading through a file costs no memory then."""
+_PASSES = 16
+"""At once: each call takes the interpreter's lock again, which a restore's other thread needs."""
 
 
 class OutcomeUnknown(OSError):
@@ -69,13 +71,16 @@ class Files(Protocol):
 
 
 class LocalCalls:
-    """The system calls of a durable write."""
+    """The system calls of a durable write, and of a large read."""
 
     def open(self, path: str, flags: int) -> int:
         return os.open(path, flags, 0o644)
 
     def write(self, descriptor: int, data: Part) -> int:
         return os.write(descriptor, data)
+
+    def read_into(self, descriptor: int, buffers: Sequence[bytearray]) -> int:
+        return os.readv(descriptor, buffers)
 
     def fsync(self, descriptor: int) -> None:
         os.fsync(descriptor)
@@ -148,8 +153,8 @@ class LocalFiles:
             size_bytes = os.fstat(descriptor).st_size
             if size_bytes < _MAPPED_BYTES:
                 return memoryview(_all_of(descriptor, size_bytes))
-            passed = bytearray(_PASS_BYTES)
-            while os.readv(descriptor, [passed]):
+            passes = [bytearray(_PASS_BYTES)] * _PASSES  # one buffer, again and again
+            while self._calls.read_into(descriptor, passes):
                 pass
             return memoryview(mmap.mmap(descriptor, size_bytes, prot=mmap.PROT_READ))
         finally:

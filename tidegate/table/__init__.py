@@ -11,11 +11,21 @@ from __future__ import annotations
 
 from tidegate.common.java_only import refusing
 from tidegate.common.row import Row, RowKind
-from tidegate.table.data_types import DataTypes
+from tidegate.table.data_types import DataType, DataTypes, RowType
 from tidegate.table.descriptors import Schema, TableDescriptor
 from tidegate.table.environment import StreamTableEnvironment, Table
 
-__all__ = ["DataTypes", "Row", "RowKind", "Schema", "StreamTableEnvironment", "Table", "TableDescriptor"]
+__all__ = [
+    "DataType",
+    "DataTypes",
+    "Row",
+    "RowKind",
+    "RowType",
+    "Schema",
+    "StreamTableEnvironment",
+    "Table",
+    "TableDescriptor",
+]
 
 __getattr__ = refusing(
     __name__,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.errors import InvalidJob
+from tidegate.table.data_types import DataType
 
 __all__ = ["Schema", "TableDescriptor"]
 
@@ -24,12 +25,13 @@ class SchemaBuilder:
     def __init__(self) -> None:
         self._columns: dict[str, TypeInformation] = {}
 
-    def column(self, column_name: str, data_type: TypeInformation) -> SchemaBuilder:
-        if not isinstance(data_type, TypeInformation):
+    def column(self, column_name: str, data_type: DataType | TypeInformation) -> SchemaBuilder:
+        found = data_type.type_info if isinstance(data_type, DataType) else data_type
+        if not isinstance(found, TypeInformation):
             raise InvalidJob(
                 f"column {column_name!r}: {data_type!r} is no type; use DataTypes, such as DataTypes.INT()"
             )
-        self._columns[column_name] = data_type
+        self._columns[column_name] = found
         return self
 
     def build(self) -> Schema:

@@ -1,6 +1,7 @@
 """What a subtask does with records until the checkpoint.
 
-EXACTLY_ONCE     gathered as columns; the barrier cuts the epoch off, the snapshot thread packs it into a committable
+EXACTLY_ONCE     gathered as columns; the barrier cuts the epoch off, the snapshot thread packs it into a committable, unless it
+                 is so small that handing it over would take longer
 AT_LEAST_ONCE    sent at once; the snapshot waits until the broker acknowledged everything sent before
 NONE             sent at once; nobody waits, and what the broker refuses is only counted in the log
 """
@@ -15,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.batch import ArrowBatch, Batch, from_wire, to_wire
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import SinkContext, SinkWriter
 from tidegate.connectors.kafka.client import typed_error
@@ -25,6 +26,10 @@ from tidegate.connectors.kafka.sending import message_limit, send
 from tidegate.model.errors import ExternalError, Unreachable
 
 FLUSH_TIMEOUT_S = 60.0
+GATHERED_ROWS = 1024
+GATHERED_BYTES = 1 << 20
+"""Batches smaller than that are prepared together: what trickles in would cost as much for every few records."""
+SMALL_BYTES = 8 << 10
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,19 +59,31 @@ class EpochWriter(SinkWriter):
         self._limit_bytes = message_limit(properties)
         self._names = prefix, marker_topic
         self._clock = clock
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_rows = 0
+        self._gathered_bytes = 0
         self._epoch: list[pa.RecordBatch] = []
 
     def write(self, batch: Batch) -> None:
         assert isinstance(batch, ArrowBatch)
-        records = self._schema.outgoing(batch, self._input_type)
-        check_sizes(records, self._limit_bytes)
-        self._epoch.append(records)
+        wire = to_wire(batch)
+        if self._gathered and not wire.schema.equals(self._gathered[0].schema):
+            self._prepare()
+        self._gathered.append(wire)
+        self._gathered_rows += wire.num_rows
+        self._gathered_bytes += wire.nbytes
+        if self._gathered_rows >= GATHERED_ROWS or self._gathered_bytes >= GATHERED_BYTES:
+            self._prepare()
+
+    def flush(self, end_of_input: bool) -> None:
+        self._prepare()
 
     def prepare_commit(self, checkpoint_id: int) -> list[Any]:
         sealed = self.seal(checkpoint_id)
         return sealed() if callable(sealed) else sealed
 
     def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:
+        self._prepare()
         if not self._epoch:
             return []
         epoch, self._epoch = self._epoch, []
@@ -76,7 +93,18 @@ class EpochWriter(SinkWriter):
             records = to_bytes(epoch)
             return [Epoch(self._branch, self._subtask, checkpoint_id, closed_at_ms, records, *self._names).as_list()]
 
-        return packed
+        return packed() if sum(records.nbytes for records in epoch) <= SMALL_BYTES else packed
+
+    def _prepare(self) -> None:
+        """Raises what the serialization schema raises, ``UserError`` for a record that is too large."""
+        if not self._gathered:
+            return
+        gathered, self._gathered = self._gathered, []
+        self._gathered_rows = self._gathered_bytes = 0
+        batch = from_wire(gathered[0] if len(gathered) == 1 else pa.concat_batches(gathered))
+        records = self._schema.outgoing(batch, self._input_type)
+        check_sizes(records, self._limit_bytes)
+        self._epoch.append(records)
 
 
 class DirectWriter(SinkWriter):

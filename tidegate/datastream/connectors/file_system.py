@@ -2,27 +2,33 @@
 
     FileSource.for_record_stream_format(StreamFormat.text_line_format(), path).process_static_file_set().build()
     FileSink.for_row_format(path, Encoder.simple_string_encoder()).with_rolling_policy(...).build()
+    FileSink.for_bulk_format(path, CsvBulkWriters.for_schema(schema)).build()
 
 ``FileSource`` and ``FileSink`` also have the class methods of ``tidegate.connectors``: ``for_csv``, ``for_parquet``, ...
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from tidegate.common.java_only import refusing
-from tidegate.common.serialization import Encoder
+from tidegate.common.serialization import BulkWriterFactory, Encoder
 from tidegate.common.time import Duration
+from tidegate.connectors.file_buckets import DateTimeBuckets
 from tidegate.connectors.file_encoders import TextEncoderFactory
+from tidegate.connectors.file_formats import FileFormat, TextFormat
 from tidegate.connectors.file_sink import FileSink as OurFileSink
 from tidegate.connectors.file_sink import RollingPolicy as OurRollingPolicy
 from tidegate.connectors.file_source import DEFAULT_RANGE_BYTES
 from tidegate.connectors.file_source import FileSource as OurFileSource
 from tidegate.datastream.connectors.row_format import RecordsAsText
+from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory
 from tidegate.model.errors import InvalidJob
 
 __all__ = [
     "BucketAssigner",
+    "BulkFormat",
     "FileEnumeratorProvider",
     "FileSink",
     "FileSource",
@@ -38,19 +44,32 @@ _UTF_8 = ("utf-8", "utf8")
 
 @dataclass(frozen=True)
 class StreamFormat:
-    """How the bytes of a file are records: lines of text."""
+    """How the bytes of a file are records: lines of text, or rows (``tidegate.datastream.formats.csv.CsvReaderFormat``)."""
+
+    file_format: FileFormat
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
         if charset_name.lower() not in _UTF_8:
             raise InvalidJob(f"files are read as UTF-8, not as {charset_name}")
-        return StreamFormat()
+        return StreamFormat(TextFormat())
+
+
+@dataclass(frozen=True)
+class BulkFormat:
+    """Batches of rows from files (``tidegate.datastream.formats.parquet.ParquetColumnarRowInputFormat``)."""
+
+    file_format: FileFormat
 
 
 class FileSource(OurFileSource):
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
-        return FileSourceBuilder(paths)
+        return FileSourceBuilder(paths, stream_format.file_format)
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
+        return FileSourceBuilder(paths, bulk_format.file_format)
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,7 @@ class FileSplitAssignerProvider:
 @dataclass(frozen=True)
 class FileSourceBuilder:
     paths: tuple[str, ...]
+    file_format: FileFormat
     interval_ms: int | None = None
     is_splittable: bool = True
 
@@ -103,7 +123,7 @@ class FileSourceBuilder:
 
     def build(self) -> OurFileSource:
         range_bytes = DEFAULT_RANGE_BYTES if self.is_splittable else _WHOLE_FILE_BYTES
-        found = OurFileSource.for_text(*self.paths, range_bytes=range_bytes)
+        found = OurFileSource(self.paths, self.file_format, range_bytes)
         return found if self.interval_ms is None else found.monitor_continuously(self.interval_ms)
 
 
@@ -153,19 +173,19 @@ class OutputFileConfigBuilder:
 
 @dataclass(frozen=True)
 class BucketAssigner:
-    """Part files lie in one directory."""
+    """Which directory below the output path a part file goes to."""
+
+    buckets: DateTimeBuckets | None = None
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
+        """All into the output path itself."""
         return BucketAssigner()
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """Refused."""
-        raise InvalidJob(
-            "a FileSink writes into one directory, not into one for each date: use base_path_bucket_assigner(), and a "
-            "column for the date"
-        )
+        """One for each hour, or whatever ``format_str`` tells apart, at which part files are begun. Raises ``InvalidJob``."""
+        return BucketAssigner(DateTimeBuckets(format_str, timezone_id))
 
 
 class FileSink(OurFileSink):
@@ -175,37 +195,68 @@ class FileSink(OurFileSink):
             raise InvalidJob(f"files are written as UTF-8, not as {encoder.charset}")
         return RowFormatBuilder(base_path)
 
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> BulkFormatBuilder:
+        """``writer_factory`` is one of ``tidegate.datastream.formats``. Raises ``InvalidJob`` for others."""
+        if not isinstance(writer_factory, EncodedBulkWriterFactory):
+            raise InvalidJob(
+                f"{writer_factory!r} writes no files: use CsvBulkWriters, ParquetBulkWriters or OrcBulkWriters"
+            )
+        return BulkFormatBuilder(base_path, writer_factory=writer_factory)
+
 
 class RowFormatFileSink(OurFileSink, RecordsAsText):
     """Every record as one line, as Flink would print it."""
 
 
 @dataclass(frozen=True)
-class RowFormatBuilder:
+class _SinkBuilder:
     base_path: str
     rolling: OurRollingPolicy | None = None
     config: OutputFileConfig = OutputFileConfig("part", "")
+    buckets: DateTimeBuckets | None = field(default_factory=DateTimeBuckets)
 
-    def with_rolling_policy(self, rolling_policy: OurRollingPolicy) -> RowFormatBuilder:
+    def with_rolling_policy(self, rolling_policy: OurRollingPolicy) -> Self:
         return replace(self, rolling=rolling_policy)
 
-    def with_bucket_check_interval(self, interval: int) -> RowFormatBuilder:
+    def with_bucket_check_interval(self, interval: int) -> Self:
         """Accepted: the age of a part file is looked at with every batch, whatever the interval in ms."""
         return self
 
-    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> RowFormatBuilder:
-        return self
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
+        """Without it: a directory for each hour."""
+        return replace(self, buckets=bucket_assigner.buckets)
 
-    def with_output_file_config(self, output_file_config: OutputFileConfig) -> RowFormatBuilder:
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
         return replace(self, config=output_file_config)
 
+    def enable_compact(self, strategy: Any, compactor: Any) -> Self:
+        """Refused."""
+        raise InvalidJob("part files are not compacted: let fewer of them begin, with a longer checkpoint interval")
+
+    def disable_compact(self) -> Self:
+        """As it is."""
+        return self
+
+
+@dataclass(frozen=True)
+class RowFormatBuilder(_SinkBuilder):
     def build(self) -> OurFileSink:
         factory = TextEncoderFactory(suffix=self.config.part_suffix)
-        return RowFormatFileSink(self.base_path, factory, self.rolling, self.config.part_prefix)
+        return RowFormatFileSink(self.base_path, factory, self.rolling, self.config.part_prefix, self.buckets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkFormatBuilder(_SinkBuilder):
+    writer_factory: EncodedBulkWriterFactory
+
+    def build(self) -> OurFileSink:
+        encoder = self.writer_factory.encoder_of(self.config.part_suffix)
+        return OurFileSink(self.base_path, encoder, self.rolling, self.config.part_prefix, self.buckets)
 
 
 __getattr__ = refusing(
     __name__,
-    "BulkFormat FileCompactStrategy FileCompactor StreamingFileSink",
+    "FileCompactStrategy FileCompactor StreamingFileSink",
     "use FileSource and FileSink, which have for_csv, for_json_lines and for_parquet too",
 )

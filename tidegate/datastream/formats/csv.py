@@ -1,52 +1,263 @@
-"""CSV under PyFlink's names (``pyflink.datastream.formats.csv``), as builders over ours.
+"""CSV under PyFlink's names (``pyflink.datastream.formats.csv``): files with a schema, and messages.
+
+schema = CsvSchema.builder().add_number_column("id").add_string_column("name").set_column_separator("|").build()
+source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), path).build()
+sink = FileSink.for_bulk_format(directory, CsvBulkWriters.for_schema(schema)).build()
 
 CsvRowDeserializationSchema.Builder(type_info).set_field_delimiter("|").build()
 """
 
 from __future__ import annotations
 
-from tidegate.common.java_only import refusing
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tidegate.common.serialization import BulkWriterFactory
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.connectors.message_formats import CsvRowDeserializationSchema as OurDeserializationSchema
-from tidegate.connectors.message_formats import CsvRowSerializationSchema as OurSerializationSchema
+from tidegate.connectors.csv_cells import CsvColumn
+from tidegate.connectors.csv_dialect import CsvDialect
+from tidegate.connectors.csv_files import CsvLayout, CsvSchemaEncoderFactory, CsvSchemaFormat
+from tidegate.connectors.csv_messages import CsvRowDeserializationSchema as OurDeserializationSchema
+from tidegate.connectors.csv_messages import CsvRowSerializationSchema as OurSerializationSchema
+from tidegate.datastream.connectors.file_system import StreamFormat
+from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory
+from tidegate.model.errors import InvalidJob
+from tidegate.table.data_types import DataType, DataTypes
 
-__all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
+__all__ = [
+    "CsvBulkWriters",
+    "CsvReaderFormat",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
+    "CsvSchema",
+    "CsvSchemaBuilder",
+]
 
-__getattr__ = refusing(
-    __name__,
-    "CsvSchema CsvSchemaBuilder CsvReaderFormat CsvBulkWriters",
-    "use FileSource.for_csv(path, schema=...) and FileSink.for_csv(path) of tidegate.connectors",
-)
+
+@dataclass(frozen=True)
+class CsvSchema:
+    """The columns of a file, and what stands between, around and before them."""
+
+    layout: CsvLayout
+
+    @staticmethod
+    def builder() -> CsvSchemaBuilder:
+        return CsvSchemaBuilder()
+
+    def size(self) -> int:
+        return len(self.layout.columns)
+
+    def __len__(self) -> int:
+        return self.size()
+
+
+class CsvSchemaBuilder:
+    """As Jackson's ``CsvSchema.Builder``. Without settings: commas, ``"`` around what needs quotes, no escapes, no header, no
+    text that means null when it is read. What takes one character raises ``ValueError`` for others."""
+
+    def __init__(self) -> None:
+        self._columns: list[CsvColumn] = []
+        self._layout = CsvLayout(())
+
+    def build(self) -> CsvSchema:
+        """Raises ``InvalidJob`` without a column."""
+        if not self._columns:
+            raise InvalidJob("a CSV schema needs at least one column")
+        return CsvSchema(replace(self._layout, columns=tuple(self._columns)))
+
+    # --- columns ---------------------------------------------------------------------------------
+
+    def add_array_column(
+        self, name: str, separator: str = ";", element_type: DataType | None = None
+    ) -> CsvSchemaBuilder:
+        """A list in one cell; of texts, unless ``element_type`` is given."""
+        return self._add(name, DataTypes.ARRAY(element_type or DataTypes.STRING()), separator)
+
+    def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
+        return self._add(name, DataTypes.BOOLEAN())
+
+    def add_number_column(self, name: str, number_type: DataType | None = None) -> CsvSchemaBuilder:
+        """A BIGINT, unless ``number_type`` is given. A DECIMAL rounds half up; a value of more digits is null."""
+        return self._add(name, number_type or DataTypes.BIGINT())
+
+    def add_string_column(self, name: str) -> CsvSchemaBuilder:
+        return self._add(name, DataTypes.STRING())
+
+    def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
+        self._columns += schema.layout.columns
+        return self
+
+    def clear_columns(self) -> CsvSchemaBuilder:
+        self._columns.clear()
+        return self
+
+    def _add(self, name: str, data_type: DataType, separator: str = ";") -> CsvSchemaBuilder:
+        self._columns.append(CsvColumn(name, data_type.type_info, separator, data_type.decimals()))
+        return self
+
+    # --- elements of lists -----------------------------------------------------------------------
+
+    def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
+        """Of the columns there are."""
+        self._columns = [replace(column, separator=separator) for column in self._columns]
+        return self
+
+    def disable_array_element_separator(self) -> CsvSchemaBuilder:
+        """A list is its cell: it has one element."""
+        return self.set_array_element_separator("")
+
+    def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
+        self._columns[index] = replace(self._columns[index], separator="")
+        return self
+
+    # --- the file --------------------------------------------------------------------------------
+
+    def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
+        """Lines that begin with ``#`` are none."""
+        return self._with_dialect(replace(self._layout.dialect, allow_comments=allow))
+
+    def set_any_property_name(self, name: str) -> CsvSchemaBuilder:
+        """A line may have more cells than there are columns; they are not read."""
+        return self._with(replace(self._layout, ignore_more_cells=True))
+
+    def set_column_separator(self, char: str) -> CsvSchemaBuilder:
+        return self._with_dialect(replace(self._layout.dialect, column_separator=_one(char, "Column separator")))
+
+    def set_escape_char(self, char: str) -> CsvSchemaBuilder:
+        return self._with_dialect(replace(self._layout.dialect, escape_char=_one(char, "Escape char")))
+
+    def disable_escape_char(self) -> CsvSchemaBuilder:
+        return self._with_dialect(replace(self._layout.dialect, escape_char=None))
+
+    def set_quote_char(self, char: str) -> CsvSchemaBuilder:
+        return self._with_dialect(replace(self._layout.dialect, quote_char=_one(char, "Quote char")))
+
+    def disable_quote_char(self) -> CsvSchemaBuilder:
+        return self._with_dialect(replace(self._layout.dialect, quote_char=None))
+
+    def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
+        """When it is written; ``\\n`` and ``\\r\\n`` are read."""
+        return self._with_dialect(replace(self._layout.dialect, line_separator=separator))
+
+    def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
+        """Without it, no text is read as null, and null is written as nothing."""
+        return self._with_dialect(replace(self._layout.dialect, null_value=null_value))
+
+    def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
+        return self._with(replace(self._layout, skip_first_data_row=skip))
+
+    def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
+        """The header must have the names of the columns, in their order."""
+        return self._with(replace(self._layout, strict_headers=strict))
+
+    def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
+        """The first line is a header: skipped when it is read, and written."""
+        return self._with(replace(self._layout, use_header=use))
+
+    def size(self) -> int:
+        return len(self._columns)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def _with_dialect(self, dialect: CsvDialect) -> CsvSchemaBuilder:
+        return self._with(replace(self._layout, dialect=dialect))
+
+    def _with(self, layout: CsvLayout) -> CsvSchemaBuilder:
+        self._layout = layout
+        return self
+
+
+class CsvReaderFormat(StreamFormat):
+    """Rows with the names and types of the schema's columns."""
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> CsvReaderFormat:
+        return CsvReaderFormat(CsvSchemaFormat(schema.layout))
+
+
+class CsvBulkWriters:
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> BulkWriterFactory:
+        """Records are rows with the schema's columns, by name if they have all of its names, by position otherwise."""
+        return EncodedBulkWriterFactory(partial(CsvSchemaEncoderFactory, schema.layout))
 
 
 class CsvRowDeserializationSchema(OurDeserializationSchema):
     class Builder:
         def __init__(self, type_info: TypeInformation) -> None:
-            self._type_info = type_info
-            self._delimiter = ","
-            self._null_literal = ""
+            self._made = OurDeserializationSchema(type_info)
 
         def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
-            self._delimiter = delimiter
-            return self
+            return self._with(replace(self._made, field_delimiter=delimiter))
+
+        def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
+            return self._with(replace(self._made, allow_comments=allow_comments))
+
+        def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+            """Between the elements of a list, or of a row within the row."""
+            return self._with(replace(self._made, array_element_delimiter=delimiter))
+
+        def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            return self._with(replace(self._made, quote_character=_one(c, "Quote character")))
+
+        def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            return self._with(replace(self._made, escape_character=_one(c, "Escape character")))
 
         def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
-            self._null_literal = null_literal
-            return self
+            """Without it, an empty cell is null."""
+            return self._with(replace(self._made, null_literal=null_literal))
+
+        def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
+            """A cell that is none of its type, or that is missing, is null."""
+            return self._with(replace(self._made, ignore_parse_errors=ignore_parse_errors))
 
         def build(self) -> OurDeserializationSchema:
-            return OurDeserializationSchema(self._type_info, self._delimiter, self._null_literal)
+            return self._made
+
+        def _with(self, made: OurDeserializationSchema) -> CsvRowDeserializationSchema.Builder:
+            self._made = made
+            return self
 
 
 class CsvRowSerializationSchema(OurSerializationSchema):
     class Builder:
         def __init__(self, type_info: TypeInformation) -> None:
-            self._type_info = type_info
-            self._delimiter = ","
+            self._made = OurSerializationSchema()
 
         def set_field_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            self._delimiter = delimiter
-            return self
+            return self._with(replace(self._made, field_delimiter=delimiter))
+
+        def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            r"""What a message ends with: nothing, ``\n``, ``\r`` or ``\r\n``; ``\n`` if it is not set, as in Flink."""
+            if delimiter not in ("", "\n", "\r", "\r\n"):
+                raise ValueError(f"Unsupported new line delimiter: {delimiter!r}")
+            return self._with(replace(self._made, line_delimiter=delimiter))
+
+        def set_array_element_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            return self._with(replace(self._made, array_element_delimiter=delimiter))
+
+        def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
+            return self._with(replace(self._made, quote_character=None))
+
+        def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            return self._with(replace(self._made, quote_character=_one(c, "Quote character")))
+
+        def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            return self._with(replace(self._made, escape_character=_one(c, "Escape character")))
+
+        def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
+            return self._with(replace(self._made, null_literal=s))
 
         def build(self) -> OurSerializationSchema:
-            return OurSerializationSchema(self._delimiter)
+            return self._made
+
+        def _with(self, made: OurSerializationSchema) -> CsvRowSerializationSchema.Builder:
+            self._made = made
+            return self
+
+
+def _one(char: str, what: str) -> str:
+    if len(char) != 1:
+        raise ValueError(f"{what} must be a single char, got {char}")
+    return char

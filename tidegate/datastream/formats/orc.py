@@ -1,13 +1,35 @@
-"""PyFlink's ORC format wraps Java classes: its names are refused when they are used, with what to use instead."""
+"""ORC under PyFlink's names (``pyflink.datastream.formats.orc``).
+
+FileSink.for_bulk_format(directory, OrcBulkWriters.for_row_type(row_type)).build()
+"""
 
 from __future__ import annotations
 
-from tidegate.common.java_only import refusing
+from functools import partial
 
-_NAMES = "OrcBulkWriters"
+from tidegate.common.configuration import Configuration
+from tidegate.common.serialization import BulkWriterFactory
+from tidegate.connectors.file_columns import SchemaEncoderFactory
+from tidegate.connectors.file_encoders import OrcEncoderFactory
+from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory, only_setting
+from tidegate.table.data_types import RowType
 
-__getattr__ = refusing(
-    __name__,
-    _NAMES,
-    "write Parquet with FileSink.for_parquet(path) of tidegate.connectors",
-)
+__all__ = ["OrcBulkWriters"]
+
+_COMPRESSIONS = {"NONE": "uncompressed"}
+
+
+class OrcBulkWriters:
+    @staticmethod
+    def for_row_type(
+        row_type: RowType, writer_properties: Configuration | None = None, hadoop_config: Configuration | None = None
+    ) -> BulkWriterFactory:
+        """Rows with the columns of ``row_type``, by name if they have all of its names, by position otherwise. Of
+        ``writer_properties``, ``orc.compress`` (default: ZLIB). Raises ``InvalidJob`` for other settings, ``TypeError`` for what is
+        no ``RowType``."""
+        if not isinstance(row_type, RowType):
+            raise TypeError("row_type must be an instance of RowType")
+        compression = only_setting(writer_properties, "orc.compress", "ZLIB")
+        only_setting(hadoop_config, "", "")
+        inner = OrcEncoderFactory(compression=_COMPRESSIONS.get(compression, compression.lower()))
+        return EncodedBulkWriterFactory(partial(SchemaEncoderFactory, row_type.arrow_schema(), inner))

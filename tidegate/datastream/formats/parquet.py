@@ -1,13 +1,59 @@
-"""PyFlink's Parquet format wraps Java classes: its names are refused when they are used, with what to use instead."""
+"""Parquet under PyFlink's names (``pyflink.datastream.formats.parquet``), for rows; those for Avro's records are refused.
+
+    row_type = DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT()), DataTypes.FIELD("name", DataTypes.STRING())])
+    FileSource.for_bulk_file_format(ParquetColumnarRowInputFormat(row_type), path).build()
+    FileSink.for_bulk_format(directory, ParquetBulkWriters.for_row_type(row_type)).build()
+
+``FileSource.for_parquet`` and ``FileSink.for_parquet`` of ``tidegate.connectors`` take the columns as they are.
+"""
 
 from __future__ import annotations
 
-from tidegate.common.java_only import refusing
+from functools import partial
 
-_NAMES = "AvroParquetReaders AvroParquetWriters ParquetBulkWriters ParquetColumnarRowInputFormat"
+from tidegate.common.configuration import Configuration
+from tidegate.common.java_only import refusing
+from tidegate.common.serialization import BulkWriterFactory
+from tidegate.connectors.file_columns import RowParquetFormat, SchemaEncoderFactory
+from tidegate.connectors.file_encoders import ParquetEncoderFactory
+from tidegate.datastream.connectors.file_system import BulkFormat
+from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory, only_setting
+from tidegate.table.data_types import RowType
+
+__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
 
 __getattr__ = refusing(
     __name__,
-    _NAMES,
-    "use FileSource.for_parquet(path) and FileSink.for_parquet(path) of tidegate.connectors",
+    "AvroParquetReaders AvroParquetWriters",
+    "use ParquetColumnarRowInputFormat and ParquetBulkWriters, which have rows, or FileSource.for_parquet(path)",
 )
+
+
+class ParquetColumnarRowInputFormat(BulkFormat):
+    """Rows of ``row_type``. A column that a file has not is null. How many rows come at once, ``batch_size``, is left to the source,
+    and times without a zone are read as they stand, whatever ``is_utc_timestamp``. ``hadoop_config`` must be empty: else
+    ``InvalidJob``."""
+
+    def __init__(
+        self,
+        row_type: RowType,
+        hadoop_config: Configuration | None = None,
+        batch_size: int = 2048,
+        is_utc_timestamp: bool = False,
+        is_case_sensitive: bool = True,
+    ) -> None:
+        only_setting(hadoop_config, "", "")
+        super().__init__(RowParquetFormat(row_type.row_type_info(), is_case_sensitive))
+
+
+class ParquetBulkWriters:
+    @staticmethod
+    def for_row_type(
+        row_type: RowType, hadoop_config: Configuration | None = None, utc_timestamp: bool = False
+    ) -> BulkWriterFactory:
+        """Rows with the columns of ``row_type``, by name if they have all of its names, by position otherwise. Times without a zone
+        are written as they stand, whatever ``utc_timestamp``. Of ``hadoop_config``, ``parquet.compression`` (default: SNAPPY).
+        Raises ``InvalidJob`` for other settings."""
+        compression = only_setting(hadoop_config, "parquet.compression", "SNAPPY")
+        inner = ParquetEncoderFactory(options={"compression": "none" if compression == "UNCOMPRESSED" else compression})
+        return EncodedBulkWriterFactory(partial(SchemaEncoderFactory, row_type.arrow_schema(), inner))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from taskmanager.state import rocksdb_changes, rocksdb_columns, rocksdb_snapshot
+from taskmanager.state import rocksdb_changes, rocksdb_columns, segment_streams
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, start
 from tests.unit.taskmanager.operators.keyed_kit import MeanAggregate, keyed
 from tidegate.common.key_hashing import hash_key
@@ -144,7 +144,7 @@ def test_it_answers_as_the_backend_in_memory_and_each_restores_what_the_other_wr
 ) -> None:
     if seed % 2:  # everything that is done in large pieces is done in small ones
         monkeypatch.setattr(rocksdb_changes, "SPILL_AT", 3)
-        monkeypatch.setattr(rocksdb_snapshot, "SEGMENT_BYTES", 1)
+        monkeypatch.setattr(segment_streams, "FILE_BYTES", 1)
         monkeypatch.setattr(rocksdb_columns, "BATCH_ENTRIES", 2)
     rng = random.Random(f"{kind} {seed}")
     key_type, keys = KEYS[kind]

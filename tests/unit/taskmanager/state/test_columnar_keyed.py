@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from taskmanager.state import columnar_keyed, columnar_rows
+from taskmanager.state import columnar_keyed, columnar_rows, segment_streams
 from taskmanager.state.columnar_keyed import ColumnarKeyedState, FrozenColumnarState
 from tidegate.common.key_hashing import hash_columns, key_groups
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SnapshotType, StateHandle
@@ -30,6 +31,7 @@ class Store:
 
     def __init__(self, between: Callable[[], None] = lambda: None) -> None:
         self.files: dict[str, bytes] = {}
+        self.reads: list[str] = []
         self.written_bytes = 0
         self.compresses = False
         self.between = between
@@ -46,6 +48,7 @@ class Store:
         return StateHandle(len(content), xxhash.xxh3_64_hexdigest(content), path=name, is_shared=is_shared)
 
     def read(self, handle: StateHandle) -> memoryview:
+        self.reads.append(handle.path)
         return memoryview(self.files[handle.path])
 
 
@@ -92,7 +95,11 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_overlapping_snapshots_hold_what_was_frozen_while_everything_changes(seed: int) -> None:
+def test_overlapping_snapshots_hold_what_was_frozen_while_everything_changes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed % 2:
+        monkeypatch.setattr(segment_streams, "FILE_BYTES", 4000)
     rng = random.Random(seed)
     live, model = state(), Content()
     waiting: list[tuple[FrozenColumnarState, Content]] = []
@@ -186,6 +193,67 @@ def test_increments_are_small_and_a_rescaled_restore_reads_them() -> None:
     again = whole.freeze(12, CheckpointOptions("chk", SnapshotType.SAVEPOINT, is_full=True)).write(store)
     assert {s.level for s in again.keyed} == {0}
     assert not any(s.handle.is_shared for s in again.keyed)
+
+
+def test_large_state_is_several_files_that_share_no_key_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_streams, "FILE_BYTES", 10_000)
+    live, model, store = state(), Content(), Store()
+    write(live, model, {key: (key, None) for key in range(5000)})
+    snapshot = live.freeze(1, SHARED).write(store)
+    assert len(snapshot.keyed) == len(store.files) > 4
+    ranges = [segment.key_groups for segment in snapshot.keyed]
+    assert ranges[0].start == OWNED.start
+    assert ranges[-1].end == OWNED.end
+    assert all(left.end + 1 == right.start for left, right in itertools.pairwise(ranges))
+    group_bytes = 2 * store.written_bytes / OWNED.size
+    assert all(len(content) < 10_000 + group_bytes for content in store.files.values())
+    assert content(restored(store, snapshot), model) == model
+
+
+def test_a_key_group_that_is_larger_than_a_file_is_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_streams, "FILE_BYTES", 1)
+    live, model, store = state(), Content(), Store()
+    write(live, model, {key: (key, None) for key in range(5000)})
+    snapshot = live.freeze(1, SHARED).write(store)
+    assert [segment.key_groups for segment in snapshot.keyed] == [KeyGroupRange(g, g) for g in range(OWNED.size)]
+    assert content(restored(store, snapshot), model) == model
+
+
+def test_a_rescaled_restore_reads_only_files_with_key_groups_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_streams, "FILE_BYTES", 1)
+    live, model, store = state(), Content(), Store()
+    write(live, model, {key: (key, None) for key in range(5000)})
+    snapshot = live.freeze(1, SHARED).write(store)
+    found = [len(restored(store, snapshot, owned=owned).rows) for owned in (KeyGroupRange(0, 6), KeyGroupRange(7, 15))]
+    assert sum(found) == len(model)
+    assert store.reads == [segment.handle.path for segment in snapshot.keyed], "each of them once"
+
+
+def test_increments_build_upon_several_files_and_a_restore_reads_each_file_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(segment_streams, "FILE_BYTES", 10_000)
+    live, model, store = state(), Content(), Store()
+    write(live, model, {key: (key, None) for key in range(5000)})
+    for checkpoint_id in range(1, 20):
+        frozen, before = live.freeze(checkpoint_id, SHARED), store.written_bytes
+        snapshot = frozen.write(store)
+        frozen.release()
+        live.increments.confirmed(checkpoint_id)
+        if checkpoint_id == 1:
+            whole = store.written_bytes
+        else:
+            assert store.written_bytes - before < 0.3 * whole
+        expected = dict(model)
+        write(live, model, dict.fromkeys(range(checkpoint_id * 50, checkpoint_id * 50 + 50), (checkpoint_id, 1.0)))
+    assert len({segment.handle.path for segment in snapshot.keyed if segment.level == 0}) > 4
+    store.reads.clear()
+    assert content(restored(store, snapshot), expected) == expected
+    assert sorted(store.reads) == sorted({segment.handle.path for segment in snapshot.keyed})
+    whole_again = live.freeze(20, CheckpointOptions("chk", SnapshotType.SAVEPOINT, is_full=True)).write(store)
+    assert {segment.level for segment in whole_again.keyed} == {0}
+    assert len(whole_again.keyed) > 4
+    assert content(restored(store, whole_again), model) == model
 
 
 def test_nothing_changed_nothing_is_written() -> None:

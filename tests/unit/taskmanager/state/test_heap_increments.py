@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskmanager.state import heap_snapshot
+from taskmanager.state import heap_snapshot, segment_streams
 from taskmanager.state.keyed_backend import KeyedStateBackend
 from tests.unit.taskmanager.state.test_columnar_keyed import SHARED, Store
 from tidegate.common.typeinfo import Types
@@ -63,6 +63,7 @@ class State:
 @pytest.mark.parametrize("seed", range(8))
 def test_increments_restore_to_what_was_frozen(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap_snapshot, "PIECE_ENTRIES", 20)
+    monkeypatch.setattr(segment_streams, "FILE_BYTES", (64 << 20, 500)[seed % 2])
     rng = random.Random(seed)
     live = State()
 

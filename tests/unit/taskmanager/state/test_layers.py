@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from taskmanager.state.layers import FrozenTable, StateTable, detached
+from tidegate.common.row import Row, RowKind
 
 KEYS = st.integers(0, 3)
 KEYS_OF = ((0, 2), (1, 3))
@@ -138,7 +140,17 @@ def test_only_what_can_change_is_copied() -> None:
     immutable: list[Any] = [1, "a", (1, "a"), None, b"x"]
     for value in immutable:
         assert detached(value) is value
-    mutable: list[Any] = [[1], {"a": 1}, (1, [2])]
+    mutable: list[Any] = [[1], {"a": 1}, (1, [2]), Row(1, "a"), Row(a=1), Row.of_kind(RowKind.DELETE, 1)]
     for value in mutable:
         assert detached(value) == value
         assert detached(value) is not value
+
+
+@pytest.mark.parametrize("inner", [[1], {"a": 1}, Row(1), bytearray(b"x")])
+def test_what_is_inside_of_a_copy_is_a_copy_too(inner: Any) -> None:
+    for value in ([inner], {"a": inner}, Row(inner), Row(a=inner), (inner,)):
+        found = detached(value)
+        assert found == value
+        within = found["a"] if isinstance(found, dict) else found[0]
+        assert within == inner
+        assert within is not inner

@@ -12,7 +12,7 @@ from tidegate.common.serialization import ByteArraySchema, RowFieldExtractorSche
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from tidegate.datastream import CheckpointConfig, CheckpointingMode, MemorySize, SlotSharingGroup
 from tidegate.datastream.checkpoint_storage import FileSystemCheckpointStorage, JobManagerCheckpointStorage
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 
 def test_a_configuration_remembers_what_kind_of_value_was_set() -> None:
@@ -101,8 +101,14 @@ def test_checkpoint_storages() -> None:
 
 def test_schemas_of_messages() -> None:
     assert ByteArraySchema().serialize(b"x") == b"x"
-    assert RowFieldExtractorSchema(1).serialize(Row("a", 42)) == b"42"
-    assert RowFieldExtractorSchema(0).serialize(Row(None, 1)) == b""
+    assert RowFieldExtractorSchema(1).serialize(Row("a", b"42")) == b"42"
+    assert RowFieldExtractorSchema(0).serialize(Row(None, 1)) == b"" == RowFieldExtractorSchema(0).serialize(None)
+    for row, message in (
+        (Row(b"a", "42"), "must be of type bytes, but was str"),
+        (Row(b"a"), "field 1 in Row with arity 1"),
+    ):
+        with pytest.raises(SchemaMismatch, match=message):
+            RowFieldExtractorSchema(1).serialize(row)
     with pytest.raises(ValueError, match="Field index must be non-negative"):
         RowFieldExtractorSchema(-1)
 
@@ -112,10 +118,11 @@ def test_schemas_of_messages() -> None:
     [
         ("datastream.connectors.kafka", "FlinkKafkaConsumer"),
         ("datastream.connectors.file_system", "FileCompactStrategy"),
-        ("datastream.formats.csv", "CsvSchema"),
         ("datastream.formats.avro", "AvroSchema"),
         ("datastream.formats.parquet", "AvroParquetReaders"),
+        ("datastream.utils", "create_hadoop_configuration"),
         ("table", "EnvironmentSettings"),
+        ("table.types", "_to_java_data_type"),
     ],
 )
 def test_a_name_of_java_imports_beside_ours(module: str, name: str) -> None:
@@ -138,3 +145,8 @@ def test_a_connector_of_java_is_refused_when_it_is_used(module: str) -> None:
             use()
     with pytest.raises(AttributeError):
         _ = found.nothing_of_the_kind
+
+
+@pytest.mark.parametrize("name", ["AllWindowedStream", "ConnectedStreams", "KeyedStream", "WindowedStream"])
+def test_streams_of_every_kind_are_found_where_pyflink_has_them(name: str) -> None:
+    assert getattr(importlib.import_module("tidegate.datastream.data_stream"), name).__name__ == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import pickle
 
 import pytest
@@ -50,12 +51,14 @@ def test_equality_looks_at_names_values_and_kind() -> None:
     assert hash(Row(1, 2)) == hash(Row(1, 2))
 
 
-def test_names_that_only_tell_positions_are_shown_but_do_not_count() -> None:
+def test_a_row_of_a_stream_without_names_equals_the_positions_it_has_with_and_without_names() -> None:
     row = make_row(PositionalNames(["f0", "f1"]), [1, "a"])
     assert repr(row) == "Row(f0=1, f1='a')"
     assert (row.f0, row["f1"], row.as_dict()) == (1, "a", {"f0": 1, "f1": "a"})
     assert row == Row(1, "a") == pickle.loads(pickle.dumps(row))
-    assert row != Row(f0=1, f1="a")
+    assert row == Row(f0=1, f1="a") == row == Row(f1="a", f0=1)
+    assert row not in (Row(a=1, b="a"), Row(f0=1, f1="b"), Row(1, "b"))
+    assert Row(1, "a") != Row(f0=1, f1="a")
     again = Row(1, "a")
     again.set_field_names(row._fields or [])
     assert again.given_names is None
@@ -81,6 +84,33 @@ def test_text_of_a_type_is_what_java_prints() -> None:
     assert record_text(({"a": 0.5}, moment.replace(microsecond=0)), pair) == "({a=0.5},2021-01-09 12:00:00.0)"
     assert record_text((1, "a"), Types.TUPLE([Types.INT(), Types.STRING()])) == "(1,a)"
     assert record_text(Row(1), Types.PICKLED_BYTE_ARRAY()) == "<Row(1)>"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.5, "1.5"),
+        (-0.001, "-0.001"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (-12345678.5, "-1.23456785E7"),
+        (0.00099, "9.9E-4"),
+        (2e-308, "2.0E-308"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (math.nan, "NaN"),
+        (-math.inf, "-Infinity"),
+    ],
+)
+def test_a_number_of_a_double_stream_is_printed_as_java_prints_it(value: float, text: str) -> None:
+    assert record_text(value, Types.DOUBLE()) == text
+    assert record_text(Row(value, None), Types.ROW([Types.DOUBLE(), Types.FLOAT()])) == f"+I[{text}, null]"
+
+
+def test_a_number_of_a_float_stream_is_printed_with_the_digits_it_has() -> None:
+    found = [record_text(value, Types.FLOAT()) for value in (1.100000023841858, 3e38, 1e-10, math.inf)]
+    assert found == ["1.1", "3.0E38", "1.0E-10", "Infinity"]
 
 
 def test_text_is_flinks() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +14,9 @@ import pytest
 from tidegate.common.batch import ArrowBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext, SinkWriter
-from tidegate.connectors.file_sink import FileSink, RollingPolicy
+from tidegate.connectors.file_buckets import DateTimeBuckets
+from tidegate.connectors.file_encoders import ParquetEncoderFactory
+from tidegate.connectors.file_sink import FileSink, RollingPolicy, tombstone_of
 from tidegate.model.errors import CorruptData, InvalidJob, StorageError
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -158,3 +162,69 @@ def test_closing_without_a_checkpoint_leaves_nothing(tmp_path: Path) -> None:
     out.write(batch(1))
     out.close()
     assert list(tmp_path.iterdir()) == []
+
+
+class Hours(DateTimeBuckets):
+    """The hours of a test, one for each batch."""
+
+    hours: ClassVar[list[str]] = []
+
+    def now(self) -> str:
+        return self.hours.pop(0)
+
+
+def test_a_part_file_belongs_to_the_bucket_of_its_time_and_an_hour_that_ends_ends_it(tmp_path: Path) -> None:
+    Hours.hours[:] = ["03", "03", "04", "04"]
+    sink = FileSink(str(tmp_path), ParquetEncoderFactory(), buckets=Hours())
+    out = writer(sink, context())
+    for n in (1, 2, 3):
+        out.write(batch(n))
+    committables = out.prepare_commit(1)
+    assert (len(committables), hidden(tmp_path)) == (2, 2)
+    out.write(batch(4))
+    committer = sink.make_committer(context())
+    assert committer is not None
+    committer.commit(committables)
+    committer.commit(committables)
+    assert [visible(tmp_path / hour) for hour in ("03", "04")] == [[1, 2], [3]]
+    committer.abort_unknown(committables, context(attempt=1, restored=1))
+    assert hidden(tmp_path) == 0, "what was begun behind the checkpoint is removed, whatever its bucket"
+
+
+def test_what_was_given_up_by_hand_in_a_bucket_is_not_asked_for(tmp_path: Path) -> None:
+    Hours.hours[:] = ["03"]
+    sink = FileSink(str(tmp_path), ParquetEncoderFactory(), buckets=Hours())
+    out = writer(sink, context())
+    out.write(batch(1))
+    ((_, hidden_name, final, _),) = committables = out.prepare_commit(1)
+    (tmp_path / hidden_name).unlink()
+    Path(tombstone_of(str(tmp_path), final)).touch()
+    committer = sink.make_committer(context())
+    assert committer is not None
+    committer.commit(committables)
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("yyyy-MM-dd--HH", "2026-01-02--03"),
+        ("'year='yyyy/'day='D", "year=2026/day=2"),
+        ("yy-M-d H:mm:ss", "26-1-2 3:04:05"),
+        ("HH''mm", "03'04"),
+    ],
+)
+def test_names_of_buckets_are_of_javas_pattern(pattern: str, name: str) -> None:
+    assert DateTimeBuckets(pattern).of(datetime.datetime(2026, 1, 2, 3, 4, 5)) == name
+
+
+@pytest.mark.parametrize("pattern", ["yyyy-MMM", "yyyy'day", "EEE", "../yyyy", "/yyyy"])
+def test_a_pattern_that_is_not_there_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidJob, match="bucket pattern"):
+        DateTimeBuckets(pattern)
+
+
+def test_an_hour_is_one_of_the_time_zone() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d--\d\d", DateTimeBuckets(zone="Asia/Tokyo").now())
+    with pytest.raises(InvalidJob, match="time zone 'Mars/Olympus'"):
+        DateTimeBuckets(zone="Mars/Olympus")

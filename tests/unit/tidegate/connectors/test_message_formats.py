@@ -46,6 +46,14 @@ def test_json_objects_by_name_whatever_their_form() -> None:
 
 def test_csv_lines_in_order() -> None:
     assert rows(CSV, b"1|a", b'2|"b|c"', b"3|-") == [(1, "a"), (2, "b|c"), (3, None)]
+    assert rows(CSV, b"1|a\n", b"2|b\r\n", b"3|c") == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_csv_messages_are_read_as_they_were_written() -> None:
+    given = [(1, "a"), (2, 'b,"c'), (3, "d\ne"), (4, None)]
+    data = pa.record_batch({"id": [n for n, _ in given], "name": [name for _, name in given]})
+    written = CsvRowSerializationSchema.Builder(ROW).build().encode(data, ROW)
+    assert rows(CsvRowDeserializationSchema.Builder(ROW).build(), *written) == given
 
 
 @pytest.mark.parametrize(
@@ -58,6 +66,7 @@ def test_csv_lines_in_order() -> None:
         (CSV, b"1|a|b"),
         (CSV, b"x|a"),
         (CSV, b"1|a\n2|b"),
+        (CSV, b"1|a\n\n"),
         (deserializer_of(SimpleStringSchema()), b"\xff\xfe"),
         (deserializer_of(lambda message: {b"good": 1}[message], Types.LONG()), b"bad"),
     ],
@@ -85,7 +94,7 @@ def test_rows_as_messages() -> None:
     written = (
         CsvRowSerializationSchema.Builder(ROW).set_field_delimiter(";").build().encode(data, Types.SCHEMA(data.schema))
     )
-    assert written == [b"1;2026-01-02", b"2;"]
+    assert written == [b'1;"2026-01-02"\n', b"2;\n"]
     words = pa.record_batch({"value": ["a", "b"]})
     assert list_of(serializer_of(SimpleStringSchema()).encode(words, Types.STRING())) == [b"a", b"b"]
     assert serializer_of(lambda word: word.encode() * 2).encode(words, Types.STRING()) == [b"aa", b"bb"]

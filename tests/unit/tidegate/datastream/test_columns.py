@@ -96,6 +96,13 @@ class TestKeys:
         key = stream().key_by("k").record_key()
         assert key.selector(Row(t=0, k="a", x=3, f=0.1)) == "a"
 
+    @pytest.mark.parametrize(
+        ("column", "kept_as"), [("x", Types.LONG()), ("t", Types.LONG()), ("k", Types.STRING()), ("f", None)]
+    )
+    def test_state_keeps_the_key_as_what_the_column_holds(self, column: str, kept_as: object) -> None:
+        assert stream().key_by(column).record_key().key_type == kept_as
+        assert stream().key_by(column, "t" if column != "t" else "x").record_key().key_type is None
+
     def test_unknown_column(self) -> None:
         with pytest.raises(SchemaMismatch, match="key_by: no column 'nope': the stream has t, k, x, f"):
             stream().key_by("nope")

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from taskmanager.state import segment_streams
 from taskmanager.state.columnar_keyed import ColumnarKeyedState
 from tests.unit.docs.documented import code_of
 from tidegate.model.checkpoint import (
@@ -82,8 +83,11 @@ def contents(table: pa.Table) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("inline_bytes", [0, 20 << 10])
-def test_a_checkpoint_with_many_levels_reads_as_one_table(tmp_path: Path, inline_bytes: int) -> None:
+@pytest.mark.parametrize(("inline_bytes", "file_bytes"), [(0, 64 << 20), (20 << 10, 64 << 20), (0, 5000)])
+def test_a_checkpoint_with_many_levels_reads_as_one_table(
+    tmp_path: Path, inline_bytes: int, file_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_streams, "FILE_BYTES", file_bytes)
     rng, job = random.Random(4), Job(tmp_path, inline_bytes)
     job.write({f"key {i}": i for i in range(4000)})
     names: dict[str, Any] = {}
@@ -103,7 +107,9 @@ def test_a_checkpoint_with_many_levels_reads_as_one_table(tmp_path: Path, inline
     assert len(levels) > 4
 
 
-def test_a_difference_sees_through_levels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file_bytes", [64 << 20, 1])
+def test_a_difference_sees_through_levels(tmp_path: Path, file_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_streams, "FILE_BYTES", file_bytes)
     job = Job(tmp_path)
     job.write({f"key {i}": i for i in range(500)})
     first = job.checkpoint(1)

@@ -4,7 +4,7 @@ Three ways, and each place that is found is confirmed by the length of the recor
     even runs   records of one size: the places are guessed, and each must have the same length
     candidates  a zero (no headers of the record before), a length, a zero (attributes): those that follow one another by
                 their lengths make a run
-    steps       record by record, from where the others fail; the longer, the more often they fail
+    steps       record by record, from where the others fail; the longer, the more often they fail; and where there is little
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _MANY = 1000
 """For a batch of fewer records a search for an even run costs more than the candidates of all batches together."""
 _FIRST_EVEN, _EVEN_GROWS = 64, 8
 _LONGEST_WALK = 256
+_LITTLE_BYTES = 4096
+"""What trickles in: the other two would take longer to begin."""
 _SMALLEST_LENGTH = 6
 _LONGEST_PREFIX = 5
 _BLOCK_BYTES = 64 << 10
@@ -43,11 +45,13 @@ class RecordStarts:
     def between(self, begin: int, end: int, count: int) -> Numbers:
         """Where the ``count`` records begin that fill ``data`` from ``begin`` to ``end``. Raises ``BrokenChain``."""
         pieces: list[Numbers] = []
-        at, missing, steps = begin, count, 1
+        at, missing, steps = begin, count, 1 if len(self._data) > _LITTLE_BYTES else max(count, 1)
         while missing:
             walked, at = self._walk(at, end, min(steps, missing))
             pieces.append(np.array(walked, np.int64))
             missing -= len(walked)
+            if not missing:
+                break
             run, behind = self._run(walked[-1], at, end, missing, many=count >= _MANY)
             if len(run):
                 pieces.append(run)

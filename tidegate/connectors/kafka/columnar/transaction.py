@@ -1,7 +1,8 @@
 """Publishes records by column in transactions: requests of our own, over kafka-python's connections.
 
     init  ─▶ coordinator gives producer id and epoch
-    send  ─▶ pieces of one partition each ─▶ AddPartitionsToTxn ─▶ record batches ─▶ Produce, several on their way to a leader
+    send  ─▶ pieces of one partition each, as record batches ─▶ AddPartitionsToTxn for all that are new ─▶ Produce, several on
+             their way to a leader; what is less than a request waits for more
     commit ─▶ all of them acknowledged ─▶ EndTxn
 
 Laws. Nothing that bears a sequence number is sent twice: every error but a coordinator's "not now" ends this producer, and its
@@ -70,6 +71,7 @@ class ColumnarProducer(TransactionalProducer):
         self._producer: Producer | None = None
         self._sequences: Counter[Place] = Counter()
         self._touched: set[Place] = set()
+        """Partitions of the transaction; before the coordinator's answer: when it is lost they may be."""
         self._waiting: dict[int, _Request] = {}
         self._sent: dict[int, list[_Request]] = {}
         self._turn = 0
@@ -137,20 +139,22 @@ class ColumnarProducer(TransactionalProducer):
 
     def _send(self, topic: str, records: pa.RecordBatch) -> None:
         leaders = self._topics.leaders(topic, METADATA_LIMIT_S)
-        planned = list(pieces(records, len(leaders), self._turn, self._limit.size_bytes))
-        self._turn += len(planned)
-        self._touch(topic, sorted({partition for partition, _ in planned}))
-        for partition, piece in planned:
+        for partition, piece in pieces(records, len(leaders), self._turn, self._limit.size_bytes):
+            self._turn += 1
             self._put(leaders[partition], (topic, partition), piece)
 
-    def _touch(self, topic: str, numbers: list[int]) -> None:
-        fresh = [(topic, n) for n in numbers if (topic, n) not in self._touched]
+    def _touch(self) -> None:
+        """Tell the coordinator of the partitions that anything waits for, all at once: small transactions ask him once."""
+        fresh = sorted({place for waiting in self._waiting.values() for place in waiting.batches} - self._touched)
         if not fresh:
             return
         assert self._producer is not None
-        # before the answer: when it is lost they may be part of the transaction
         self._touched.update(fresh)
-        self._coordinator.add(self._producer, fresh, ANSWER_LIMIT_S)
+        try:
+            self._coordinator.add(self._producer, fresh, ANSWER_LIMIT_S)
+        except PartitionRefused as refused:
+            self._refused = refused.error.args[0], refused.topic
+            raise refused.error from None
 
     def _put(self, leader: int, place: Place, piece: pa.RecordBatch) -> None:
         """Encode it, and send what waits before it when there is no more room in one request."""
@@ -179,6 +183,7 @@ class ColumnarProducer(TransactionalProducer):
 
     def _go(self, leader: int) -> None:
         """Send what waits for a leader, as soon as he has few enough of ours."""
+        self._touch()
         request = self._waiting.pop(leader)
         self._acknowledged(leader, ON_THEIR_WAY - 1, ANSWER_LIMIT_S)
         self._connections.wait(lambda: not self._connections.is_paused(leader), ANSWER_LIMIT_S)
@@ -236,9 +241,6 @@ class ColumnarProducer(TransactionalProducer):
         """Of which topic it is that nothing can be written to."""
         try:
             yield
-        except PartitionRefused as refused:
-            self._refused = refused.error.args[0], refused.topic
-            raise refused.error from None
         except library().KafkaException as error:
             if self._refused is None and error.args[0].code() > 0:
                 self._refused = error.args[0], topic

@@ -119,7 +119,7 @@ def batches(brokers: ScriptedBrokers) -> list[tuple[Any, str, int, int, int]]:
     ]
 
 
-def test_a_transaction_touches_its_partitions_before_it_writes_and_ends_when_all_is_acknowledged(
+def test_a_transaction_touches_its_partitions_at_once_before_it_writes_and_ends_when_all_is_acknowledged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made, brokers = producer(Broker(), monkeypatch)
@@ -127,9 +127,26 @@ def test_a_transaction_touches_its_partitions_before_it_writes_and_ends_when_all
     made.send(records("t", [b"a", b"b"]))
     made.mark("m", {"key": "value"})
     made.commit(60)
-    assert kinds(brokers) == ["InitProducerId", "AddPartitionsToTxn", "AddPartitionsToTxn", "Produce", "EndTxn"]
+    assert kinds(brokers) == ["InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"]
     assert brokers.asked[-1][1].committed
     assert batches(brokers) == [(1, "t", 0, 0, 2), (1, "m", 0, 0, 1)]
+
+
+def test_what_comes_after_the_first_request_is_touched_before_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, brokers = producer(Broker(), monkeypatch, BatchLimit(1_000))
+    made.begin()
+    made.send(records("t", [b"x" * 900] * 3))
+    made.mark("m", {"key": "value"})
+    made.commit(60)
+    touched: set[tuple[str, int]] = set()
+    for _, request in brokers.asked:
+        if isinstance(request, AddPartitionsToTxnRequest):
+            asked = {(topic.name, n) for topic in request.v3_and_below_topics for n in topic.partitions}
+            assert not asked & touched
+            touched |= asked
+        elif isinstance(request, ProduceRequest):
+            assert {(topic.name, one.index) for topic in request.topic_data for one in topic.partition_data} <= touched
+    assert touched == {("t", 0), ("t", 1), ("m", 0)}
 
 
 def test_sequence_numbers_go_on_over_transactions_and_pieces_without_a_key_go_round(
@@ -234,8 +251,9 @@ def test_who_was_fenced_does_not_abort(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_topic_that_may_not_be_touched_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     made, _ = producer(Broker(AddPartitionsToTxn=[KafkaError.TOPIC_AUTHORIZATION_FAILED]), monkeypatch)
     made.begin()
+    made.send(records("t", [b"a"]))
     with pytest.raises(KafkaException):
-        made.send(records("t", [b"a"]))
+        made.commit(60)
     refusal = made.refusal()
     assert refusal is not None
     assert (refusal[0].code(), refusal[1]) == (KafkaError.TOPIC_AUTHORIZATION_FAILED, "t")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import google_crc32c
@@ -17,7 +17,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from tidegate.connectors.kafka.columnar import compression, reading_batches
+from tidegate.connectors.kafka.columnar import compression, reading_batches, record_starts
 from tidegate.connectors.kafka.columnar.record_batches import Aborted, Columns, Producer, cut, decode, encode
 from tidegate.model.errors import CorruptData
 
@@ -26,6 +26,14 @@ Record = tuple[int, int, bytes | None, bytes | None]
 NOW = 1_700_000_000_000
 ABORT, COMMIT = 0, 1
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+@pytest.fixture(scope="module", autouse=True, params=[0, 4096], ids=["search", "walk"])
+def records_are_found(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both ways: of little data nothing but the walk would be tried."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_starts, "_LITTLE_BYTES", request.param)
+        yield
 
 
 def batch(

@@ -1,0 +1,69 @@
+"""Which directory below the output path a part file goes to: by the time at which it is begun (Flink: ``DateTimeBucketAssigner``)."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from tidegate.model.errors import InvalidJob
+
+_TOKEN = re.compile(r"'(?P<quoted>[^']*)'|(?P<letter>[A-Za-z])(?P=letter)*|[^A-Za-z']")
+_FIELDS: dict[str, Callable[[datetime.datetime], int]] = {
+    "y": lambda t: t.year,
+    "u": lambda t: t.year,
+    "M": lambda t: t.month,
+    "d": lambda t: t.day,
+    "D": lambda t: t.timetuple().tm_yday,
+    "H": lambda t: t.hour,
+    "m": lambda t: t.minute,
+    "s": lambda t: t.second,
+}
+
+
+@dataclass(frozen=True)
+class DateTimeBuckets:
+    """``pattern`` is of Java's ``DateTimeFormatter`` with the letters y, u, M, d, D, H, m, s in numbers, and text between quotes;
+    ``zone`` is a name such as ``Europe/Berlin``, or ``None``: where the TaskManager is. Raises ``InvalidJob`` for others."""
+
+    pattern: str = "yyyy-MM-dd--HH"
+    zone: str | None = None
+
+    def __post_init__(self) -> None:
+        self.of(datetime.datetime(2000, 1, 1))
+        if ".." in self.pattern or self.pattern.startswith("/"):
+            raise InvalidJob(f"bucket pattern {self.pattern!r} leaves the output path")
+        try:
+            self._zone()
+        except (ZoneInfoNotFoundError, ValueError):
+            raise InvalidJob(f"unknown time zone {self.zone!r}; one is Europe/Berlin") from None
+
+    def now(self) -> str:
+        return self.of(datetime.datetime.now(self._zone()))
+
+    def of(self, moment: datetime.datetime) -> str:
+        parts, end = [], 0
+        for token in _TOKEN.finditer(self.pattern):
+            parts.append(self._part(token, moment))
+            end = token.end()
+        if end != len(self.pattern):
+            raise InvalidJob(f"bucket pattern {self.pattern!r} has a quote without its end")
+        return "".join(parts)
+
+    def _part(self, token: re.Match[str], moment: datetime.datetime) -> str:
+        text, letter, quoted = token.group(), token.group("letter"), token.group("quoted")
+        if quoted is not None:
+            return quoted or "'"
+        if letter is None:
+            return text
+        if letter not in _FIELDS or (letter == "M" and len(text) > 2):
+            raise InvalidJob(
+                f"bucket pattern {self.pattern!r}: {text!r} is not there; use y, M, d, H, m and s in numbers"
+            )
+        value = _FIELDS[letter](moment)
+        return f"{value % 100:02d}" if letter in "yu" and len(text) == 2 else f"{value:0{len(text)}d}"
+
+    def _zone(self) -> ZoneInfo | None:
+        return None if self.zone is None else ZoneInfo(self.zone)

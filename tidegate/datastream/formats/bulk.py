@@ -1,0 +1,27 @@
+"""What makes the writers of a ``FileSink.for_bulk_format``: PyFlink's ``BulkWriterFactory`` over our encoders of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate.common.configuration import Configuration
+from tidegate.common.serialization import BulkWriterFactory
+from tidegate.connectors.file_encoders import EncoderFactory
+from tidegate.model.errors import InvalidJob
+
+
+@dataclass(frozen=True)
+class EncodedBulkWriterFactory(BulkWriterFactory):
+    """``encoder_of`` makes the encoder of files whose names end with its argument."""
+
+    encoder_of: Callable[[str], EncoderFactory]
+
+
+def only_setting(settings: Configuration | None, key: str, default: str) -> str:
+    """Of a format's settings the one that is followed here, in capitals. Raises ``InvalidJob`` for others."""
+    found = {} if settings is None else settings.to_dict()
+    strange = sorted(found.keys() - {key})
+    if strange:
+        raise InvalidJob(f"settings {strange} of this format are not there{f'; {key} is' if key else ''}")
+    return found.get(key, default).upper()
