@@ -130,7 +130,7 @@ def _stream(
     for checkpoint in cluster.client.checkpoints(job_id).checkpoints:
         if checkpoint.status == "COMPLETED":
             runs.checkpoints_ms.append(float(checkpoint.completed_ms - checkpoint.trigger_ms))
-            _add_phases(_with_subtasks(cluster, job_id, checkpoint.checkpoint_id), runs.phases_ms)
+            add_phases(_with_subtasks(cluster, job_id, checkpoint.checkpoint_id), runs.phases_ms)
     table = ds.dataset(output, format="parquet").to_table()
     return in_memory.answer(table["window_start"], table["key"], table["rows"], table["total"])
 
@@ -140,8 +140,11 @@ def _with_subtasks(cluster: BenchCluster, job_id: str, checkpoint_id: int) -> pb
     return next(one for one in told if one.checkpoint_id == checkpoint_id)
 
 
-def _add_phases(checkpoint: pb.CheckpointStatus, phases_ms: dict[str, list[float]]) -> None:
-    """How long the last subtask was in each phase. Phases of different subtasks overlap: they do not add up."""
+def add_phases(checkpoint: pb.CheckpointStatus, phases_ms: dict[str, list[float]]) -> None:
+    """How long the last subtask was in each phase. Phases of different subtasks overlap: they do not add up. One that was triggered
+    after the sources had finished has other phases, and is left out."""
+    if len({subtask.vertex_id for subtask in checkpoint.subtasks}) < 2:
+        return
     first = min(checkpoint.subtasks, key=lambda one: one.metrics.barrier_timestamp_ms).vertex_id
     for place, subtasks in (
         ("source", [one for one in checkpoint.subtasks if one.vertex_id == first]),

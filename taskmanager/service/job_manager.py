@@ -79,6 +79,7 @@ class JobManagerClient:
         self._peer = f"the JobManager at {address}"
         self._times = times
         self._channel: grpc.aio.Channel | None = None
+        self._stub_of_channel: jobmanager_pb2_grpc.JobManagerServiceAsyncStub | None = None
         self._outbox = Outbox()
         self._has_news = asyncio.Event()
         self._generation: Generation | None = None
@@ -99,7 +100,7 @@ class JobManagerClient:
         """Hang up: the JobManager sees it at once."""
         if self._channel is not None:
             await self._channel.close()
-            self._channel = None
+            self._channel = self._stub_of_channel = None
 
     def tell(self, method: str, request: Any) -> None:
         """Send ``request`` after everything told before; dropped when there is no session."""
@@ -158,9 +159,11 @@ class JobManagerClient:
             return None, error.message
 
     def _stub(self) -> jobmanager_pb2_grpc.JobManagerServiceAsyncStub:
-        if self._channel is None:
+        """Made once for each connection: it makes an object for every method of the service, which takes longer than a call."""
+        if self._channel is None or self._stub_of_channel is None:
             self._channel = open_channel(self._address)
-        return jobmanager_pb2_grpc.JobManagerServiceStub(self._channel)
+            self._stub_of_channel = jobmanager_pb2_grpc.JobManagerServiceStub(self._channel)
+        return self._stub_of_channel
 
     # ---- a session ---------------------------------------------------------------------------------------------------
 
