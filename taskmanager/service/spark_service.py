@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
 import threading
 from pathlib import Path
 
 from taskmanager.service.identity import is_loopback
-from taskmanager.spark.session import Session, SessionSettings, is_embedded, start_session
+from taskmanager.spark.jvm import end_group
+from taskmanager.spark.session import Session, SessionSettings, is_embedded, silence_calls, start_session
 from tidegate.aio.pool import Pool
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
@@ -29,6 +31,7 @@ class SparkService:
         self._rehearses_sql = configuration.get(SparkOptions.REHEARSE_SQL)
         self._pool = Pool(1, "spark")
         self._session: Session | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._is_closing = False
         self._starting = self._pool.submit(self._start)
 
@@ -58,8 +61,10 @@ class SparkService:
         threading.Thread(target=rehearse, name="rehearsal", daemon=True).start()
 
     async def close(self) -> None:
-        """End the JVM and everything below it; returns when they are gone."""
+        """End the JVM and everything below it; returns when they are gone. One that is not up yet is not waited for."""
         self._is_closing = True
+        if not self._starting.done():
+            self._give_up()
         await asyncio.wait([self._starting])
         if not self._starting.cancelled():
             self._starting.exception()  # told to whoever awaited it
@@ -67,8 +72,18 @@ class SparkService:
             await self._pool.submit(self._session.close)
         self._pool.close()
 
+    def _began(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        if self._is_closing:  # it was too early for ``close`` to know of it
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._process is not None:
+            silence_calls()
+            end_group(self._process)
+
     def _start(self) -> Session:
-        self._session = start_session(self._settings)
+        self._session = start_session(self._settings, self._began)
         self._session.warm_up(self._workers)
         return self._session
 

@@ -33,7 +33,12 @@ def check_java(program: Path) -> int:
     """Its major version. Raises ``ExternalError`` when it does not run or is too old."""
     try:
         told = subprocess.run(
-            [program, "-XX:-UsePerfData", "-version"], capture_output=True, text=True, timeout=30, check=False
+            [program, "-XX:-UsePerfData", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+            start_new_session=True,  # Ctrl-C is for us: it would end without a word, and be called no Java
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ExternalError(f"{program} does not run: {error}. {_ADVICE}") from error

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import struct
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,11 @@ class Jvm:
         self._process.wait()
 
 
-def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path) -> Jvm:
+Began = Callable[["subprocess.Popen[bytes]"], None]
+"""Told of the process as soon as there is one, long before the JVM is up: it can be ended from then on."""
+
+
+def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, began: Began) -> Jvm:
     """Start it in ``directory`` with its output in ``log_file``. Raises ``ExternalError`` when it ends or hangs."""
     from pyspark.find_spark_home import _find_spark_home
 
@@ -90,8 +95,15 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path) ->
             env=environment,
             start_new_session=True,
         )
+    began(process)
     port, secret = _wait_for_gateway(process, told)
     return Jvm(process, port, secret)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a JVM that may still be the scripts that start it, at once, with all that these run."""
+    with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]:

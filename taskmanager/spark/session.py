@@ -23,7 +23,7 @@ from typing import Any
 import taskmanager
 from taskmanager.spark.entry import die, read_all, wait, warm
 from taskmanager.spark.java import check_java, find_java
-from taskmanager.spark.jvm import Jvm, start_jvm
+from taskmanager.spark.jvm import Began, Jvm, start_jvm
 from tidegate.model.errors import ConfigurationError, ExternalError
 
 _log = logging.getLogger(__name__)
@@ -165,8 +165,9 @@ class Session:
             self._gateway.close()
 
 
-def start_session(settings: SessionSettings) -> Session:
-    """Start a JVM and a Spark context in it. Raises ``ExternalError`` when Java or Spark cannot be had."""
+def start_session(settings: SessionSettings, began: Began = lambda process: None) -> Session:
+    """Start a JVM and a Spark context in it. Raises ``ExternalError`` when Java or Spark cannot be had, also since what ``began`` was told
+    of was ended."""
     version = check_java(find_java())
     _log.debug("java is version %d", version)
     started = time.monotonic()
@@ -180,7 +181,7 @@ def start_session(settings: SessionSettings) -> Session:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     jvm = None
     try:
-        jvm = start_jvm(properties, directory, log_file)
+        jvm = start_jvm(properties, directory, log_file, began)
         gateway, context = _connect(jvm, properties)
     except Exception as error:
         if jvm is not None:
@@ -259,10 +260,14 @@ def _forget_context() -> None:
         SparkContext._jvm = None
 
 
-def _silence(context: Any) -> None:
-    """Let what is connected to the JVM end without tracebacks when that goes: the accumulator server, and calls of Py4J,
-    which logs them on the root logger."""
+def silence_calls() -> None:
+    """Let calls of Py4J that the end of the JVM breaks off end without tracebacks: it logs them on the root logger."""
     logging.getLogger().addFilter(lambda record: not str(record.msg).startswith("Exception while sending command"))
+
+
+def _silence(context: Any) -> None:
+    """Let what is connected to the JVM end without tracebacks when that goes: the accumulator server too."""
+    silence_calls()
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:
         server.server_shutdown = True

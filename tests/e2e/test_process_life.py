@@ -101,9 +101,13 @@ def test_a_signal_ends_every_process_and_leaves_no_file(tmp_path: Path, number: 
         assert job_manager.popen.returncode == 0
 
 
-def test_ctrl_c_while_a_taskmanager_is_starting(tmp_path: Path) -> None:
-    """Its JVM is half up."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_a_taskmanager_is_starting(tmp_path: Path, number: signal.Signals) -> None:
+    """Its JVM is half up, and not waited for."""
     with Cluster(tmp_path / "cluster") as cluster:
         process = cluster.add_taskmanager(1)
         wait_until(lambda: any(p.name() == "java" for p in process.family()), END_LIMIT_S, "java starts")
-        cluster.end(process, signal.SIGINT, to_group=True)
+        cluster.end(process, number, to_group=number is signal.SIGINT)
+        said = process.tail()
+        assert "TaskManager is stopped" in said
+        assert not [word for word in ("in order", "Traceback", "Exception") if word in said], said
