@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -206,17 +206,22 @@ class AvroMessages(SerializationSchema):
         parsed = _parsed(self)
         header = b"" if self.registry is None else _HEADER.pack(0, _id_of(self))
         found = []
-        for row in data.to_pylist(maps_as_pydicts="lossy"):
+        for row in rows_as_dicts(data):
             stream = io.BytesIO(header)
             stream.seek(len(header))
             try:
-                write(stream, parsed.own, _short(row))
+                write(stream, parsed.own, row)
             except Exception as error:
                 raise UserError(
                     f"a row does not fit the Avro schema: {type(error).__name__}: {error}: {row}"
                 ) from error
             found.append(stream.getvalue())
         return found
+
+
+def rows_as_dicts(data: pa.RecordBatch) -> Iterator[Any]:
+    """Rows as ``fastavro`` writes them. Decimals come without the zeros that our own scale adds: the schema's may be smaller."""
+    return map(_short, data.to_pylist(maps_as_pydicts="lossy"))
 
 
 _parsed_schemas: dict[Any, _Parsed] = {}
@@ -254,7 +259,6 @@ def _as_batch(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Record
 
 
 def _short(value: Any) -> Any:
-    """Decimals without the zeros that our own scale adds: the schema's may be smaller."""
     match value:
         case Decimal():
             return value.normalize()

@@ -29,6 +29,7 @@ from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.dependencies import configured_files, local_path
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
 from tidegate.datastream.executor import configuration_below, current_executor
+from tidegate.datastream.formats.avro import AvroInputFormat
 from tidegate.datastream.job_graph_builder import BuiltJob, build_job_graph
 from tidegate.datastream.local_modules import python_file
 from tidegate.datastream.plan import execution_plan
@@ -286,11 +287,13 @@ class StreamExecutionEnvironment:
         """Refused: functions of PyFlink cannot read Flink's distributed cache either."""
         raise InvalidJob("register_cached_file() is for functions in Java; ship a file with add_python_archive()")
 
-    def create_input(self, *_: Any) -> DataStream:
-        """Refused: an ``InputFormat`` is Java's."""
-        raise InvalidJob(
-            "create_input() needs an InputFormat of Java; use from_source() with FileSource, or from_spark()"
-        )
+    def create_input(self, input_format: AvroInputFormat) -> DataStream:
+        """The records of Avro files. Raises ``InvalidJob`` for any other ``InputFormat``: those are Java's."""
+        if not isinstance(input_format, AvroInputFormat):
+            raise InvalidJob(
+                "create_input() takes an AvroInputFormat; for other files use from_source() with FileSource, or from_spark()"
+            )
+        return self.from_source(input_format.source(), WatermarkStrategy.no_watermarks(), "Custom File Source")
 
     # --- execution -------------------------------------------------------------------------------
 

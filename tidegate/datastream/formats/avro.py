@@ -1,26 +1,57 @@
-"""Avro under PyFlink's names (``pyflink.datastream.formats.avro``), and with a schema registry.
+"""Avro under PyFlink's names (``pyflink.datastream.formats.avro``): messages, also with a schema registry, and files.
 
 AvroRowDeserializationSchema(avro_schema_string=text)                                       one schema for all
 AvroRowDeserializationSchema(schema_registry_url="http://registry:8081", subject="orders-value")   each by its own
+
+schema = AvroSchema.parse_string(text)
+records = env.create_input(AvroInputFormat("in", schema))                                   a stream of dicts
+records = records.map(change, output_type=GenericRecordAvroTypeInfo(schema))
+records.sink_to(FileSink.for_bulk_format("out", AvroBulkWriters.for_generic_record(schema)).build())
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from tidegate.common.java_only import refusing
+from tidegate.common.serialization import BulkWriterFactory
+from tidegate.connectors.avro_files import AvroEncoderFactory, AvroFileFormat, AvroSchema, GenericRecordAvroTypeInfo
 from tidegate.connectors.avro_format import AvroMessages, AvroRows, SchemaRegistry, checked_schema
+from tidegate.connectors.file_source import FileSource
+from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory
 from tidegate.model.errors import InvalidJob
 
-__all__ = ["AvroRowDeserializationSchema", "AvroRowSerializationSchema"]
+__all__ = [
+    "AvroBulkWriters",
+    "AvroInputFormat",
+    "AvroRowDeserializationSchema",
+    "AvroRowSerializationSchema",
+    "AvroSchema",
+    "GenericRecordAvroTypeInfo",
+]
 
-__getattr__ = refusing(
-    __name__,
-    "AvroSchema GenericRecordAvroTypeInfo AvroInputFormat AvroBulkWriters",
-    "use Parquet (FileSource.for_parquet, FileSink.for_parquet of tidegate.connectors) for files; "
-    "AvroRowDeserializationSchema and AvroRowSerializationSchema are for messages",
-)
+
+class AvroInputFormat:
+    """Records of Avro files, for ``env.create_input``. ``path``: a file, or a directory that is read with what is below it. Files
+    that were written with another schema are resolved to ``schema``."""
+
+    def __init__(self, path: str, schema: AvroSchema) -> None:
+        self._path = path
+        self._schema = schema
+
+    def get_produced_type(self) -> GenericRecordAvroTypeInfo:
+        return GenericRecordAvroTypeInfo(self._schema)
+
+    def source(self) -> FileSource:
+        return FileSource([self._path], AvroFileFormat(self._schema))
+
+
+class AvroBulkWriters:
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
+        """Dicts that are records of ``schema``, or rows with its names, as Avro files. What does not fit is a ``SchemaMismatch``."""
+        return EncodedBulkWriterFactory(partial(AvroEncoderFactory, schema))
 
 
 class AvroRowDeserializationSchema(AvroRows):
