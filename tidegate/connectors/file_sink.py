@@ -34,7 +34,14 @@ from tidegate.connectors.file_encoders import (
     ParquetEncoderFactory,
     TextEncoderFactory,
 )
-from tidegate.connectors.file_system import is_local, resolve, storage_errors, sync_directory, sync_file
+from tidegate.connectors.file_system import (
+    directory_entries,
+    is_local,
+    resolve,
+    storage_errors,
+    sync_directory,
+    sync_file,
+)
 from tidegate.model.errors import CorruptData, InvalidJob
 
 DEFAULT_PART_BYTES = 128 << 20
@@ -257,7 +264,7 @@ class FileCommitter(Committer):
         keep = {hidden for _, hidden, _, _ in restored}
         mark = job_mark(context.job_id, context.operator_id)
         with storage_errors("clean", self._root):
-            for info in self._filesystem.get_file_info(pafs.FileSelector(self._root, allow_not_found=True)):
+            for info in directory_entries(self._filesystem, self._root):
                 begun = begun_in(info.base_name)
                 if begun is None or info.base_name in keep:
                     continue

@@ -51,6 +51,15 @@ def list_files(path: str, may_be_empty: bool = False) -> list[pafs.FileInfo]:
     return sorted(files, key=lambda f: f.path)
 
 
+def directory_entries(filesystem: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
+    """What lies in a directory: nothing when it is not there."""
+    selector = pafs.FileSelector(root, allow_not_found=True)
+    try:
+        return list(filesystem.get_file_info(selector))
+    except FileNotFoundError:  # made by another subtask between Arrow's two looks at it, so now it is there
+        return list(filesystem.get_file_info(selector))
+
+
 def _is_hidden(path: str, root: str) -> bool:
     return any(part.startswith((".", "_")) for part in os.path.relpath(path, root).split("/"))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.fs as pafs
 
 from tidegate.connectors.file_sink import FileCommitter, begun_in, job_mark, tombstone_of
-from tidegate.connectors.file_system import is_local, resolve, storage_errors, sync_directory
+from tidegate.connectors.file_system import directory_entries, is_local, resolve, storage_errors, sync_directory
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import Misuse
 
@@ -57,7 +57,7 @@ class FileTransactions(TransactionLog):
         for directory in self._directories:
             filesystem, root = resolve(directory)
             with storage_errors("list", root):
-                infos = filesystem.get_file_info(pafs.FileSelector(root, allow_not_found=True))
+                infos = directory_entries(filesystem, root)
             for info in sorted(infos, key=lambda info: str(info.base_name)):
                 begun = begun_in(info.base_name)
                 if begun is None or info.base_name in known:

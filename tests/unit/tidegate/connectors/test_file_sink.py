@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,6 +18,7 @@ from tidegate.connectors.base import SinkContext, SinkWriter
 from tidegate.connectors.file_buckets import DateTimeBuckets
 from tidegate.connectors.file_encoders import ParquetEncoderFactory
 from tidegate.connectors.file_sink import FileSink, RollingPolicy, tombstone_of
+from tidegate.connectors.file_system import directory_entries
 from tidegate.model.errors import CorruptData, InvalidJob, StorageError
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -109,6 +111,19 @@ def test_files_of_another_job_are_left_alone(tmp_path: Path) -> None:
     assert committer is not None
     committer.abort_unknown([], context())
     assert hidden(tmp_path) == 1
+
+
+def test_a_directory_that_another_subtask_makes_just_now_is_no_error() -> None:
+    class MadeWhileArrowLooks:
+        looks = 0
+
+        def get_file_info(self, selector: pafs.FileSelector) -> list[str]:
+            self.looks += 1
+            if self.looks == 1:
+                raise FileNotFoundError(2, "Cannot list directory")
+            return ["entry"]
+
+    assert directory_entries(MadeWhileArrowLooks(), "out") == ["entry"]
 
 
 def test_a_pending_file_that_vanished_is_named_not_skipped(tmp_path: Path) -> None:
