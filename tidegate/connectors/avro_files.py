@@ -178,9 +178,7 @@ class _AvroEncoder(FileEncoder):
             try:
                 self._writer.write(record)
             except Exception as error:
-                raise SchemaMismatch(
-                    f"not a record of the Avro schema: {_reason(error)}: {str(record)[:200]}"
-                ) from error
+                raise rejected(record, error) from error
 
     def finish(self) -> None:
         self._writer.flush()
@@ -193,6 +191,7 @@ def records_of(data: pa.RecordBatch, stream: pa.Schema) -> list[Any]:
     return list(rows_as_dicts(data))
 
 
-def _reason(error: Exception) -> str:
-    """In one line: a ``ValidationError`` of fastavro is a list in JSON, of what each branch of a union says."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+def rejected(record: Any, error: Exception) -> SchemaMismatch:
+    """What ``fastavro`` says of a record, in one line: its ``ValidationError`` is a list in JSON."""
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return SchemaMismatch(f"not a record of the Avro schema: {reason}: {str(record)[:200]}")

@@ -1,8 +1,11 @@
-"""Parquet under PyFlink's names (``pyflink.datastream.formats.parquet``), for rows; those for Avro's records are refused.
+"""Parquet under PyFlink's names (``pyflink.datastream.formats.parquet``): rows, and records of an Avro schema.
 
     row_type = DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT()), DataTypes.FIELD("name", DataTypes.STRING())])
     FileSource.for_bulk_file_format(ParquetColumnarRowInputFormat(row_type), path).build()
     FileSink.for_bulk_format(directory, ParquetBulkWriters.for_row_type(row_type)).build()
+
+    FileSource.for_record_stream_format(AvroParquetReaders.for_generic_record(schema), path).build()
+    FileSink.for_bulk_format(directory, AvroParquetWriters.for_generic_record(schema)).build()
 
 ``FileSource.for_parquet`` and ``FileSink.for_parquet`` of ``tidegate.connectors`` take the columns as they are.
 """
@@ -12,21 +15,33 @@ from __future__ import annotations
 from functools import partial
 
 from tidegate.common.configuration import Configuration
-from tidegate.common.java_only import refusing
 from tidegate.common.serialization import BulkWriterFactory
+from tidegate.connectors.avro_files import AvroSchema
+from tidegate.connectors.avro_parquet import AvroParquetEncoderFactory, AvroParquetFormat
 from tidegate.connectors.file_columns import RowParquetFormat, SchemaEncoderFactory
 from tidegate.connectors.file_encoders import ParquetEncoderFactory
-from tidegate.datastream.connectors.file_system import BulkFormat
+from tidegate.datastream.connectors.file_system import BulkFormat, StreamFormat
 from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory, only_setting
 from tidegate.table.data_types import RowType
 
-__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
+__all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
 
-__getattr__ = refusing(
-    __name__,
-    "AvroParquetReaders AvroParquetWriters",
-    "use ParquetColumnarRowInputFormat and ParquetBulkWriters, which have rows, or FileSource.for_parquet(path)",
-)
+
+class AvroParquetReaders:
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> StreamFormat:
+        """Dicts that are records of ``schema``. A field that a file has not is its default, or null. Raises ``InvalidJob`` for a
+        schema that contains itself."""
+        return StreamFormat(AvroParquetFormat(schema))
+
+
+class AvroParquetWriters:
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
+        """Dicts that are records of ``schema``, or rows with its names. What does not fit is a ``SchemaMismatch``. Raises ``InvalidJob``
+        for a schema that contains itself."""
+        AvroParquetFormat(schema)
+        return EncodedBulkWriterFactory(partial(AvroParquetEncoderFactory, schema))
 
 
 class ParquetColumnarRowInputFormat(BulkFormat):

@@ -118,7 +118,6 @@ def test_schemas_of_messages() -> None:
     [
         ("datastream.connectors.kafka", "FlinkKafkaConsumer"),
         ("datastream.connectors.file_system", "FileCompactStrategy"),
-        ("datastream.formats.parquet", "AvroParquetReaders"),
         ("datastream.utils", "create_hadoop_configuration"),
         ("table", "EnvironmentSettings"),
         ("table.types", "_to_java_data_type"),
