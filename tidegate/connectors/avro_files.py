@@ -21,7 +21,7 @@ from tidegate.common.record_codec import decode, encode
 from tidegate.common.typeinfo import PICKLED_METADATA, PickledBytesTypeInfo, TypeInformation
 from tidegate.connectors.avro_format import library, rows_as_dicts
 from tidegate.connectors.file_encoders import EncoderFactory, FileEncoder
-from tidegate.connectors.file_formats import Block, FileFormat, FileRange
+from tidegate.connectors.file_formats import Block, FileFormat, FileRange, byte_ranges, check_whole
 from tidegate.connectors.file_system import resolve
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 
@@ -88,16 +88,13 @@ class AvroFileFormat(FileFormat):
         return self._type
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
-        size = int(info.size)
-        starts = range(0, size, range_bytes) if size else range(1)
-        return [FileRange(uri, start, min(start + range_bytes, size), size) for start in starts]
+        return byte_ranges(info, uri, range_bytes)
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
         """Raises ``CorruptData`` for what is no Avro file, ``SchemaMismatch`` for one whose schema does not resolve."""
         filesystem, path = resolve(part.path)
         with filesystem.open_input_file(path) as file:
-            if file.size() < part.size_bytes:
-                raise CorruptData(f"{part.path} has {file.size()} bytes, {part.size_bytes} when the job was submitted")
+            check_whole(file, part)
             blocks = self._open(file, part.path)
             file.seek(_first_block(file, part) if start is None else start)
             begin = file.tell()

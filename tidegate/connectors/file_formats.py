@@ -67,6 +67,19 @@ class FileFormat(ABC):
         """All blocks of ``part``, from the one at ``start`` (``None``: the first) and ``skip`` rows into it."""
 
 
+def byte_ranges(info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
+    """The splits of a file that can be entered anywhere; an empty one is one, too."""
+    size = int(info.size)
+    starts = range(0, size, range_bytes) if size else range(1)
+    return [FileRange(uri, start, min(start + range_bytes, size), size) for start in starts]
+
+
+def check_whole(file: pa.NativeFile, part: FileRange) -> None:
+    """Raises ``CorruptData`` for a file that has become shorter."""
+    if file.size() < part.size_bytes:
+        raise CorruptData(f"{part.path} has {file.size()} bytes, {part.size_bytes} when the job was submitted")
+
+
 @dataclass(frozen=True)
 class LineFormat(FileFormat):
     """Base of the formats with one record a line."""
@@ -75,15 +88,12 @@ class LineFormat(FileFormat):
     header_lines: int = 0
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
-        size = int(info.size)
-        starts = range(0, size, range_bytes) if size else range(1)
-        return [FileRange(uri, start, min(start + range_bytes, size), size) for start in starts]
+        return byte_ranges(info, uri, range_bytes)
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
         filesystem, path = resolve(part.path)
         with filesystem.open_input_file(path) as file:
-            if file.size() < part.size_bytes:
-                raise CorruptData(f"{part.path} has {file.size()} bytes, {part.size_bytes} when the job was submitted")
+            check_whole(file, part)
             offset = self._first_line(file, part) if start is None else start
             while offset < part.end:
                 raw = _read_lines(file, offset, part)
