@@ -21,7 +21,7 @@ from tidegate.connectors.csv_cells import CsvColumn, reader_of, writer_of
 from tidegate.connectors.csv_dialect import CsvDialect
 from tidegate.connectors.file_columns import column_order, in_order
 from tidegate.connectors.file_encoders import EncoderFactory, FileEncoder
-from tidegate.connectors.file_formats import Block, FileFormat, FileRange
+from tidegate.connectors.file_formats import Block, FileFormat, FileRange, check_whole
 from tidegate.connectors.file_system import resolve
 from tidegate.model.errors import CorruptData, SchemaMismatch
 
@@ -67,8 +67,7 @@ class CsvSchemaFormat(FileFormat):
         """Raises ``CorruptData`` for a file that got shorter, ``SchemaMismatch`` for a line that is no row of the schema."""
         filesystem, path = resolve(part.path)
         with filesystem.open_input_file(path) as file:
-            if file.size() < part.size_bytes:
-                raise CorruptData(f"{part.path} has {file.size()} bytes, {part.size_bytes} when the job was submitted")
+            check_whole(file, part)
             lines = _Lines(file, start or 0, part, self._layout.dialect.allow_comments)
             records = self._records(lines, part.path)
             if start is None:
