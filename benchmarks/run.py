@@ -81,9 +81,9 @@ def _run(console: Console, name: str, rows: int, repeats: int, *, flink: bool) -
         case "flink_sql":
             flink_sql.report(console, RESULTS, rows=40_000_000, repeats=repeats, without_flink=not flink)
         case "records":
-            records.report(console, RESULTS, repeats=min(3, repeats), seconds=3, without_flink=not flink)
+            records.report(console, RESULTS, repeats=repeats, seconds=3, without_flink=not flink)
         case "nexmark":
-            nexmark.report(console, RESULTS, repeats=min(3, repeats), seconds=3, without_flink=not flink)
+            nexmark.report(console, RESULTS, repeats=repeats, seconds=3, without_flink=not flink)
         case "latency":
             latency.report(console, RESULTS, seconds=15)
         case "control_plane":
