@@ -14,6 +14,8 @@ UNIX = "unix:"
 _UNIX_PATH_LIMIT = 103
 """``sun_path`` without its end, on the platform that has the least (macOS)."""
 _BACKLOG = 4096
+_SILENT_S, _PROBE_S, _PROBES = 10, 5, 1
+"""A peer that acknowledges nothing is gone after so long and so many probes, where the system can be told."""
 
 
 def make_listener(listen: str, name: str, advertised_host: str) -> tuple[socket.socket, str]:
@@ -47,6 +49,11 @@ def tune(sock: socket.socket) -> None:
     if sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", _SILENT_S), ("TCP_KEEPINTVL", _PROBE_S), ("TCP_KEEPCNT", _PROBES)):
+            if hasattr(socket, name):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, (_SILENT_S + _PROBE_S * _PROBES) * 1000)
     else:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)  # the system's own limit applies

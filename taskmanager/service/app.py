@@ -13,7 +13,7 @@ from functools import partial
 
 from taskmanager.service import identity as own
 from taskmanager.service.blob_cache import BlobCache
-from taskmanager.service.endpoint import start_endpoint
+from taskmanager.service.endpoint import start_control, start_endpoint
 from taskmanager.service.faults import Delays, Faults
 from taskmanager.service.job_manager import JobManagerClient
 from taskmanager.service.registration import keep_registered, registration_times
@@ -81,14 +81,16 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     faults = Faults.of(asked)
     executor = TaskExecutor(make_machine(configuration), subtasks, faults.around(job_manager.tell), fatal)
     services.started(f"slot table: {configuration.get(TaskManagerOptions.NUM_SLOTS)} slots, {memory}", executor.close)
-    control = own.control_socket(directory)
     delays = Delays(faults.delay_ms)
     services.started(f"faults on purpose: {', '.join(asked) or 'none'}", delays.close)
-    server, port = await start_endpoint(configuration, executor, blobs, control, delays, job_manager.align_watermark)
+    server, port = await start_endpoint(configuration, executor, delays)
     services.started(f"TaskManager: gRPC port {port}", lambda: server.stop(0.2))
     identity = own.make_identity(configuration, host, port)
     session = await spark.ready()
-    dialed = control if control is not None and session.is_embedded else identity.address
+    control = own.control_socket(directory) if session.is_embedded else None
+    align = job_manager.align_watermark
+    listener, dialed = await start_control(configuration, executor, blobs, align, control, host)
+    services.started(f"control streams: {dialed}", listener.close)
     subtasks.connect(session, dialed, own.data_listen(host, session.is_embedded, directory))
     services.started("Spark: workers are warm", watch(session, executor, memory.process_bytes, fatal))
     await start_reporters(configuration, executor, session, memory, services)

@@ -1,7 +1,7 @@
 """The subtask's end of its control stream: mails in, everything it tells out, in order.
 
-    runtime ──ControlPort──▶ outbox ──one thread, in order──▶ TaskManager
-    mailbox ◀──one thread, in order────────────────────────── TaskManager
+    runtime ──ControlPort──▶ socket, or what it has no room for ──▶ outbox ──one thread──▶ TaskManager
+    mailbox ◀──one thread, in order─────────────────────────────────────────────────────── TaskManager
 
 Laws:
 1. Every call of the port returns at once, but for printing, which waits while 1 MiB of it is unsent.
@@ -11,15 +11,15 @@ Laws:
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
+import queue
 import socket
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import grpc
-
+from taskmanager.exchange import addresses
 from taskmanager.runtime.ports import (
     AbortCheckpoint,
     CancelTask,
@@ -31,17 +31,19 @@ from taskmanager.runtime.ports import (
     TriggerCheckpoint,
 )
 from taskmanager.spark.entry import SubtaskEntry
+from taskmanager.spark.outbox import Outbox
 from taskmanager.spark.process import end_process_after
 from tidegate.aio.inspection import thread_dump
 from tidegate.model.checkpoint import Acknowledgement, DeclineReason
 from tidegate.model.deployment import TaskDeployment
-from tidegate.model.errors import ErrorInfo, Unreachable
+from tidegate.model.errors import CorruptFrame, ErrorInfo, Unreachable
 from tidegate.model.states import ExecutionState
-from tidegate.pb import common_pb2, subtask_pb2, subtask_pb2_grpc
+from tidegate.pb import common_pb2, subtask_pb2
+from tidegate.wire import control_frames as frames
 from tidegate.wire.convert import (
     checkpoint_metrics_to_pb,
     deployment_from_pb,
-    error_of_status,
+    error_from_pb,
     optional_error_to_pb,
     options_from_pb,
     producer_from_pb,
@@ -51,63 +53,10 @@ from tidegate.wire.convert import (
 
 GRACE_S = 2.0
 CLOSE_TIMEOUT_S = 5.0
-PRINTED_BYTES = 1 << 20
-GATHERED_BYTES = 16 << 10
-CHANNEL_OPTIONS = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.enable_http_proxy", 0),
-)
+CONNECT_TIMEOUT_S = 20.0
 
-
-class Outbox:
-    """Messages that wait to be sent, in order. Printed text is gathered, and bounded."""
-
-    def __init__(self) -> None:
-        self._messages: deque[subtask_pb2.FromSubtask] = deque()
-        self._condition = threading.Condition()
-        self._printed_bytes = 0
-        self._closed = False
-
-    def put(self, message: subtask_pb2.FromSubtask) -> None:
-        with self._condition:
-            self._messages.append(message)
-            self._condition.notify_all()
-
-    def print(self, text: str, is_error: bool) -> None:
-        with self._condition:
-            self._condition.wait_for(lambda: self._printed_bytes < PRINTED_BYTES or self._closed)
-            if self._closed:
-                return
-            self._printed_bytes += len(text)
-            last = self._messages[-1] if self._messages else None
-            if last is not None and _may_grow(last, is_error):
-                last.output.text += text
-            else:
-                self._messages.append(
-                    subtask_pb2.FromSubtask(output=subtask_pb2.FromSubtask.Output(text=text, is_error=is_error))
-                )
-            self._condition.notify_all()
-
-    def close(self) -> None:
-        """What is in goes out still; nothing more comes."""
-        with self._condition:
-            self._closed = True
-            self._condition.notify_all()
-
-    def __iter__(self) -> Iterator[subtask_pb2.FromSubtask]:
-        while True:
-            with self._condition:
-                self._condition.wait_for(lambda: self._messages or self._closed)
-                if not self._messages:
-                    return
-                message = self._messages.popleft()
-                if message.HasField("output"):
-                    self._printed_bytes -= len(message.output.text)
-                    self._condition.notify_all()
-            yield message
+_Answers = queue.SimpleQueue["subtask_pb2.ToSubtask.Answer | None"]
+"""What came for one request; ``None`` behind it when the stream is over."""
 
 
 class ControlStream:
@@ -116,12 +65,13 @@ class ControlStream:
     def __init__(self, entry: SubtaskEntry, deliver: Callable[[Mail], None]) -> None:
         self._entry = entry
         self._deliver = deliver
-        self._outbox = Outbox()
-        self._closed = threading.Event()
-        self._channel = grpc.insecure_channel(entry.control_address, options=CHANNEL_OPTIONS)
-        self._stub = subtask_pb2_grpc.SubtaskControlStub(self._channel)
-        self._answers: Any = None
+        self._socket, self._target = addresses.make_client(entry.control_address)
+        self._outbox = Outbox(self._socket)
+        self._hung_up = threading.Event()
         self._is_ending = False
+        self._call_ids = itertools.count(1)
+        self._calls: dict[int, _Answers] = {}
+        self._calls_lock = threading.Lock()
         self.before_last_word: Callable[[], None] = lambda: None
         """Called before the last word is sent: what is to be told ahead of it is told then."""
 
@@ -130,36 +80,59 @@ class ControlStream:
         hello = subtask_pb2.FromSubtask.Hello(
             attempt=self._entry.attempt, token=self._entry.token, pid=os.getpid(), host=socket.gethostname()
         )
-        self._outbox.put(subtask_pb2.FromSubtask(hello=hello))
-        self._answers = self._stub.Attach(iter(self._outbox))
         try:
-            first = next(self._answers)
-        except (StopIteration, grpc.RpcError) as error:
-            self._closed.set()
-            if isinstance(error, StopIteration):
-                raise Unreachable(f"{self._entry.control_address} closed the control stream") from None
-            raise _error_of(error, self._entry.control_address) from error
+            self._socket.settimeout(CONNECT_TIMEOUT_S)
+            self._socket.connect(self._target)
+            self._socket.settimeout(None)
+            self._outbox.put(subtask_pb2.FromSubtask(hello=hello))
+            first = self._receive()
+        except (OSError, EOFError, CorruptFrame) as error:
+            self._hung_up.set()
+            why = str(error) or "it closed the control stream"
+            raise Unreachable(f"TaskManager at {self._entry.control_address}: {why}") from error
+        if first.HasField("refused"):
+            self._hung_up.set()
+            raise error_from_pb(first.refused.error).to_exception()
         deployment = deployment_from_pb(first.deploy.deployment)
+        threading.Thread(target=self._outbox.run, name="control stream, unsent", daemon=True).start()
         threading.Thread(target=self._read, name="control stream", daemon=True).start()
         return deployment
 
     def fetch_blob(self, key: str) -> bytes:
         """The content of a blob, by way of the TaskManager's cache, which has verified it."""
-        try:
-            chunks = self._stub.FetchBlob(common_pb2.BlobRef(key=key))
-            return b"".join(chunk.data for chunk in chunks)
-        except grpc.RpcError as error:
-            raise _error_of(error, self._entry.control_address) from error
+        parts = self._ask(subtask_pb2.FromSubtask.Request(fetch_blob=common_pb2.BlobRef(key=key)))
+        return b"".join(part.blob.data for part in parts)
 
     def align_watermark(self, group: str, watermark_ms: int, interval_ms: int) -> int:
         """Report a source's watermark. Returns the lowest of its group, in ms."""
         request = common_pb2.AlignWatermarkRequest(
             attempt=self._entry.attempt, group=group, watermark_ms=watermark_ms, interval_ms=interval_ms
         )
+        (answer,) = self._ask(subtask_pb2.FromSubtask.Request(align_watermark=request))
+        return answer.watermark.lowest_ms
+
+    def _ask(self, request: subtask_pb2.FromSubtask.Request) -> Iterator[subtask_pb2.ToSubtask.Answer]:
+        """Send a request; its answers, to the last. Raises the TaskManager's error, or ``Unreachable``."""
+        answers: _Answers = queue.SimpleQueue()
+        request.call_id = next(self._call_ids)
+        with self._calls_lock:
+            self._calls[request.call_id] = answers
+            if self._hung_up.is_set():
+                answers.put(None)
+        self._outbox.put(subtask_pb2.FromSubtask(request=request))
         try:
-            return int(self._stub.AlignWatermark(request).lowest_ms)
-        except grpc.RpcError as error:
-            raise _error_of(error, self._entry.control_address) from error
+            while True:
+                answer = answers.get()
+                if answer is None:
+                    raise Unreachable(f"TaskManager at {self._entry.control_address} closed the control stream")
+                if answer.HasField("error"):
+                    raise error_from_pb(answer.error).to_exception()
+                yield answer
+                if not answer.HasField("blob") or answer.blob.is_last:
+                    return
+        finally:
+            with self._calls_lock:
+                del self._calls[request.call_id]
 
     # ---- ControlPort -------------------------------------------------------------------------------------------------
 
@@ -205,34 +178,55 @@ class ControlStream:
     def close(self) -> None:
         """Send what is left, wait until the TaskManager has read it, and hang up."""
         self._outbox.close()
-        if self._answers is not None:
-            self._closed.wait(CLOSE_TIMEOUT_S)
-        self._channel.close()
+        self._hung_up.wait(CLOSE_TIMEOUT_S)
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reading thread, should it still wait
+        self._socket.close()
 
     # ---- the reading thread ------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        try:
-            for message in self._answers:
-                if message.HasField("dump_threads"):
-                    self._outbox.put(_threads())
-                    continue
-                mail = mail_from_pb(message)
-                if mail is not None:
-                    self._deliver(mail)
-        except grpc.RpcError:
-            pass  # said below: a broken stream and one that was ended too early mean the same
-        self._closed.set()
+        with contextlib.suppress(
+            OSError, EOFError, CorruptFrame
+        ):  # a broken stream and one that was ended mean the same
+            while True:
+                self._on_message(self._receive())
+        with self._calls_lock:
+            self._hung_up.set()
+            for answers in self._calls.values():
+                answers.put(None)
         self._outbox.close()
         if not self._is_ending:
             self._deliver(ControlLost())
             end_process_after(GRACE_S)
 
+    def _on_message(self, message: subtask_pb2.ToSubtask) -> None:
+        if message.HasField("dump_threads"):
+            self._outbox.put(_threads())
+        elif message.HasField("answer"):
+            with self._calls_lock:
+                answers = self._calls.get(message.answer.call_id)
+            if answers is not None:
+                answers.put(message.answer)
+        else:
+            mail = mail_from_pb(message)
+            if mail is not None:
+                self._deliver(mail)
 
-def _may_grow(message: subtask_pb2.FromSubtask, is_error: bool) -> bool:
-    """Whether more printed text may be put into a message that waits."""
-    output = message.output
-    return message.HasField("output") and output.is_error == is_error and len(output.text) < GATHERED_BYTES
+    def _receive(self) -> subtask_pb2.ToSubtask:
+        """The next message. Raises ``EOFError`` at the end, ``OSError``, ``CorruptFrame``."""
+        length = frames.payload_bytes(self._exactly(frames.HEADER_BYTES))
+        return frames.parse(subtask_pb2.ToSubtask, self._exactly(length))
+
+    def _exactly(self, count: int) -> bytes:
+        found = bytearray(count)
+        rest = memoryview(found)
+        while rest:
+            received = self._socket.recv_into(rest)
+            if not received:
+                raise EOFError
+            rest = rest[received:]
+        return bytes(found)
 
 
 def _threads() -> subtask_pb2.FromSubtask:
@@ -257,10 +251,3 @@ def mail_from_pb(message: subtask_pb2.ToSubtask) -> Mail | None:
             return CancelTask()
         case _:
             return None
-
-
-def _error_of(error: grpc.RpcError, address: str) -> Exception:
-    status = error.code() if hasattr(error, "code") else grpc.StatusCode.UNKNOWN
-    metadata: Any = error.trailing_metadata() if hasattr(error, "trailing_metadata") else None
-    text = error.details() if hasattr(error, "details") else str(error)
-    return error_of_status(status.value[0], text or "", metadata, f"TaskManager at {address}")

@@ -41,7 +41,6 @@ PREIMPORTED = (
     "cloudpickle",
     "msgspec",
     "xxhash",
-    "grpc",  # its import starts no thread; its first channel would
     "pyspark.worker",
     "taskmanager.spark.worker",
     "tidegate.connectors.file_sink",

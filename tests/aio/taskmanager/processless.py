@@ -1,4 +1,4 @@
-"""A TaskManager without Spark: real gRPC on both sides; its subtasks are threads that dial in with the real control stream."""
+"""A TaskManager without Spark: real gRPC to its JobManager; its subtasks are threads that dial in with the real control stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from taskmanager.service.inspection import InspectionService
 from taskmanager.service.job_manager import JobManagerClient, RegistrationTimes
 from taskmanager.service.registration import keep_registered
 from taskmanager.service.servicer import TaskManagerService
-from taskmanager.service.subtask_stream import SubtaskControlService
+from taskmanager.service.subtask_stream import SubtaskControl, listen_for_subtasks
 from taskmanager.service.task_executor import OnEnd, TaskExecutor
 from taskmanager.spark.control_stream import ControlStream
 from taskmanager.spark.entry import SubtaskEntry
@@ -31,7 +31,6 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId
-from tidegate.pb.subtask_pb2_grpc import add_SubtaskControlServicer_to_server
 from tidegate.pb.taskmanager_pb2_grpc import (
     add_TaskManagerInspectionServicer_to_server,
     add_TaskManagerServicer_to_server,
@@ -94,6 +93,8 @@ class Processless:
     executor: TaskExecutor
     subtasks: FakeSubtasks
     job_manager: JobManagerClient
+    blobs: BlobCache
+    control_address: str
     address: str
     fatal: list[BaseException]
     printed: list[tuple[str, str, bool]]
@@ -109,7 +110,7 @@ class Processless:
                 mails.append(mail)
                 arrived.notify_all()
 
-        entry = SubtaskEntry(self.address, attempt, token or self.subtasks.started[attempt].token)
+        entry = SubtaskEntry(self.control_address, attempt, token or self.subtasks.started[attempt].token)
         return ControlStream(entry, deliver), mails, arrived
 
 
@@ -120,6 +121,7 @@ async def processless(
     slots: int = 2,
     times: RegistrationTimes | None = None,
     port: int | None = None,
+    listen: str = "127.0.0.1:0",
 ) -> AsyncIterator[Processless]:
     fatal: list[BaseException] = []
     failed = asyncio.Event()
@@ -138,24 +140,22 @@ async def processless(
 
     def register(server: grpc.aio.Server) -> None:
         add_TaskManagerServicer_to_server(TaskManagerService(executor, lambda: next(tokens)), server)
-        show = SubtaskControlService(
-            executor,
-            blobs,
-            printing,
-            lambda name, text, err: printed.append((name, text, err)),
-            client.align_watermark,
-        )
-        add_SubtaskControlServicer_to_server(show, server)
         add_TaskManagerInspectionServicer_to_server(InspectionService(executor, pool), server)
 
+    def show(name: str, text: str, is_error: bool) -> None:
+        printed.append((name, text, is_error))
+
     server, bound = await start_server("127.0.0.1", 0, register, "TaskManager")
+    control = SubtaskControl(executor, blobs, printing, show, client.align_watermark)
+    listener, dialed = await listen_for_subtasks(control, listen, "127.0.0.1")
     identity = make_identity(Configuration.from_strings({}), "127.0.0.1", bound)
     stop = keep_registered(client, executor, identity, on_fatal)
     try:
-        yield Processless(executor, subtasks, client, identity.address, fatal, printed, failed)
+        yield Processless(executor, subtasks, client, blobs, dialed, identity.address, fatal, printed, failed)
     finally:
         subtasks.ends_when_killed = True
         await asyncio.wait_for(stop(), 10)
+        listener.close()
         await server.stop(None)
         executor.close()
         pool.close()

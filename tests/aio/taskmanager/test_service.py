@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -229,7 +230,8 @@ async def test_a_process_that_goes_away_is_failed_when_its_spark_job_returned(
     await in_thread(stream.attach)
     manager.subtasks.ends_when_killed = False
     stream._is_ending = True  # this thread of ours is to outlive the loss of its stream
-    stream._channel.close()
+    stream._socket.shutdown(socket.SHUT_RDWR)
+    await in_thread(stream.close)
     await asyncio.wait_for(manager.subtasks.started[ATTEMPT].killed.wait(), 10)
     assert not fake.states(ATTEMPT)
     manager.subtasks.started[ATTEMPT].end()

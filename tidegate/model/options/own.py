@@ -5,6 +5,7 @@ Every other `spark.*` key goes to Spark as it is.
 
 from __future__ import annotations
 
+from tidegate.model.options.cluster import PORT_MAX
 from tidegate.model.options.option import BOOL, DURATION, INT, LIST, MEMORY_SIZE, STRING, option, optional
 
 
@@ -63,6 +64,14 @@ class RuntimeOptions:
         "By how much the priority of a source's thread is below that of the subtasks behind it (`nice`, Linux only).",
         minimum=0,
         maximum=19,
+    )
+    CONTROL_PORT = option(
+        "tidegate.subtask.control-port",
+        INT,
+        "0",
+        "Port of a TaskManager that its subtasks on other machines (`spark.master`) dial; 0: any free one.",
+        minimum=0,
+        maximum=PORT_MAX,
     )
     SUBTASK_START_TIMEOUT = option(
         "tidegate.subtask.start-timeout",

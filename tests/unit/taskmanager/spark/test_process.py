@@ -8,10 +8,8 @@ import threading
 
 import pytest
 
-from taskmanager.spark.control_stream import GATHERED_BYTES, PRINTED_BYTES, Outbox
 from taskmanager.spark.daemon import PREIMPORTED, prepare_path
 from taskmanager.spark.process import PrintedLines, step_back
-from tidegate.pb import subtask_pb2
 
 
 def test_only_whole_lines_are_handed_on() -> None:
@@ -42,50 +40,6 @@ def test_one_thread_steps_back_and_no_other() -> None:
         thread.join()
     assert found == [0, 1]
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
-
-
-def state(text: str) -> subtask_pb2.FromSubtask:
-    return subtask_pb2.FromSubtask(state_changed=subtask_pb2.FromSubtask.StateChanged(state=text))
-
-
-def test_the_outbox_keeps_the_order_and_gathers_what_is_printed() -> None:
-    outbox = Outbox()
-    outbox.put(state("RUNNING"))
-    outbox.print("a\n", False)
-    outbox.print("b\n", False)
-    outbox.print("error\n", True)
-    outbox.put(state("FINISHED"))
-    outbox.close()
-    shown = [m.output.text if m.HasField("output") else m.state_changed.state for m in outbox]
-    assert shown == ["RUNNING", "a\nb\n", "error\n", "FINISHED"]
-
-
-def test_printing_waits_while_too_much_of_it_is_unsent() -> None:
-    outbox = Outbox()
-    block = "x" * GATHERED_BYTES
-    for _ in range(PRINTED_BYTES // GATHERED_BYTES):
-        outbox.print(block, False)
-    printed = threading.Event()
-
-    def print_more() -> None:
-        outbox.print("more", False)
-        printed.set()
-
-    thread = threading.Thread(target=print_more)
-    thread.start()
-    messages = iter(outbox)
-    assert not printed.is_set()
-    next(messages)
-    assert printed.wait(10)
-    thread.join()
-
-
-def test_printing_does_not_wait_for_a_stream_that_is_over() -> None:
-    outbox = Outbox()
-    outbox.close()
-    outbox.print("x" * (2 * PRINTED_BYTES), False)
-    outbox.print("y", False)
-    assert list(outbox) == []
 
 
 def test_archives_leave_the_path() -> None:

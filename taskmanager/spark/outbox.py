@@ -1,0 +1,96 @@
+"""What a subtask has told and the socket has not taken yet, in order. Printed text is gathered, and bounded.
+
+put ──▶ socket, at once        while nothing waits and there is room: no other thread has to wake up
+    └─▶ queue ──run──▶ socket  else
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import deque
+
+from tidegate.pb import subtask_pb2
+from tidegate.wire import control_frames as frames
+
+PRINTED_BYTES = 1 << 20
+GATHERED_BYTES = 16 << 10
+
+
+class Outbox:
+    """``run`` sends what waits, until ``close``. A socket that broke takes nothing any more: whoever reads from it tells."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._waiting: deque[bytes | subtask_pb2.FromSubtask] = deque()
+        self._condition = threading.Condition()
+        self._is_sending = False
+        self._printed_bytes = 0
+        self._closed = False
+
+    def put(self, message: subtask_pb2.FromSubtask) -> None:
+        """Returns at once."""
+        data = frames.frame(message)
+        with self._condition:
+            if not self._waiting and not self._is_sending:
+                data = data[self._send_now(data) :]
+            if data:
+                self._waiting.append(data)
+                self._condition.notify_all()
+
+    def print(self, text: str, is_error: bool) -> None:
+        """Waits while ``PRINTED_BYTES`` of it are unsent."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._printed_bytes < PRINTED_BYTES or self._closed)
+            if self._closed:
+                return
+            self._printed_bytes += len(text)
+            last = self._waiting[-1] if self._waiting else None
+            if isinstance(last, subtask_pb2.FromSubtask) and _may_grow(last.output, is_error):
+                last.output.text += text
+            else:
+                output = subtask_pb2.FromSubtask.Output(text=text, is_error=is_error)
+                self._waiting.append(subtask_pb2.FromSubtask(output=output))
+            self._condition.notify_all()
+
+    def close(self) -> None:
+        """What is in goes out still; nothing more is printed."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+
+    def run(self) -> None:
+        """Send what waits, until all of it is out after ``close``, or the socket broke."""
+        while (data := self._take()) is not None:
+            try:
+                self._socket.sendall(data)
+            except OSError:
+                return
+            with self._condition:
+                self._is_sending = False
+
+    def _take(self) -> bytes | None:
+        with self._condition:
+            self._condition.wait_for(lambda: self._waiting or self._closed)
+            if not self._waiting:
+                return None
+            first = self._waiting.popleft()
+            self._is_sending = True
+            if isinstance(first, bytes):
+                return first
+            self._printed_bytes -= len(first.output.text)
+            self._condition.notify_all()
+        return frames.frame(first)
+
+    def _send_now(self, data: bytes) -> int:
+        """How many bytes there was room for."""
+        try:
+            return self._socket.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)
+
+
+def _may_grow(output: subtask_pb2.FromSubtask.Output, is_error: bool) -> bool:
+    return output.is_error == is_error and len(output.text) < GATHERED_BYTES

@@ -1,0 +1,52 @@
+"""Frames of a control stream, sans-IO: a message behind its length.
+
+    0                4
+    ┌────────────────┬───────────────────────────┐
+    │ length, uint32 │ message, `length` bytes   │     big endian; the connection is TCP or a Unix socket, so the
+    └────────────────┴───────────────────────────┘     kernel answers for order and content
+
+A length above the limit gives ``CorruptFrame`` before anything is read: whoever speaks another protocol is told so at once.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from tidegate.model.errors import CorruptFrame
+
+HEADER_BYTES = 4
+MESSAGE_MAX_BYTES = 256 << 20
+HELLO_MAX_BYTES = 64 << 10
+"""Of the first message: nobody knows yet who sends it."""
+_LENGTH = struct.Struct(">I")
+
+M = TypeVar("M", bound=Message)
+
+
+def frame(message: Message) -> bytes:
+    """Raises ``CorruptFrame`` for a message that the peer would refuse."""
+    payload = message.SerializeToString()
+    if len(payload) > MESSAGE_MAX_BYTES:
+        raise CorruptFrame(f"a control message of {len(payload)} bytes is more than {MESSAGE_MAX_BYTES}")
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def payload_bytes(header: bytes, max_bytes: int = MESSAGE_MAX_BYTES) -> int:
+    """How long the message behind ``header`` is. Raises ``CorruptFrame``."""
+    (length,) = _LENGTH.unpack(header)
+    if length > max_bytes:
+        raise CorruptFrame(f"a control message of {length} bytes is announced, at most {max_bytes} are allowed here")
+    return int(length)
+
+
+def parse(kind: type[M], payload: bytes) -> M:
+    """Raises ``CorruptFrame`` for what is no such message."""
+    message = kind()
+    try:
+        message.ParseFromString(payload)
+    except DecodeError:
+        raise CorruptFrame(f"{len(payload)} bytes are no {kind.__name__}") from None
+    return message
