@@ -20,6 +20,7 @@ from tidegate.aio.process import Shutdown
 from tidegate.aio.rpc import abort
 from tidegate.model.errors import ErrorInfo, Misuse, StorageError, TidegateError
 from tidegate.model.ids import JobId
+from tidegate.model.states import JobState
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.checkpoints import CheckpointStorage
@@ -29,7 +30,7 @@ from tidegate.wire.versions import PYTHON_VERSION, VERSION
 WATCH_INTERVAL_MS = 1_000
 """Longest time between two statuses: counters change without an event of the machine."""
 WATCH_PAUSE_MS = 50
-"""Shortest time between two."""
+"""Shortest time between two. It lies behind the change that is told: what is under way just then, a checkpoint most often, comes first."""
 WATCH_PAUSE_FACTOR = 20
 """... and so many times what it took to put it together: somebody who watches ten thousand subtasks come up must not keep
 the loop from those subtasks."""
@@ -101,8 +102,18 @@ class ClientServicer(SnapshotServicer):
                 yield found
                 if job.state.is_terminal:
                     return
-                await asyncio.sleep(max(WATCH_PAUSE_MS, took_ms * WATCH_PAUSE_FACTOR) / 1000)
                 await _wait(changed, WATCH_INTERVAL_MS - WATCH_PAUSE_MS)
+                await self._settled(job_id, job.state, changed, max(WATCH_PAUSE_MS, took_ms * WATCH_PAUSE_FACTOR))
+
+    async def _settled(self, job_id: JobId, told: JobState, changed: asyncio.Event, pause_ms: float) -> None:
+        """When nothing but counters changed: for the pause, or until the job has another state."""
+        until = asyncio.get_running_loop().time() + pause_ms / 1000
+        while (summary := self._core.machine.summary(job_id)) is not None and summary.state is told:
+            left_ms = (until - asyncio.get_running_loop().time()) * 1000
+            if left_ms <= 0:
+                return
+            changed.clear()
+            await _wait(changed, left_ms)
 
     async def ListCheckpoints(self, request: pb.ListCheckpointsRequest, context: _Context) -> pb.CheckpointList:
         try:
@@ -139,7 +150,7 @@ class ClientServicer(SnapshotServicer):
         return known_job(self._core, text)
 
 
-async def _wait(changed: asyncio.Event, timeout_ms: int) -> None:
+async def _wait(changed: asyncio.Event, timeout_ms: float) -> None:
     try:
         await asyncio.wait_for(changed.wait(), timeout_ms / 1000)
     except TimeoutError:

@@ -25,6 +25,8 @@ from tidegate.model.ids import parse_job_id
 MAX_STREAMS = 64
 TICK_MS = 1_000
 """Counters and heartbeats come without a change of the job; a page looks for them so often."""
+SETTLE_MS = 50
+"""A change is looked at so much later: it began something, a checkpoint most often, that must not wait for a page."""
 QUIET_MS = 10_000
 """After so long without a change a comment is sent, which finds out who is gone."""
 WRITE_TIMEOUT_MS = 30_000
@@ -93,6 +95,7 @@ class Live:
             await stream.send_parts(await self._parts.of(stream.shown))
             await _wait(closing, self._parts.pause_ms(stream.shown))
             await _wait(changed, TICK_MS)
+            await _wait(closing, SETTLE_MS)
 
 
 class _Stream:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jobmanager.service import client_servicer
 from tests.aio.jobmanager.cluster import (
     JOB,
     KEY,
@@ -17,6 +18,7 @@ from tests.aio.jobmanager.cluster import (
     is_running,
     make_graph,
     put_blob,
+    run_job,
     running_job_manager,
     start_job,
     submit,
@@ -302,6 +304,23 @@ async def test_a_task_manager_of_another_version_is_refused() -> None:
         answer = await task_manager.job_manager.RegisterTaskManager(task_manager.registration("h:1", version="9"))
         assert answer.error.code == "version-mismatch"
         assert not answer.error.retriable
+
+
+async def test_watchers_hear_of_a_new_state_at_once_however_long_they_wait_for_counters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster("tm-1") as (client, _, _):
+        await run_job(client)
+        monkeypatch.setattr(client_servicer, "WATCH_PAUSE_MS", 60_000)
+        monkeypatch.setattr(client_servicer, "WATCH_INTERVAL_MS", 120_000)
+        request = jobmanager_pb2.JobRequest(job_id=JOB)
+        states = []
+        async with asyncio.timeout(20):
+            async for status in client.WatchJob(request):
+                states.append(status.state)
+                if len(states) == 1:
+                    await client.CancelJob(request)
+        assert (states[0], states[-1]) == ("RUNNING", "CANCELED")
 
 
 async def test_unknown_jobs_are_named() -> None:
