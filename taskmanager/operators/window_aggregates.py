@@ -158,7 +158,8 @@ class Accumulators:
     def __init__(self, plan: AggregatePlan, cardinality: int) -> None:
         self._plan = plan
         self.rows: npt.NDArray[np.intp] = np.zeros(cardinality, np.intp)
-        self._valid: dict[str, npt.NDArray[np.intp]] = {}
+        self._nulls: dict[str, npt.NDArray[np.intp]] = {}
+        """How many of the rows have a null in a column, if any has."""
         self._values = [np.zeros(0) if p.scatter in JOINT else _identity(p, cardinality) for p in plan.partials]
         self._joint = {
             p.name: joint_accumulator(p.scatter, p.type, cardinality) for p in plan.partials if p.scatter in JOINT
@@ -175,7 +176,7 @@ class Accumulators:
                 self._add_joint(partial.name, partial.source, codes, data)
                 continue
             if partial.source not in columns:
-                columns[partial.source] = self._valid_rows(partial.source, codes, counts, data)
+                columns[partial.source] = self._valid_rows(partial.source, codes, data)
             if partial.scatter != "count":
                 _scatter(partial, values, *columns[partial.source])
         self.rows += counts
@@ -192,23 +193,16 @@ class Accumulators:
             codes, column = codes[as_numpy(column.is_valid())], column.drop_null()
         self._joint[name].add(codes, column)
 
-    def _valid_rows(
-        self, source: str, codes: Codes, counts: npt.NDArray[np.intp], data: pa.RecordBatch
-    ) -> tuple[Codes, npt.NDArray[Any]]:
-        """Codes and values of the rows where the column is not null; those are counted too."""
+    def _valid_rows(self, source: str, codes: Codes, data: pa.RecordBatch) -> tuple[Codes, npt.NDArray[Any]]:
+        """Codes and values of the rows where the column is not null; the others are counted."""
         column = data.column(source)
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if column.null_count:
-            keep = as_numpy(column.is_valid())
-            codes = codes[keep]
-            counts = np.bincount(codes, minlength=len(self.rows))
-            column = column.drop_null()
-        found = self._valid.get(source)
-        if found is None:
-            self._valid[source] = counts.copy()
-        else:
-            found += counts
+            is_valid = as_numpy(column.is_valid())
+            nulls = np.bincount(codes[~is_valid], minlength=len(self.rows))
+            self._nulls[source] = self._nulls[source] + nulls if source in self._nulls else nulls
+            codes, column = codes[is_valid], column.drop_null()
         integers = integer_view(column)
         return codes, as_numpy(column if integers is None else integers)
 
@@ -217,13 +211,12 @@ class Accumulators:
             return pa.array(self.rows[present], pa.int64())
         if partial.scatter in JOINT:
             return self._joint[partial.name].take(present)
-        valid = (
-            self._valid[partial.source][present] if partial.source in self._valid else np.zeros(len(present), np.intp)
-        )
+        nulls = self._nulls.get(partial.source)
         if partial.scatter == "count":
-            return pa.array(valid, pa.int64())
-        nulls = valid == 0
-        found = pa.array(values[present], mask=nulls if nulls.any() else None)
+            rows = self.rows if nulls is None else self.rows - nulls
+            return pa.array(rows[present], pa.int64())
+        is_null = None if nulls is None else nulls[present] == self.rows[present]
+        found = pa.array(values[present], mask=is_null)
         if found.type == partial.type:
             return found
         return found.view(partial.type) if pa.types.is_temporal(partial.type) else found.cast(partial.type)
