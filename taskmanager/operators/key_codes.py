@@ -37,6 +37,11 @@ class KeyCodes:
     cardinality: int
     decode: Callable[[Codes], list[pa.Array]]
 
+    @property
+    def are_ascending(self) -> bool:
+        """No key is there twice."""
+        return bool((self.codes[1:] > self.codes[:-1]).all())
+
 
 def encode_keys(columns: Sequence[pa.Array], rows: int, operator: str) -> KeyCodes:
     """Codes of the rows of ``columns``. Raises ``SchemaMismatch`` for a type that cannot be a key."""
@@ -138,7 +143,8 @@ def range_decoder(low: int, integers: pa.DataType, kind: pa.DataType) -> Decoder
     def decode(wanted: Codes) -> pa.Array:
         if integers == pa.uint64():
             return pa.array(wanted.astype(np.uint64) + np.uint64(low)).view(kind)
-        return pa.array(wanted + low, pa.int64()).cast(integers).view(kind)
+        found = pa.array(wanted + low, pa.int64())
+        return found if kind == pa.int64() else found.cast(integers).view(kind)
 
     return decode
 

@@ -158,7 +158,7 @@ class Accumulators:
     def __init__(self, plan: AggregatePlan, cardinality: int) -> None:
         self._plan = plan
         self.rows: npt.NDArray[np.intp] = np.zeros(cardinality, np.intp)
-        self._nulls: dict[str, npt.NDArray[np.intp]] = {}
+        self._nulls: dict[str | None, npt.NDArray[np.intp]] = {}
         """How many of the rows have a null in a column, if any has."""
         self._values = [np.zeros(0) if p.scatter in JOINT else _identity(p, cardinality) for p in plan.partials]
         self._joint = {
@@ -200,15 +200,12 @@ class Accumulators:
             column = column.dictionary_decode()
         if column.null_count:
             is_valid = as_numpy(column.is_valid())
-            nulls = np.bincount(codes[~is_valid], minlength=len(self.rows))
-            self._nulls[source] = self._nulls[source] + nulls if source in self._nulls else nulls
+            self._nulls[source] = self._nulls.get(source, 0) + np.bincount(codes[~is_valid], minlength=len(self.rows))
             codes, column = codes[is_valid], column.drop_null()
         integers = integer_view(column)
         return codes, as_numpy(column if integers is None else integers)
 
     def _column(self, partial: PartialColumn, values: npt.NDArray[Any], present: Codes) -> pa.Array:
-        if partial.source is None:
-            return pa.array(self.rows[present], pa.int64())
         if partial.scatter in JOINT:
             return self._joint[partial.name].take(present)
         nulls = self._nulls.get(partial.source)
@@ -222,9 +219,9 @@ class Accumulators:
         return found.view(partial.type) if pa.types.is_temporal(partial.type) else found.cast(partial.type)
 
 
-def group(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
-    """One row for each key of ``data``: ``plan.partial_schema``."""
-    coded = encode_keys([data.column(name) for name in plan.keys], data.num_rows, plan.operator)
+def group(plan: AggregatePlan, data: pa.RecordBatch, coded: KeyCodes | None = None) -> pa.RecordBatch:
+    """One row for each key of ``data``: ``plan.partial_schema``. ``coded``: the keys, where they were encoded before."""
+    coded = coded or _encoded(plan, data)
     accumulators = Accumulators(plan, coded.cardinality)
     accumulators.add(coded.codes, data)
     return collect(plan, accumulators, coded, np.flatnonzero(accumulators.rows))
@@ -257,7 +254,9 @@ def collect(plan: AggregatePlan, accumulators: Accumulators, coded: KeyCodes, pr
 
 def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One row for each window and key of all ``parts``, sorted by window. ``plan`` is one of partials ``by_window``."""
-    return group_windows(plan, pa.concat_batches(parts) if len(parts) > 1 else parts[0])
+    rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+    coded = _encoded(plan, rows)
+    return _by_time(rows if _is_merged(plan, rows, coded) else group(plan, rows, coded))
 
 
 def finish(
@@ -341,6 +340,16 @@ _SCATTERS: dict[str, Scatter] = {
     "quantile": "buckets",
 }
 _JOINT_FUNCTIONS = frozenset({"first", "last", "stddev", "approx_distinct", "quantile"})
+
+
+def _encoded(plan: AggregatePlan, data: pa.RecordBatch) -> KeyCodes:
+    return encode_keys([data.column(name) for name in plan.keys], data.num_rows, plan.operator)
+
+
+def _is_merged(plan: AggregatePlan, partials: pa.RecordBatch, coded: KeyCodes) -> bool:
+    """No key is there twice, and all is as merging would leave it: of floats it makes one zero and one NaN."""
+    has_floats = any(map(pa.types.is_floating, plan.key_types))
+    return coded.are_ascending and not has_floats and bool(partials.schema.equals(plan.partial_schema))
 
 
 def _merging(scatter: Scatter) -> Scatter:
