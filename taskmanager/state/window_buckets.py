@@ -74,6 +74,9 @@ class FrozenBuckets:
 
     def merged(self, merge: Merge, groups_of: GroupsOf) -> Iterator[pa.RecordBatch]:
         """Each (window, key) once, bucket by bucket. Any thread."""
+        if len(self.buckets) == 1:
+            parts = [*self.buckets[0], *self.inbox]
+            return iter([merge(parts)] if parts else [])
         inbox = merge(self.inbox) if self.inbox else None
         return _join(self.buckets, inbox, self.firsts, merge, groups_of)
 

@@ -78,6 +78,18 @@ def test_few_keys_stay_in_one_bucket() -> None:
     assert total(list(frozen.merged(Merging(), groups_of))) == dict.fromkeys(range(1000), 300)
 
 
+def test_what_is_frozen_of_one_bucket_is_merged_once() -> None:
+    window, merge = WindowBuckets(OWNED, Merging(), groups_of), Merging()
+    assert list(window.freeze().merged(merge, groups_of)) == []
+    window.add(rows_of(np.arange(INBOX_ROWS)))
+    window.add(rows_of(np.arange(1000)))
+    frozen = window.freeze()
+    assert frozen.inbox
+    assert frozen.buckets[0]
+    assert total(list(frozen.merged(merge, groups_of))) == {key: 1 + (key < 1000) for key in range(INBOX_ROWS)}
+    assert merge.rows == [INBOX_ROWS + 1000]
+
+
 def test_what_is_frozen_stays() -> None:
     window = WindowBuckets(OWNED, Merging(), groups_of)
     one = rows_of(np.arange(40_000))
