@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from taskmanager.state.read_ahead import ReadAhead
-from taskmanager.state.segments import Groups, StateDescription, read_keyed, write_keyed
+from taskmanager.state.segments import Groups, StateDescription, by_key_group, read_keyed, write_keyed
 from taskmanager.state.window_buckets import INBOX_ROWS, FrozenBuckets, GroupsOf, Merge, WindowBuckets
 from tidegate.common.key_hashing import hash_columns, key_groups
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
@@ -153,20 +153,16 @@ class _FrozenWindows(FrozenState):
         parts = list(self.buckets.merged(self.merge, self.groups_of))
         if not parts:
             return OperatorSnapshot()
-        batch = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
-        starts = batch.column(0).to_numpy() * self.times.step_ms + self.times.offset_ms
-        plain = batch.select(batch.schema.names[1:])
-        names = [(KEY_PREFIX if n in self.keys else VALUE_PREFIX) + n for n in plain.schema.names]
-        columns = dict(zip(names, plain.columns, strict=True))
-        columns[WINDOW_COLUMNS[0]] = pa.array(starts)
-        columns[WINDOW_COLUMNS[1]] = pa.array(starts + self.times.size_ms)
-        order = [n for n in columns if n.startswith(KEY_PREFIX)] + list(WINDOW_COLUMNS)
-        order += [n for n in columns if n.startswith(VALUE_PREFIX)]
-        data = pa.RecordBatch.from_arrays([columns[n] for n in order], names=order)
-        about = StateDescription(
-            self.operator, STATE_NAME, "columnar_windows", {n: str(data.schema.field(n).type) for n in order}
-        )
-        return OperatorSnapshot(keyed=(write_keyed(store, data, self.groups_of(batch), self.owned, about),))
+        merged = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+        rows, groups = by_key_group(merged, self.groups_of(merged))
+        starts = rows.column(0).to_numpy() * self.times.step_ms + self.times.offset_ms
+        values = [name for name in rows.schema.names[1:] if name not in self.keys]
+        names = [*(KEY_PREFIX + n for n in self.keys), *WINDOW_COLUMNS, *(VALUE_PREFIX + n for n in values)]
+        columns = [rows.column(n) for n in self.keys] + [pa.array(starts), pa.array(starts + self.times.size_ms)]
+        data = pa.RecordBatch.from_arrays(columns + [rows.column(n) for n in values], names=names)
+        types = {field.name: str(field.type) for field in data.schema}
+        about = StateDescription(self.operator, STATE_NAME, "columnar_windows", types)
+        return OperatorSnapshot(keyed=(write_keyed(store, data, groups, self.owned, about),))
 
     def release(self) -> None:
         self.buckets = None

@@ -1,11 +1,18 @@
-"""What Arrow writes, as the parts of a file: buffers of columns as they are, without a copy into a larger one."""
+"""What Arrow writes, as the parts of a file: buffers of columns as they are, without a copy into a larger one, unless they are
+small: for each part Arrow calls Python, and it is hashed and written by itself, so the interpreter's lock changes hands three
+times."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from tidegate.store.files import Part
+
+COPIED_BYTES = 1 << 20
 
 
 class IpcParts(io.RawIOBase):
@@ -27,3 +34,20 @@ class IpcParts(io.RawIOBase):
         """The parts since the last call, in order."""
         parts, self._parts = self._parts, []
         return parts
+
+
+def ipc_file(schema: pa.Schema, batches: Sequence[pa.RecordBatch], options: pa.ipc.IpcWriteOptions) -> list[Part]:
+    """A whole Arrow file; in one part up to ``COPIED_BYTES``. Until the parts are used, the batches must not be changed."""
+    if sum(batch.nbytes for batch in batches) > COPIED_BYTES:
+        sink = IpcParts()
+        _write(sink, schema, batches, options)
+        return sink.drain()
+    copy = pa.BufferOutputStream()
+    _write(copy, schema, batches, options)
+    return [memoryview(copy.getvalue())]
+
+
+def _write(sink: Any, schema: pa.Schema, batches: Sequence[pa.RecordBatch], options: pa.ipc.IpcWriteOptions) -> None:
+    with pa.ipc.new_file(sink, schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)

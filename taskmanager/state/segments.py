@@ -10,27 +10,27 @@ has the field metadata ``tidegate.pickled``, one of msgpack ``tidegate.msgpack``
 
 A segment of a level above 0 has the column ``deleted`` besides: see ``tidegate.model.checkpoint.SegmentHandle``.
 
-Laws: bytes go to the store as Arrow made them, with no copy, or piece by piece; a reader takes nothing from a file that is
+Laws: bytes go to the store as Arrow made them, large files with no copy, or piece by piece; a reader takes nothing from a file that is
 not what its handle says (``CorruptData`` names the file).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from taskmanager.state.base import SegmentSource, SegmentStore
-from taskmanager.state.ipc_parts import IpcParts
+from taskmanager.state.ipc_parts import ipc_file
 from tidegate.model.checkpoint import OperatorStateHandle, SegmentHandle, StateHandle, StateRedistribution
 from tidegate.model.errors import CorruptData, InternalError
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.store.files import Part
 
 FORMAT_VERSION = 1
 KEY_GROUP = "key_group"
@@ -73,17 +73,22 @@ def write_keyed(
             f"{int(groups.max())} is in a subtask that owns {key_groups.start} to {key_groups.end}: records and state "
             "do not agree on the key (is the key selector deterministic?)"
         )
-    if len(groups) and bool((groups[1:] < groups[:-1]).any()):
-        order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort: there are at most 2**15 groups
-        groups = groups[order]
-        data = data.take(pa.array(order))
+    data, groups = by_key_group(data, groups)
     bounds = np.searchsorted(groups, np.arange(key_groups.start, key_groups.end + 2))
     schema = data.schema.insert(0, pa.field(KEY_GROUP, pa.int32(), nullable=False))
     batch = pa.RecordBatch.from_arrays(
         [pa.array(groups, pa.int32()), *data.columns], schema=schema.with_metadata(about.to_metadata())
     )
-    handle = store.write(f"{about.operator}-{about.state_name}", _to_ipc(store, batch.schema, [batch]))
-    return SegmentHandle(about.state_name, key_groups, tuple(int(b) for b in bounds), handle)
+    handle = store.write(f"{about.operator}-{about.state_name}", ipc_file(batch.schema, [batch], write_options(store)))
+    return SegmentHandle(about.state_name, key_groups, tuple(bounds.tolist()), handle)
+
+
+def by_key_group(data: pa.RecordBatch, groups: Groups) -> tuple[pa.RecordBatch, Groups]:
+    """The rows in the order of their key groups; those of one group stay in theirs."""
+    if bool((groups[1:] >= groups[:-1]).all()):
+        return data, groups
+    order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort: there are at most 2**15 groups
+    return pc.take(data, pa.array(order), boundscheck=False), groups[order]
 
 
 def write_elements(
@@ -98,7 +103,7 @@ def write_elements(
     schema = pa.schema([field], metadata=about.to_metadata())
     chunks = elements.chunks if isinstance(elements, pa.ChunkedArray) else [elements]
     batches = [pa.RecordBatch.from_arrays([chunk], schema=schema) for chunk in chunks]
-    handle = store.write(f"{about.operator}-{about.state_name}", _to_ipc(store, schema, batches))
+    handle = store.write(f"{about.operator}-{about.state_name}", ipc_file(schema, batches, write_options(store)))
     return OperatorStateHandle(about.state_name, mode, len(elements), handle)
 
 
@@ -187,14 +192,6 @@ def _rows_of(segment: SegmentHandle, both: KeyGroupRange) -> tuple[int, int]:
 def write_options(store: SegmentStore) -> pa.ipc.IpcWriteOptions:
     """LZ4, where it is asked for: every reader of Arrow knows it, and it takes less time than most disks."""
     return pa.ipc.IpcWriteOptions(compression="lz4" if store.compresses else None)
-
-
-def _to_ipc(store: SegmentStore, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[Part]:
-    sink = IpcParts()
-    with pa.ipc.new_file(sink, schema, options=write_options(store)) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.drain()
 
 
 def _from_ipc(content: memoryview, name: str) -> pa.Table:
