@@ -115,6 +115,8 @@ class _ArrowEncoder(FileEncoder):
 _FIRST_GROUP_ROWS = 1 << 14
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 64 << 20
+_CHUNK_ROWS = 1 << 10
+"""Batches with fewer rows on average are copied together: Arrow does some work for each."""
 
 
 class _ParquetEncoder(FileEncoder):
@@ -126,6 +128,8 @@ class _ParquetEncoder(FileEncoder):
 
     def __init__(self, writer: pq.ParquetWriter) -> None:
         self._writer = writer
+        self._has_dictionaries = any(map(pa.types.is_dictionary, writer.schema.types))
+        """Batches with different ones have to become one, so that the file has one."""
         self._gathered: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -144,7 +148,8 @@ class _ParquetEncoder(FileEncoder):
     def _flush(self) -> None:
         if self._gathered:
             table = pa.Table.from_batches(self._gathered)
-            self._writer.write_table(table if len(self._gathered) == 1 else table.combine_chunks())
+            is_cut_small = self._rows < _CHUNK_ROWS * len(self._gathered)
+            self._writer.write_table(table.combine_chunks() if is_cut_small or self._has_dictionaries else table)
         self._written_rows += self._rows
         self._gathered, self._rows, self._bytes = [], 0, 0
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tidegate.connectors.file_encoders import ParquetEncoderFactory
 
@@ -16,13 +17,18 @@ ROWS_OF_BATCH = 5_000
 
 def written(table: pa.Table, **options: Any) -> tuple[pq.ParquetFile, int]:
     """The file, and how many of its bytes were there before the end."""
+    content, before = bytes_of(table, ROWS_OF_BATCH, **options)
+    return pq.ParquetFile(io.BytesIO(content)), before
+
+
+def bytes_of(table: pa.Table, rows_of_batch: int, **options: Any) -> tuple[pa.Buffer, int]:
     sink = pa.BufferOutputStream()
     encoder = ParquetEncoderFactory(options=options).open(sink, table.schema)
-    for batch in table.to_batches(max_chunksize=ROWS_OF_BATCH):
+    for batch in table.to_batches(max_chunksize=rows_of_batch):
         encoder.write(batch)
     before = sink.tell()
     encoder.finish()
-    return pq.ParquetFile(io.BytesIO(sink.getvalue())), before
+    return sink.getvalue(), before
 
 
 def numbers(rows: int) -> pa.Table:
@@ -75,3 +81,14 @@ def test_row_groups_grow_so_that_they_are_few_and_little_is_left_for_the_barrier
 def test_a_few_rows_are_one_row_group() -> None:
     file, _ = written(numbers(12_000))
     assert file.metadata.num_row_groups == 1
+
+
+@pytest.mark.parametrize("rows_of_batch", [100, 5_000])
+def test_a_row_group_is_the_same_whatever_batches_it_came_in(rows_of_batch: int) -> None:
+    names = pa.array([f"name {i % 70}" for i in range(12_000)])
+    coded = pa.chunked_array(
+        [names[:6_000].dictionary_encode(), names[6_030:].dictionary_encode(), names[:30].dictionary_encode()]
+    )
+    table = pa.table({"n": range(12_000), "name": names, "coded": coded})
+    whole = table.combine_chunks()
+    assert bytes_of(table, rows_of_batch)[0].equals(bytes_of(whole, 12_000)[0])
