@@ -19,7 +19,14 @@ from typing import Any
 import pyarrow as pa
 
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from taskmanager.state.segments import ELEMENT, StateDescription, metadata_of, read_element_table, write_elements
+from taskmanager.state.segments import (
+    ELEMENT,
+    StateDescription,
+    element_schema,
+    metadata_of,
+    read_element_table,
+    write_elements,
+)
 from tidegate.common.record_codec import decode_column, encode_column
 from tidegate.common.schema_evolution import Refusal, evolve
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
@@ -237,7 +244,10 @@ class FrozenColumns(FrozenState):
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
         return OperatorSnapshot(
-            operator=tuple(write_elements(store, c.elements, c.field, c.mode, c.about) for c in self.columns)
+            operator=tuple(
+                write_elements(store, c.elements, element_schema(c.field, c.about), c.mode, c.about)
+                for c in self.columns
+            )
         )
 
 

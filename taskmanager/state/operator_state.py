@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from taskmanager.state.segments import ELEMENT, MSGPACK, StateDescription, read_elements, write_elements
+from taskmanager.state.segments import ELEMENT, MSGPACK, StateDescription, element_schema, read_elements, write_elements
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateRedistribution
 from tidegate.model.errors import CorruptData, NotSerializable
 
@@ -45,10 +46,8 @@ class FrozenElements(FrozenState):
     def write(self, store: SegmentStore) -> OperatorSnapshot:
         if not self.elements and not self.is_kept_empty:
             return OperatorSnapshot()
-        kind = {"SPLIT": "list", "UNION": "union", "BROADCAST": "broadcast"}[self.mode.value]
-        about = StateDescription(self.operator, self.state_name, kind, {"element": "msgpack"})
-        field = pa.field(ELEMENT, pa.binary(), metadata=MSGPACK)
-        written = write_elements(store, _binary(self.elements), field, self.mode, about)
+        about, schema = _described(self.operator, self.state_name, self.mode)
+        written = write_elements(store, _binary(self.elements), schema, self.mode, about)
         return OperatorSnapshot(operator=(written,))
 
 
@@ -94,8 +93,18 @@ def freeze_elements(
     return FrozenElements(operator, state_name, mode, encoded, is_kept_empty)
 
 
-def _binary(elements: Sequence[bytes]) -> pa.ChunkedArray:
+@lru_cache(maxsize=256)
+def _described(operator: str, state_name: str, mode: StateRedistribution) -> tuple[StateDescription, pa.Schema]:
+    """The same for every checkpoint."""
+    kind = {"SPLIT": "list", "UNION": "union", "BROADCAST": "broadcast"}[mode.value]
+    about = StateDescription(operator, state_name, kind, {"element": "msgpack"})
+    return about, element_schema(pa.field(ELEMENT, pa.binary(), metadata=MSGPACK), about)
+
+
+def _binary(elements: Sequence[bytes]) -> pa.Array | pa.ChunkedArray:
     """A large one, as what a sink wrote since the last checkpoint, is a chunk of its own, which is not copied."""
+    if elements and all(len(element) < _LARGE_BYTES for element in elements):
+        return pa.array(elements, pa.binary())
     chunks: list[pa.Array] = []
     small: list[bytes] = []
     for element in elements:

@@ -91,16 +91,19 @@ def by_key_group(data: pa.RecordBatch, groups: Groups) -> tuple[pa.RecordBatch, 
     return pc.take(data, pa.array(order), boundscheck=False), groups[order]
 
 
+def element_schema(field: pa.Field, about: StateDescription) -> pa.Schema:
+    """Of operator state: ``field`` is the column ``element``, of a type or binary (pickled or msgpack, as its metadata tells)."""
+    return pa.schema([field], metadata=about.to_metadata())
+
+
 def write_elements(
     store: SegmentStore,
     elements: pa.Array | pa.ChunkedArray,
-    field: pa.Field,
+    schema: pa.Schema,
     mode: StateRedistribution,
     about: StateDescription,
 ) -> OperatorStateHandle:
-    """Operator state: ``field`` is the column ``element``, of a type or binary (pickled or msgpack, as its metadata tells).
-    Raises ``StorageError``."""
-    schema = pa.schema([field], metadata=about.to_metadata())
+    """Operator state. ``schema``: its ``element_schema``. Raises ``StorageError``."""
     chunks = elements.chunks if isinstance(elements, pa.ChunkedArray) else [elements]
     batches = [pa.RecordBatch.from_arrays([chunk], schema=schema) for chunk in chunks]
     handle = store.write(f"{about.operator}-{about.state_name}", ipc_file(schema, batches, write_options(store)))

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from taskmanager.state.segments import ELEMENT, MSGPACK, StateDescription, write_elements, write_keyed
+from taskmanager.state.segments import ELEMENT, MSGPACK, StateDescription, element_schema, write_elements, write_keyed
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     OperatorSnapshot,
@@ -25,7 +25,7 @@ from tidegate.state_reader.difference import JOIN_ROWS
 from tidegate.store.segments import InlineSegmentStore, open_segment_source
 
 ABOUT = StateDescription("count", "total", "value")
-FIELD = pa.field(ELEMENT, pa.binary(), metadata=MSGPACK)
+SCHEMA = element_schema(pa.field(ELEMENT, pa.binary(), metadata=MSGPACK), ABOUT)
 
 
 class CountingSource:
@@ -59,7 +59,7 @@ def checkpoint(
         subtasks[index] = OperatorSnapshot(keyed=(segment,))
     if elements:
         array = pa.array([msgspec.msgpack.encode(element) for element in elements], pa.binary())
-        handle = write_elements(InlineSegmentStore(), array, FIELD, StateRedistribution.SPLIT, ABOUT)
+        handle = write_elements(InlineSegmentStore(), array, SCHEMA, StateRedistribution.SPLIT, ABOUT)
         subtasks[0] = OperatorSnapshot(subtasks[0].keyed, (handle,))
     state = OperatorState(OperatorId(operator * 32), operator, "count", parallelism, max_parallelism, subtasks)
     manifest = CheckpointManifest(JobId("f" * 32), "job", CheckpointId(1), 0, SnapshotType.CHECKPOINT, (state,))
