@@ -25,7 +25,7 @@ from taskmanager.runtime.background import BackgroundThread
 from taskmanager.runtime.barriers import BarrierSender, has_timeout
 from taskmanager.runtime.chain import OperatorChain
 from taskmanager.runtime.in_flight import ChannelContent, with_channels, write_channels
-from taskmanager.runtime.parallel_writes import write_all
+from taskmanager.runtime.parallel_writes import ParallelWriter
 from taskmanager.runtime.ports import ControlPort
 from taskmanager.runtime.timers import TimerQueue
 from taskmanager.state.base import FrozenState, SegmentStore
@@ -125,6 +125,7 @@ class SnapshotDriver:
         self._barriers = barriers
         self._alarms = alarms
         self._writer = writer
+        self._parallel = ParallelWriter()
         self._open_store = open_store
         self._port = port
         self._clock = clock
@@ -167,7 +168,9 @@ class SnapshotDriver:
     def close(self) -> None:
         """Give frozen states back, after the background thread is done with them."""
         self.stop()
-        if self._writer.close(CLOSE_TIMEOUT_MS):
+        is_idle = self._writer.close(CLOSE_TIMEOUT_MS)
+        self._parallel.close()
+        if is_idle:
             for write in list(self._writes.values()):
                 self._release(write)
             self._writes.clear()
@@ -289,12 +292,12 @@ class SnapshotDriver:
         copies = None if write.options.snapshot_type.is_savepoint else self._copies
         if copies is not None:
             store = copies.store(store, write.checkpoint_id)
-        snapshot = self._write_to(write, store)
+        snapshot = self._write_to(write, store, self._parallel.write_all)
         if copies is not None:
             copies.complete(write.checkpoint_id, snapshot)
         self._state_is_there(write, snapshot)
 
-    def _write_to(self, write: _Write, store: SegmentStore, write_states: WriteStates = write_all) -> SubtaskSnapshot:
+    def _write_to(self, write: _Write, store: SegmentStore, write_states: WriteStates) -> SubtaskSnapshot:
         snapshots = write_states([frozen for _, frozen in write.frozen], store)
         written = zip((operator_id for operator_id, _ in write.frozen), snapshots, strict=True)
         snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
