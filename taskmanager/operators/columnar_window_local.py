@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from taskmanager.operators.base import Operator
 from taskmanager.operators.key_book import KeyBook
@@ -282,7 +281,7 @@ class ColumnarWindowLocal(Operator):
         self._emit(held)
 
     def _emit(self, held: pa.RecordBatch) -> None:
-        starts = pc.add(pc.multiply(held.column(0), self._size_ms), self._offset_ms)
+        starts = pa.array(as_numpy(held.column(0)) * self._size_ms + self._offset_ms)
         wire = pa.RecordBatch.from_arrays([starts, *held.columns[1:]], names=[WINDOW_START, *held.schema.names[1:]])
         for at in range(0, wire.num_rows, EMIT_ROWS):
             self.context.output.emit(ArrowBatch(wire.slice(at, EMIT_ROWS)))
