@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
@@ -23,11 +24,13 @@ from tidegate.connectors.avro_format import library, rows_as_dicts
 from tidegate.connectors.file_encoders import EncoderFactory, FileEncoder
 from tidegate.connectors.file_formats import Block, FileFormat, FileRange, byte_ranges, check_whole
 from tidegate.connectors.file_system import resolve
-from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
+from tidegate.model.errors import ConfigurationError, CorruptData, InvalidJob, SchemaMismatch
 
 _BLOCK_RECORDS = 4096
 _PIECE_BYTES = 1 << 16
 _SYNC_BYTES = 16
+_PACKAGES = {"snappy": "cramjam", "zstandard": "backports.zstd", "lz4": "lz4"}
+"""That ``fastavro`` wants for a codec. The others are Python's own."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ class AvroFileFormat(FileFormat):
         return byte_ranges(info, uri, range_bytes)
 
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
-        """Raises ``CorruptData`` for what is no Avro file, ``SchemaMismatch`` for one whose schema does not resolve."""
+        """Raises ``CorruptData`` for what is no Avro file, ``SchemaMismatch`` for one whose schema does not resolve,
+        ``ConfigurationError`` for one whose codec is not installed."""
         filesystem, path = resolve(part.path)
         with filesystem.open_input_file(path) as file:
             check_whole(file, part)
@@ -109,9 +113,23 @@ class AvroFileFormat(FileFormat):
         """Blocks from wherever the file stands, which is behind the header now."""
         fastavro = library()
         try:
-            return iter(fastavro.block_reader(file, self._type.schema.parsed()))
+            blocks = fastavro.block_reader(file, self._type.schema.parsed())
         except Exception as error:  # fastavro raises whatever the bytes lead it to
             raise CorruptData(f"{path} cannot be read as Avro: {type(error).__name__}: {error}") from error
+        package = _PACKAGES.get(blocks.codec)
+        if package is not None and not _is_installed(package):
+            raise ConfigurationError(
+                f"{path} is compressed with {blocks.codec}, which needs the package {package!r} where subtasks run: install it "
+                "there, or name it in env.set_python_requirements"
+            )
+        return iter(blocks)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # not even what it is below
+        return False
 
 
 def _gathered(blocks: Iterator[Any], file: pa.NativeFile, part: FileRange) -> tuple[list[Any], int]:

@@ -25,7 +25,7 @@ from tidegate.connectors.file_formats import FileRange
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors.file_system import FileSink
 from tidegate.datastream.formats.avro import AvroBulkWriters, AvroInputFormat, AvroSchema, GenericRecordAvroTypeInfo
-from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
+from tidegate.model.errors import ConfigurationError, CorruptData, InvalidJob, SchemaMismatch
 
 PAIR = {
     "type": "record",
@@ -163,6 +163,20 @@ def test_what_is_no_file_of_avro_is_named(tmp_path: Path) -> None:
     path.write_bytes(whole.getvalue())
     with pytest.raises(CorruptData, match="1000000 when the job was submitted"):
         list(avro_files.AvroFileFormat(schema).blocks(FileRange(str(path), 0, 10**6, 10**6), None, 0))
+
+
+@pytest.mark.parametrize(("codec", "package"), [("snappy", "cramjam"), ("zstandard", "backports.zstd"), ("lz4", "lz4")])
+def test_a_codec_that_is_not_installed_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, package: str
+) -> None:
+    monkeypatch.setattr(avro_files, "find_spec", lambda name: None)
+    header, path = io.BytesIO(b"Obj\x01"), tmp_path / "file.avro"
+    header.seek(4)
+    about = {"avro.schema": json.dumps(PAIR).encode(), "avro.codec": codec.encode()}
+    fastavro.schemaless_writer(header, {"type": "map", "values": "bytes"}, about)
+    path.write_bytes(header.getvalue() + b"\7" * 16)
+    with pytest.raises(ConfigurationError, match=f"file.avro is compressed with {codec}, which needs .* '{package}'"):
+        read(path, schema_of(PAIR))
 
 
 def test_a_schema_is_checked_where_it_is_given(tmp_path: Path) -> None:
