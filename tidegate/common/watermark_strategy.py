@@ -173,6 +173,8 @@ def check_timestamp_type(name: str, kind: pa.DataType) -> None:
 def event_times(column: pa.Array, name: str = "timestamp") -> pa.Array:
     """A column as event time: int64, ms since the epoch. Units are converted, rounding down; integers are ms already.
     A timestamp without a zone is taken as UTC. Raises ``SchemaMismatch`` for other types."""
+    if column.type == pa.int64():  # most are; a small batch has little other work
+        return column
     check_timestamp_type(name, column.type)
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())
