@@ -6,7 +6,7 @@ any more are removed exactly once, the directory first: a checkpoint that can st
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from jobmanager.machines.checkpoint_cleaner import CheckpointCleaner
 from jobmanager.machines.checkpoint_completed import CompletedCheckpoint, CompletedCheckpointStore, complete
@@ -58,11 +58,11 @@ class CheckpointCustody:
 
     def begin(self, restore: RestoreFrom | None, inventory: Inventory) -> None:
         """What was there before this job, and before this life of the JobManager."""
+        found = list(inventory.completed)
         if restore is not None:
             origin, is_ours = restore.manifest, restore.claim_mode is ClaimMode.CLAIM
-            self._adopt(CompletedCheckpoint(origin.checkpoint_id, restore.location, origin, 0, is_ours=is_ours))
-        for checkpoint in inventory.completed:
-            self._adopt(checkpoint)
+            found.insert(0, CompletedCheckpoint(origin.checkpoint_id, restore.location, origin, 0, is_ours=is_ours))
+        self._adopt(found)
         for place in inventory.incomplete:
             self.on_triggered(place.checkpoint_id, place.shared_location)
             self.on_aborted(place.checkpoint_id, place.location)
@@ -125,11 +125,14 @@ class CheckpointCustody:
         self._is_closed = True
         self._cleaner.sweep()
 
-    def _adopt(self, checkpoint: CompletedCheckpoint) -> None:
-        self._registry.register(
-            checkpoint.checkpoint_id, shared_paths_of(checkpoint.manifest), is_ours=checkpoint.is_ours
-        )
-        self._remove(self._store.add(checkpoint))
+    def _adopt(self, found: Sequence[CompletedCheckpoint]) -> None:
+        """All are registered before one is removed: of concurrent ones a later checkpoint may build on the one before the last."""
+        for checkpoint in found:
+            self._registry.register(
+                checkpoint.checkpoint_id, shared_paths_of(checkpoint.manifest), is_ours=checkpoint.is_ours
+            )
+        for checkpoint in found:
+            self._remove(self._store.add(checkpoint))
 
     def _remove(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
         for checkpoint in checkpoints:

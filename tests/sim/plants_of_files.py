@@ -27,8 +27,8 @@ from tidegate.model.checkpoint import CheckpointOptions, InFlightEdge
 from tidegate.model.ids import CheckpointId
 
 
-def _owns_whatever_it_started_from(custody: CheckpointCustody, checkpoint: CompletedCheckpoint) -> None:
-    _adopt(custody, replace(checkpoint, is_ours=True))
+def _owns_whatever_it_started_from(custody: CheckpointCustody, found: Sequence[CompletedCheckpoint]) -> None:
+    _adopt(custody, [replace(checkpoint, is_ours=True) for checkpoint in found])
 
 
 _adopt = CheckpointCustody._adopt

@@ -128,6 +128,15 @@ def test_shared_files_of_an_earlier_life_go_when_their_last_user_does() -> None:
     assert [d.paths for d in cluster.of(c.DiscardSharedFiles)] == [("/cp/shared/a",)]
 
 
+def test_a_file_that_the_newest_checkpoint_shares_with_the_one_before_the_last_stays() -> None:
+    """Of concurrent checkpoints each builds on what was confirmed when it was triggered: 9 on 7, while 8 was under way."""
+    options = {**CHECKPOINTED, "execution.checkpointing.incremental": "true"}
+    a, b = "/cp/shared/a", "/cp/shared/b"
+    cluster = recovered(whole(7, shared=a), whole(8, shared=b), whole(9, shared=a), options=options)
+    assert discarded(cluster) == ["/cp/chk-7", "/cp/chk-8"]
+    assert [d.paths for d in cluster.of(c.DiscardSharedFiles)] == [(b,)]
+
+
 def test_a_damaged_newest_checkpoint_is_refused_by_name() -> None:
     cluster = recovered(whole(7), damaged(9))
     job = cluster.job()

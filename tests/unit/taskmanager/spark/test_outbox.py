@@ -38,8 +38,17 @@ def running(outbox: Outbox) -> Iterator[None]:
 
 
 def read(peer: socket.socket) -> subtask_pb2.FromSubtask:
-    length = frames.payload_bytes(peer.recv(frames.HEADER_BYTES, socket.MSG_WAITALL))
-    return frames.parse(subtask_pb2.FromSubtask, peer.recv(length, socket.MSG_WAITALL))
+    return frames.parse(
+        subtask_pb2.FromSubtask, exactly(peer, frames.payload_bytes(exactly(peer, frames.HEADER_BYTES)))
+    )
+
+
+def exactly(peer: socket.socket, count: int) -> bytes:
+    """A socket with a time limit gives what is there, whatever it is asked for."""
+    found = b""
+    while len(found) < count:
+        found += peer.recv(count - len(found))
+    return found
 
 
 def shown(message: subtask_pb2.FromSubtask) -> str:
