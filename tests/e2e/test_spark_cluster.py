@@ -90,9 +90,11 @@ def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, 
     watch.wait_checkpoints(3)
     on_workers = {worker.name: _subtasks_on(run, worker) for worker in workers}
     assert sum(on_workers.values()) == 6, f"all subtasks run in executors: {on_workers}"
-    assert all(on_workers.values()), f"both workers run some: {on_workers}"
     assert watch.last is not None
-    victim, restarts, since = workers[0], watch.last.status.restarts, watch.last.at
+    victim = max(
+        workers, key=lambda worker: on_workers[worker.name]
+    )  # Spark draws an executor for each: one may have all
+    restarts, since = watch.last.status.restarts, watch.last.at
     victim.kill9()
     watch.wait_running_again(restarts, since, limit_s=90)
     wait_until(lambda: not victim.family(), 30, f"the executor of {victim.name} and its subtasks are gone")
