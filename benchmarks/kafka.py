@@ -146,6 +146,10 @@ def _throughput(broker: KafkaBroker, copy: Copy, source: str, sink: str, count: 
             _wait(lambda share=share: copied() >= share * count, f"{share:.0%} of {count} records in {sink}", pid)  # type: ignore[misc]
             marks.append((copied(), time.monotonic(), _processor_s(pid)))
     (rows, at, used), (last_rows, last_at, last_used) = marks
+    if last_rows <= rows or last_used <= used:
+        raise kafka_rivals.NotThere(
+            f"{count} records were copied between two looks: measure more of them (--megabytes)"
+        )
     return (last_rows - rows) / (last_at - at), (last_rows - rows) / (last_used - used)
 
 
