@@ -14,8 +14,8 @@ UNIX = "unix:"
 _UNIX_PATH_LIMIT = 103
 """``sun_path`` without its end, on the platform that has the least (macOS)."""
 _BACKLOG = 4096
-_SILENT_S, _PROBE_S, _PROBES = 10, 5, 1
-"""A peer that acknowledges nothing is gone after so long and so many probes, where the system can be told."""
+_SILENT_S, _PROBE_S, _PROBES = 5, 2, 5
+"""A peer is asked after so long without a word, and gone after so many questions without an answer, where the system can be told."""
 
 
 def make_listener(listen: str, name: str, advertised_host: str) -> tuple[socket.socket, str]:
@@ -52,11 +52,16 @@ def tune(sock: socket.socket) -> None:
         for name, value in (("TCP_KEEPIDLE", _SILENT_S), ("TCP_KEEPINTVL", _PROBE_S), ("TCP_KEEPCNT", _PROBES)):
             if hasattr(socket, name):
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, (_SILENT_S + _PROBE_S * _PROBES) * 1000)
     else:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)  # the system's own limit applies
+
+
+def give_up_in_time(sock: socket.socket) -> None:
+    """A peer whose machine is gone is noticed as soon while something is on its way to it. Not for data: a consumer that takes
+    nothing for as long (backpressure, a function that keeps the interpreter) would count as gone."""
+    if sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, (_SILENT_S + _PROBE_S * _PROBES) * 1000)
 
 
 def remove(address: str) -> None:

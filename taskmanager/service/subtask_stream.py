@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from taskmanager.exchange.addresses import UNIX, tune
+from taskmanager.exchange.addresses import UNIX, give_up_in_time, tune
 from taskmanager.machines import task_vocabulary as tv
 from taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ConnectInputs, TriggerCheckpoint
 from taskmanager.service.blob_cache import BlobCache
@@ -83,7 +83,9 @@ class SubtaskControl:
         self._answering: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tune(writer.get_extra_info("socket"))
+        connection = writer.get_extra_info("socket")
+        tune(connection)
+        give_up_in_time(connection)
         stream = SubtaskStream(writer)
         try:
             attempt = await self._admit(reader, stream)
@@ -105,14 +107,13 @@ class SubtaskControl:
             attempt = attempt_from_text(hello.attempt)
         except TidegateError as error:
             _log.warning("a control stream is refused: %s", error)
-            refusal: ErrorInfo | None = ErrorInfo.of(InternalError("a control stream must begin with Hello"))
-        else:
-            refusal = self._executor.open_stream(tv.StreamOpened(attempt, hello.token, hello.pid, hello.host), stream)
-            if refusal is None:
-                return attempt
-        assert refusal is not None
-        stream.send(subtask_pb2.ToSubtask(refused=subtask_pb2.ToSubtask.Refused(error=error_to_pb(refusal))))
-        return None
+            _refuse(stream, ErrorInfo.of(InternalError("a control stream must begin with Hello")))
+            return None
+        refusal = self._executor.open_stream(tv.StreamOpened(attempt, hello.token, hello.pid, hello.host), stream)
+        if refusal is not None:
+            _refuse(stream, refusal)
+            return None
+        return attempt
 
     async def _attached(self, attempt: AttemptId, reader: asyncio.StreamReader, stream: SubtaskStream) -> None:
         try:
@@ -177,7 +178,7 @@ class SubtaskControl:
         last = max(0, len(content) - 1) // BLOB_CHUNK_BYTES
         for number in range(last + 1):
             data = content[number * BLOB_CHUNK_BYTES : (number + 1) * BLOB_CHUNK_BYTES]
-            _tell(stream, call_id, blob=subtask_pb2.ToSubtask.BlobPart(data=data, is_last=number == last))
+            _tell(stream, call_id, blob=common_pb2.BlobChunk(data=data), is_last=number == last)
             await stream.room()
 
 
@@ -202,15 +203,20 @@ async def _receive(reader: asyncio.StreamReader, max_bytes: int = frames.MESSAGE
     return frames.parse(subtask_pb2.FromSubtask, await reader.readexactly(length))
 
 
+def _refuse(stream: SubtaskStream, error: ErrorInfo) -> None:
+    stream.send(subtask_pb2.ToSubtask(refused=subtask_pb2.ToSubtask.Refused(error=error_to_pb(error))))
+
+
 def _tell(
     stream: SubtaskStream,
     call_id: int,
     *,
     error: common_pb2.Error | None = None,
-    blob: subtask_pb2.ToSubtask.BlobPart | None = None,
+    blob: common_pb2.BlobChunk | None = None,
     watermark: common_pb2.AlignWatermarkResponse | None = None,
+    is_last: bool = True,
 ) -> None:
-    answer = subtask_pb2.ToSubtask.Answer(call_id=call_id, error=error, blob=blob, watermark=watermark)
+    answer = subtask_pb2.ToSubtask.Answer(call_id=call_id, is_last=is_last, error=error, blob=blob, watermark=watermark)
     stream.send(subtask_pb2.ToSubtask(answer=answer))
 
 

@@ -66,6 +66,7 @@ class ControlStream:
         self._entry = entry
         self._deliver = deliver
         self._socket, self._target = addresses.make_client(entry.control_address)
+        addresses.give_up_in_time(self._socket)
         self._outbox = Outbox(self._socket)
         self._hung_up = threading.Event()
         self._is_ending = False
@@ -128,7 +129,7 @@ class ControlStream:
                 if answer.HasField("error"):
                     raise error_from_pb(answer.error).to_exception()
                 yield answer
-                if not answer.HasField("blob") or answer.blob.is_last:
+                if answer.is_last:
                     return
         finally:
             with self._calls_lock:

@@ -40,6 +40,10 @@ class Outbox:
 
     def print(self, text: str, is_error: bool) -> None:
         """Waits while ``PRINTED_BYTES`` of it are unsent."""
+        for start in range(0, len(text), PRINTED_BYTES):  # no message is longer than a peer takes
+            self._print(text[start : start + PRINTED_BYTES], is_error)
+
+    def _print(self, text: str, is_error: bool) -> None:
         with self._condition:
             self._condition.wait_for(lambda: self._printed_bytes < PRINTED_BYTES or self._closed)
             if self._closed:

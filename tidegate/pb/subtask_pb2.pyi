@@ -445,53 +445,35 @@ class ToSubtask(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
         CALL_ID_FIELD_NUMBER: _builtins.int
+        IS_LAST_FIELD_NUMBER: _builtins.int
         ERROR_FIELD_NUMBER: _builtins.int
         BLOB_FIELD_NUMBER: _builtins.int
         WATERMARK_FIELD_NUMBER: _builtins.int
         call_id: _builtins.int
+        is_last: _builtins.bool
+        """a blob comes in several, in order"""
         @_builtins.property
         def error(self) -> _common_pb2.Error: ...
         @_builtins.property
-        def blob(self) -> Global___ToSubtask.BlobPart: ...
+        def blob(self) -> _common_pb2.BlobChunk: ...
         @_builtins.property
         def watermark(self) -> _common_pb2.AlignWatermarkResponse: ...
         def __init__(
             self,
             *,
             call_id: _builtins.int = ...,
+            is_last: _builtins.bool = ...,
             error: _common_pb2.Error | None = ...,
-            blob: Global___ToSubtask.BlobPart | None = ...,
+            blob: _common_pb2.BlobChunk | None = ...,
             watermark: _common_pb2.AlignWatermarkResponse | None = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "blob", b"blob", "error", b"error", "watermark", b"watermark"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "blob", b"blob", "call_id", b"call_id", "error", b"error", "watermark", b"watermark"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "blob", b"blob", "call_id", b"call_id", "error", b"error", "is_last", b"is_last", "watermark", b"watermark"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["error", "blob", "watermark"]  # noqa: Y015
         _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
         def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
-
-    @_typing.final
-    class BlobPart(_message.Message):
-        """A blob comes in parts, in order."""
-
-        DESCRIPTOR: _descriptor.Descriptor
-
-        DATA_FIELD_NUMBER: _builtins.int
-        IS_LAST_FIELD_NUMBER: _builtins.int
-        data: _builtins.bytes
-        is_last: _builtins.bool
-        def __init__(
-            self,
-            *,
-            data: _builtins.bytes = ...,
-            is_last: _builtins.bool = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "is_last", b"is_last"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     DEPLOY_FIELD_NUMBER: _builtins.int
     CONNECT_FIELD_NUMBER: _builtins.int

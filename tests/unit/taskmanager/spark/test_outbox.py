@@ -105,6 +105,20 @@ def test_printing_waits_while_too_much_of_it_is_unsent() -> None:
         thread.join(10)
 
 
+def test_a_text_of_any_length_goes_out_in_messages_that_are_not_too_long() -> None:
+    text = "x" * (3 * PRINTED_BYTES + 1)
+    with connected() as (outbox, peer), running(outbox):
+        printing = threading.Thread(target=outbox.print, args=(text, False))
+        printing.start()
+        found = ""
+        while len(found) < len(text):
+            piece = shown(read(peer))
+            assert len(piece) <= PRINTED_BYTES + GATHERED_BYTES
+            found += piece
+        printing.join(10)
+    assert found == text
+
+
 def test_printing_does_not_wait_for_a_stream_that_is_over() -> None:
     with connected() as (outbox, _):
         outbox.close()
