@@ -40,6 +40,12 @@ def without_types(table: pa.Table) -> pa.Table:
     return table.select([name for name in table.schema.names if not name.endswith("_type")])
 
 
+def records_in(table: pa.Table) -> int:
+    """Of data in flight. A watermark behind the last record of a channel has a row of its own, with nulls for the record."""
+    first = next((name for name in table.schema.names if name not in CHANNEL_COLUMNS), None)
+    return 0 if first is None else table.num_rows - int(table[first].null_count)
+
+
 def test_plain_pyarrow_reads_all_keyed_state(directory: str, documented: dict[str, Any]) -> None:
     read_state: Callable[[str, str, str], pa.Table] = documented["read_state"]
     checkpoint = open_checkpoint(directory)
@@ -106,7 +112,7 @@ def test_plain_pyarrow_reads_data_in_flight(documented: dict[str, Any]) -> None:
             assert len(theirs) == len(ours)
             rows = sum(table.num_rows for *_, table in theirs)
             states = [state for state in operator.states if state.channels]
-            assert rows == sum(open_checkpoint(location).rows_in(state) for state in states)
+            assert rows == sum(records_in(open_checkpoint(location).table_of(state)) for state in states)
             compared += rows
         assert compared > 0
     for column in CHANNEL_COLUMNS:
