@@ -47,7 +47,10 @@ class Runs:
     checkpoints_ms: list[float] = field(default_factory=list)
     """As fast as it goes, every second."""
     timed_checkpoints_ms: dict[str, list[float]] = field(default_factory=dict)
-    """By load (full, half of the median rate, almost idle), every 200 ms."""
+    """By load (full, half of the median rate, almost idle), every 200 ms; from trigger to durable ``_metadata``."""
+    end_to_end_ms: list[float] = field(default_factory=list)
+    timed_end_to_end_ms: dict[str, list[float]] = field(default_factory=dict)
+    """Of the same checkpoints, as Flink counts its "End to End Duration": from trigger to the last acknowledgement."""
     phases_ms: dict[str, list[float]] = field(default_factory=dict)
     """Of the timed checkpoints at full load: from where to where, and how long in each."""
     memory: dict[str, float] = field(default_factory=dict)
@@ -88,6 +91,7 @@ def measure(rows: int, repeats: int) -> Runs:
             runs.long += with_them.tidegate
             runs.without_checkpoints += without.tidegate
             runs.checkpoints_ms += with_them.checkpoints_ms
+            runs.end_to_end_ms += with_them.end_to_end_ms
         rate = int(statistics.median(runs.tidegate) * 1e6)
         for load, rows_per_second in (("full", 0), ("half", rate // 2), ("idle", IDLE_ROWS_PER_SECOND)):
             _time_checkpoints(cluster, load, rate, rows_per_second, runs)
@@ -99,6 +103,7 @@ def _time_checkpoints(cluster: BenchCluster, load: str, rate: int, rows_per_seco
     rows = (rows_per_second or rate) * TIMED_S // PARALLELISM * PARALLELISM
     _stream(cluster, rows, f"timed-{load}", timed, rows_per_second, TIMED_INTERVAL_MS)
     runs.timed_checkpoints_ms[load] = timed.checkpoints_ms
+    runs.timed_end_to_end_ms[load] = timed.end_to_end_ms
     if load == "full":
         runs.phases_ms = timed.phases_ms
 
@@ -130,7 +135,9 @@ def _stream(
     for checkpoint in cluster.client.checkpoints(job_id).checkpoints:
         if checkpoint.status == "COMPLETED":
             runs.checkpoints_ms.append(float(checkpoint.completed_ms - checkpoint.trigger_ms))
-            add_phases(_with_subtasks(cluster, job_id, checkpoint.checkpoint_id), runs.phases_ms)
+            told = _with_subtasks(cluster, job_id, checkpoint.checkpoint_id)
+            runs.end_to_end_ms.append(float(max(one.ack_ms for one in told.subtasks) - checkpoint.trigger_ms))
+            add_phases(told, runs.phases_ms)
     table = ds.dataset(output, format="parquet").to_table()
     return in_memory.answer(table["window_start"], table["key"], table["rows"], table["total"])
 

@@ -135,9 +135,12 @@ def _figures(runs: keyed_window.Runs) -> Table:
 def _checkpoints(runs: keyed_window.Runs) -> Table:
     every = keyed_window.TIMED_INTERVAL_MS
     table = Table("trigger to durable _metadata, ms", "p50", "p95", "p99", "of")
+    to_last_ack = "  to the last acknowledgement (Flink's End to End Duration)"
     table.add_row("full load, every second", *_percentiles(runs.checkpoints_ms))
+    table.add_row(to_last_ack, *_percentiles(runs.end_to_end_ms))
     for load, times in runs.timed_checkpoints_ms.items():
         table.add_row(f"{load} load, every {every} ms", *_percentiles(times))
+        table.add_row(to_last_ack, *_percentiles(runs.timed_end_to_end_ms[load]))
     for phase, times in runs.phases_ms.items():
         table.add_row(f"  at full load, {phase}", *_percentiles(times), style="dim")
     return table
