@@ -161,10 +161,13 @@ class EndOfDataReached:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskAcknowledged:
+    """``held_ms``: for so long its TaskManager kept it, to send it with others."""
+
     attempt: AttemptId
     checkpoint_id: CheckpointId
     snapshot: SubtaskSnapshot
     metrics: CheckpointMetrics
+    held_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

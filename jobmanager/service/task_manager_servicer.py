@@ -131,7 +131,9 @@ class TaskManagerServicer(JobManagerServiceServicer):
                 answer.attempts[one.attempt].CopyFrom(convert.error_to_pb(ErrorInfo.of(error)))
                 continue
             metrics = convert.checkpoint_metrics_from_pb(one.metrics)
-            self._core.post(ev.SubtaskAcknowledged(attempt, CheckpointId(one.checkpoint_id), snapshot, metrics))
+            self._core.post(
+                ev.SubtaskAcknowledged(attempt, CheckpointId(one.checkpoint_id), snapshot, metrics, one.held_ms)
+            )
         return answer
 
     async def DeclineCheckpoint(self, request: pb.DeclineCheckpointRequest, context: _Context) -> common_pb2.Ack:

@@ -175,6 +175,11 @@ class SnapshotCoordinator:
         return self._last_id
 
     @property
+    def last_confirmed(self) -> int:
+        """The newest checkpoint known to be complete, or the one that was restored; 0: none."""
+        return self._last_confirmed
+
+    @property
     def has_confirmed(self) -> bool:
         """A checkpoint of this attempt is complete."""
         return self._last_confirmed > self._restored_id

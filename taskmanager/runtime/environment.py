@@ -75,6 +75,7 @@ class RuntimeSettings:
     """``None``: only full batches leave; 0: after every step."""
     slice_ms: float
     source_nice: int
+    source_rest: float
     sources_wait: bool
     """They emit nothing before the first checkpoint of the attempt is complete."""
     profile: bool
@@ -97,6 +98,7 @@ class RuntimeSettings:
             flush_ms=configuration.get(ExecutionOptions.BUFFER_TIMEOUT) if timed else None,
             slice_ms=configuration.get(RuntimeOptions.SLICE),
             source_nice=configuration.get(RuntimeOptions.SOURCE_NICE),
+            source_rest=configuration.get(RuntimeOptions.SOURCE_REST),
             sources_wait=configuration.get(CheckpointingOptions.PAUSE_SOURCES)
             and configuration.get(CheckpointingOptions.INTERVAL) is not None,
             profile=configuration.get(RuntimeOptions.PROFILE),

@@ -270,6 +270,7 @@ class _SubtaskRun:
                 clock=self._clock,
                 emitted=lambda: output.records_emitted,
                 waits_for_checkpoint=settings.sources_wait,
+                rest_share=settings.source_rest if self._deployment.outputs else 0.0,
             )
         head = self._program.operators[0]
         return ChannelInput(

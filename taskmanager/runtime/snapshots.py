@@ -145,6 +145,11 @@ class SnapshotDriver:
         return self._coordinator.has_confirmed
 
     @property
+    def last_confirmed(self) -> int:
+        """Number of the newest checkpoint that is known to be complete, or that this attempt was restored from; 0: none."""
+        return self._coordinator.last_confirmed
+
+    @property
     def is_writing(self) -> bool:
         return bool(self._coordinator.writing)
 

@@ -2,13 +2,15 @@
 
 Laws: the position that a snapshot holds is that of what was emitted. At the end of all splits event time is advanced to its
 end, once; where a job is stopped, only if it is drained. A finished source still takes part in checkpoints, by the same triggers.
-One that waits for the first checkpoint emits nothing before a checkpoint of this attempt is complete.
+One that waits for the first checkpoint emits nothing before a checkpoint of this attempt is complete. One that is behind rests
+behind its barrier (``machines.source_rest``): the confirmation, an abort or any other mail wakes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from taskmanager.machines.source_rest import SourceRest
 from taskmanager.machines.watermarks import END_OF_TIME
 from taskmanager.operators.base import Clock
 from taskmanager.runtime.chain import OperatorChain, SourceHead
@@ -34,8 +36,9 @@ class SourceInput:
         clock: Clock,
         emitted: Callable[[], int],
         waits_for_checkpoint: bool = False,
+        rest_share: float = 0.0,
     ) -> None:
-        """``emitted()``: records that the source emitted so far."""
+        """``emitted()``: records that the source emitted so far. ``rest_share``: of its time, at most."""
         self._source = source
         self._chain = chain
         self._snapshots = snapshots
@@ -44,6 +47,7 @@ class SourceInput:
         self._emitted = emitted
         self._sizer = sizer
         self._waits = waits_for_checkpoint
+        self._rest = SourceRest(rest_share, clock.monotonic_ms())
         self._ended = False
         self._drained = True
         self._retry_ms = FIRST_RETRY_MS
@@ -73,6 +77,8 @@ class SourceInput:
             if self._waits:
                 return False  # the confirmation is a mail, which wakes the loop
         began_ms, before = self._clock.monotonic_ms(), self._emitted()
+        if self._is_resting(began_ms):
+            return False
         if self._source.poll_next(self._sizer.size()):
             records = self._emitted() - before
             self._counters.records_in += (
@@ -84,8 +90,16 @@ class SourceInput:
         if self._source.is_finished():
             self.end_data(drain=True)
             return True
+        self._rest.on_waited()
         self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)
         return False
+
+    def _is_resting(self, now_ms: float) -> bool:
+        self._rest.on_settled(self._snapshots.last_confirmed)
+        left_ms = self._rest.left_ms(now_ms)
+        if left_ms > 0:
+            self._retry_ms = left_ms
+        return left_ms > 0
 
     def step_priority(self) -> bool:
         return False
@@ -100,6 +114,7 @@ class SourceInput:
     def trigger(self, barrier: Barrier) -> None:
         delay_ms = max(0.0, self._clock.now_ms() - barrier.timestamp_ms)
         self._snapshots.request(barrier, AlignmentFigures(start_delay_ms=delay_ms))
+        self._rest.on_barrier(barrier.checkpoint_id, self._clock.monotonic_ms())
 
     def abort(self, checkpoint_id: int) -> None:
-        """Nothing is held back for it here."""
+        self._rest.on_settled(checkpoint_id)

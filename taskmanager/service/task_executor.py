@@ -18,16 +18,18 @@ from taskmanager.machines import slots
 from taskmanager.machines import task_vocabulary as tv
 from taskmanager.machines.task_manager import TaskManagerCommand, TaskManagerEvent, TaskManagerMachine
 from taskmanager.machines.task_vocabulary import TaskLimits
+from taskmanager.service.gathering import Gathering
 from taskmanager.service.identity import Identity
 from taskmanager.service.inspection import ThreadDumps
 from taskmanager.service.measures import Measures
+from taskmanager.service.outbox import ACKNOWLEDGE
 from taskmanager.service.subtask_stream import SubtaskStream, mail_to_pb
 from tidegate.aio.driver import Driver
 from tidegate.aio.logs import with_ids
 from tidegate.model.configuration import Configuration
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
-from tidegate.model.ids import AllocationId, AttemptId, Generation
+from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
 from tidegate.pb import jobmanager_pb2, subtask_pb2
 from tidegate.wire.convert import deployment_to_pb, optional_error_to_pb
@@ -91,6 +93,7 @@ class TaskExecutor:
         self.measures = Measures()
         self.dumps = ThreadDumps()
         self._names: dict[AttemptId, str] = {}
+        self._gathering = Gathering(self._send_acknowledgements, asyncio.get_running_loop().call_later)
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
@@ -178,6 +181,7 @@ class TaskExecutor:
 
     def on_lost(self, reason: str) -> None:
         self._generation = None
+        self._gathering.drop()
         self._driver.post(slots.JobManagerLost())
 
     async def wait_empty(self) -> None:
@@ -192,6 +196,7 @@ class TaskExecutor:
     def close(self) -> None:
         """Handle nothing any more."""
         self._driver.stop()
+        self._gathering.drop()
         for stream in self._streams.values():
             stream.close()
 
@@ -209,7 +214,7 @@ class TaskExecutor:
             case slots.ReportSlotFreed(allocation):
                 self._deployer.release(allocation)
                 me = self.identity.task_manager_id
-                self._tell(
+                self._tell_now(
                     "SlotFreed",
                     jobmanager_pb2.SlotFreedRequest(
                         generation=self._generation or "", task_manager_id=me, allocation_id=allocation
@@ -280,7 +285,7 @@ class TaskExecutor:
             "attempt": attempt.attempt,
         }
         _log.info("%s", with_ids(f"{name} is {report.state.value}{why}", **ids))
-        self._tell(
+        self._tell_now(
             "UpdateTaskState",
             jobmanager_pb2.UpdateTaskStateRequest(
                 generation=self._generation or "",
@@ -301,8 +306,7 @@ class TaskExecutor:
                 one = jobmanager_pb2.Acknowledgement(
                     attempt=text, checkpoint_id=ack.checkpoint_id, snapshot=ack.snapshot, metrics=ack.metrics
                 )
-                request = jobmanager_pb2.AcknowledgeCheckpointRequest(generation=generation, acknowledgements=[one])
-                self._tell("AcknowledgeCheckpoint", request)
+                self._gathering.keep(attempt, one, self._running_of(attempt.job_id))
             case "decline":
                 said = message.decline
                 error = said.error if said.HasField("error") else None
@@ -313,11 +317,33 @@ class TaskExecutor:
                     reason=said.reason,
                     error=error,
                 )
-                self._tell("DeclineCheckpoint", decline)
+                self._tell_now("DeclineCheckpoint", decline)
             case "end_of_data":
-                self._tell("EndOfData", jobmanager_pb2.EndOfDataRequest(generation=generation, attempt=text))
+                self._tell_now("EndOfData", jobmanager_pb2.EndOfDataRequest(generation=generation, attempt=text))
+
+    def _running_of(self, job_id: JobId) -> Iterator[AttemptId]:
+        """Subtasks here that take part in the job's checkpoints."""
+        for attempt in self._streams:
+            if attempt.job_id == job_id:
+                task = self._machine.tasks.task(attempt)
+                if task is not None and task.phase is tv.TaskPhase.ATTACHED:
+                    yield attempt
+
+    def _send_acknowledgements(self, together: list[jobmanager_pb2.Acknowledgement]) -> None:
+        """One by one: how many make a message is the outbox's to say."""
+        for one in together:
+            request = jobmanager_pb2.AcknowledgeCheckpointRequest(
+                generation=self._generation or "", acknowledgements=[one]
+            )
+            self._tell(ACKNOWLEDGE, request)
+
+    def _tell_now(self, method: str, request: Any) -> None:
+        """Behind the acknowledgements that are kept: nothing overtakes them."""
+        self._gathering.release()
+        self._tell(method, request)
 
     def _remove(self, attempt: AttemptId) -> None:
+        self._gathering.forget(attempt)
         self._streams.pop(attempt, None)
         self._names.pop(attempt, None)
         self.measures.forget(attempt)

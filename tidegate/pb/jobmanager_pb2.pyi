@@ -1314,8 +1314,11 @@ class Acknowledgement(_message.Message):
     CHECKPOINT_ID_FIELD_NUMBER: _builtins.int
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
+    HELD_MS_FIELD_NUMBER: _builtins.int
     attempt: _builtins.str
     checkpoint_id: _builtins.int
+    held_ms: _builtins.int
+    """for so long the TaskManager kept it, to send it with others"""
     @_builtins.property
     def snapshot(self) -> _common_pb2.SubtaskSnapshot: ...
     @_builtins.property
@@ -1327,10 +1330,11 @@ class Acknowledgement(_message.Message):
         checkpoint_id: _builtins.int = ...,
         snapshot: _common_pb2.SubtaskSnapshot | None = ...,
         metrics: _common_pb2.CheckpointMetrics | None = ...,
+        held_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint_id", b"checkpoint_id", "metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "checkpoint_id", b"checkpoint_id", "held_ms", b"held_ms", "metrics", b"metrics", "snapshot", b"snapshot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

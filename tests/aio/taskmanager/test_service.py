@@ -19,6 +19,7 @@ from taskmanager.runtime.ports import (
     TaskMetrics,
     TriggerCheckpoint,
 )
+from taskmanager.service import gathering
 from taskmanager.service.job_manager import RegistrationTimes
 from tests.aio.taskmanager.fake_job_manager import VERSION_MISMATCH, FakeJobManager, slot_request
 from tests.aio.taskmanager.processless import Processless, processless
@@ -69,6 +70,7 @@ def deployment(generation: str, attempt: str = ATTEMPT) -> TaskDeployment:
 
 
 async def submit(fake: FakeJobManager, attempt: str = ATTEMPT) -> None:
+    """Two subtasks share the slot, if both are submitted."""
     stub = fake.task_manager()
     answer = await stub.AllocateSlot(slot_request(JOB, ALLOCATION, 0, fake.generation))
     assert not answer.HasField("error"), answer.error
@@ -220,6 +222,46 @@ async def test_acknowledgements_that_wait_for_the_job_manager_leave_as_one_messa
     stream.state_changed(ExecutionState.CANCELED)
     await in_thread(stream.close)
     manager.subtasks.started[ATTEMPT].end()
+
+
+async def test_subtasks_of_a_job_acknowledge_in_one_message_and_nothing_overtakes_it(
+    fake: FakeJobManager, manager: Processless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "HOLD_S", 60.0)  # what leaves sooner has another reason
+    names = (ATTEMPT, f"{JOB}_{VERTEX}_1_0")
+    streams = []
+    for name in names:
+        await submit(fake, name)
+        stream, _, _ = manager.dial(name)
+        await in_thread(stream.attach)
+        streams.append(stream)
+
+    def acknowledge(index: int, checkpoint_id: int) -> None:
+        attempt = parse_attempt_id(names[index])
+        streams[index].acknowledge(
+            Acknowledgement(attempt, CheckpointId(checkpoint_id), SubtaskSnapshot(), CheckpointMetrics())
+        )
+
+    def told() -> list[Any]:
+        return [
+            [(one.attempt, one.checkpoint_id) for one in request.acknowledgements]
+            if isinstance(request, jobmanager_pb2.AcknowledgeCheckpointRequest)
+            else request.attempt
+            for request in fake.told
+        ]
+
+    acknowledge(0, 1)
+    acknowledge(1, 1)
+    await fake.wait_for(lambda: [sorted(one) for one in told()] == [[(names[0], 1), (names[1], 1)]])
+    acknowledge(0, 2)
+    streams[0].end_of_data()
+    await fake.wait_for(lambda: told()[1:] == [[(names[0], 2)], names[0]])
+    acknowledge(1, 2)  # the last of its checkpoint, though the other one is not kept any more
+    await fake.wait_for(lambda: told()[3:] == [[(names[1], 2)]])
+    for name, stream in zip(names, streams, strict=True):
+        stream.state_changed(ExecutionState.CANCELED)
+        await in_thread(stream.close)
+        manager.subtasks.started[name].end()
 
 
 async def test_a_process_that_goes_away_is_failed_when_its_spark_job_returned(

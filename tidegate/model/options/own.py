@@ -6,7 +6,7 @@ Every other `spark.*` key goes to Spark as it is.
 from __future__ import annotations
 
 from tidegate.model.options.cluster import PORT_MAX
-from tidegate.model.options.option import BOOL, DURATION, INT, LIST, MEMORY_SIZE, STRING, option, optional
+from tidegate.model.options.option import BOOL, DURATION, FLOAT, INT, LIST, MEMORY_SIZE, STRING, option, optional
 
 
 class SparkOptions:
@@ -64,6 +64,14 @@ class RuntimeOptions:
         "By how much the priority of a source's thread is below that of the subtasks behind it (`nice`, Linux only).",
         minimum=0,
         maximum=19,
+    )
+    SOURCE_REST = option(
+        "tidegate.source.rest",
+        FLOAT,
+        "0.05",
+        "Part of the time for which a source that is behind may rest behind its barriers, until the checkpoint is complete; 0: none.",
+        minimum=0,
+        maximum=1,
     )
     CONTROL_PORT = option(
         "tidegate.subtask.control-port",

@@ -6,17 +6,21 @@ from typing import Any
 
 from taskmanager.runtime.metrics import TaskCounters
 from taskmanager.runtime.slicing import SliceSizer
-from taskmanager.runtime.source_input import SourceInput
+from taskmanager.runtime.snapshots import AlignmentFigures
+from taskmanager.runtime.source_input import FIRST_RETRY_MS, SourceInput
 from tests.unit.taskmanager.runtime.fakes import FakeClock
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import CheckpointOptions
 
 
 class _Source:
     def __init__(self) -> None:
         self.emitted = 0
+        self.has_data = True
 
     def poll_next(self, max_records: int) -> bool:
-        self.emitted += 1
-        return True
+        self.emitted += self.has_data
+        return self.has_data
 
     def is_finished(self) -> bool:
         return False
@@ -24,9 +28,23 @@ class _Source:
 
 class _Snapshots:
     has_confirmed = False
+    last_confirmed = 0
+
+    def request(self, barrier: Barrier, figures: AlignmentFigures) -> None: ...
 
 
-def source_input(source: _Source, snapshots: _Snapshots, *, waits: bool) -> SourceInput:
+def barrier(number: int) -> Barrier:
+    return Barrier(number, 0, CheckpointOptions("memory:"))
+
+
+def source_input(
+    source: _Source,
+    snapshots: _Snapshots,
+    *,
+    waits: bool = False,
+    clock: FakeClock | None = None,
+    rest_share: float = 0.0,
+) -> SourceInput:
     unused: Any = None
     driver: Any = snapshots
     return SourceInput(
@@ -35,9 +53,10 @@ def source_input(source: _Source, snapshots: _Snapshots, *, waits: bool) -> Sour
         snapshots=driver,
         sizer=SliceSizer(columnar=False),
         counters=TaskCounters(),
-        clock=FakeClock(),
+        clock=clock or FakeClock(),
         emitted=lambda: source.emitted,
         waits_for_checkpoint=waits,
+        rest_share=rest_share,
     )
 
 
@@ -57,3 +76,58 @@ def test_other_sources_emit_at_once() -> None:
     source = _Source()
     assert source_input(source, _Snapshots(), waits=False).step()
     assert source.emitted == 1
+
+
+def resting() -> tuple[SourceInput, _Source, _Snapshots, FakeClock]:
+    """It has sent its first barrier, 400 ms after it began."""
+    source, snapshots, clock = _Source(), _Snapshots(), FakeClock()
+    work = source_input(source, snapshots, clock=clock, rest_share=0.05)
+    assert work.step()
+    clock.ms += 400
+    work.trigger(barrier(1))
+    return work, source, snapshots, clock
+
+
+def test_a_source_that_is_behind_rests_behind_its_barrier() -> None:
+    work, source, _, clock = resting()
+    assert not work.step()
+    assert work.retry_ms == 20
+    clock.ms += 15
+    assert not work.step()
+    assert work.retry_ms == 5
+    clock.ms += 5
+    assert work.step()
+    assert (source.emitted, work.retry_ms) == (2, FIRST_RETRY_MS)
+
+
+def test_it_goes_on_when_the_checkpoint_is_complete() -> None:
+    work, _, snapshots, _ = resting()
+    assert not work.step()
+    snapshots.last_confirmed = 1
+    assert work.step()
+
+
+def test_it_goes_on_when_the_checkpoint_is_aborted() -> None:
+    work, _, _, _ = resting()
+    assert not work.step()
+    work.abort(1)
+    assert work.step()
+
+
+def test_a_source_that_keeps_up_goes_on_reading() -> None:
+    work, source, _, clock = resting()
+    clock.ms += 100
+    source.has_data = False
+    assert not work.step()
+    source.has_data = True
+    clock.ms += 400
+    work.trigger(barrier(2))
+    assert work.step()
+
+
+def test_by_itself_no_source_rests() -> None:
+    source, clock = _Source(), FakeClock()
+    work = source_input(source, _Snapshots(), clock=clock)
+    clock.ms += 10_000
+    work.trigger(barrier(1))
+    assert work.step()

@@ -1,0 +1,73 @@
+"""Acknowledgements wait a moment for those of their neighbours, so that a TaskManager is heard once for each checkpoint.
+
+    keep ─▶ kept ──all of the job here acknowledged · HOLD_S after the first of them · something else is told──▶ send
+
+A message to the JobManager costs both sides a millisecond of processor time or more, while subtasks that have not acknowledged yet
+are at work for the same checkpoint. The one that all wait for leaves at once, with the rest (docs/adr/0070).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from tidegate.model.ids import AttemptId
+from tidegate.pb.jobmanager_pb2 import Acknowledgement
+
+HOLD_S = 0.025
+"""About what a checkpoint without much state takes. Where a subtask needs longer, the others have nothing to hurry for."""
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Gathering:
+    """Of one TaskManager, on its loop's thread. ``send``: in order, before whatever is told next. ``call_later``: the loop's."""
+
+    def __init__(
+        self,
+        send: Callable[[list[Acknowledgement]], None],
+        call_later: Callable[[float, Callable[[], None]], Timer],
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._send = send
+        self._call_later = call_later
+        self._clock_s = clock_s
+        self._timer: Timer | None = None
+        self._kept: list[tuple[float, Acknowledgement]] = []
+        self._newest: dict[AttemptId, int] = {}
+        """The newest checkpoint that each subtask has acknowledged."""
+
+    def keep(self, attempt: AttemptId, one: Acknowledgement, here: Iterable[AttemptId]) -> None:
+        """``here``: the subtasks of its job that run in this TaskManager."""
+        self._newest[attempt] = max(one.checkpoint_id, self._newest.get(attempt, 0))
+        self._kept.append((self._clock_s(), one))
+        if all(self._newest.get(other, 0) >= one.checkpoint_id for other in here):
+            self.release()
+        elif self._timer is None:
+            self._timer = self._call_later(HOLD_S, self.release)
+
+    def release(self) -> None:
+        """Send what is kept; each is told for how long it was."""
+        kept = self._take()
+        now_s = self._clock_s()
+        for since_s, one in kept:
+            one.held_ms = round(1000 * (now_s - since_s))
+        if kept:
+            self._send([one for _, one in kept])
+
+    def drop(self) -> None:
+        """The session is over: what is kept is for nobody."""
+        self._take()
+
+    def forget(self, attempt: AttemptId) -> None:
+        self._newest.pop(attempt, None)
+
+    def _take(self) -> list[tuple[float, Acknowledgement]]:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        kept, self._kept = self._kept, []
+        return kept
