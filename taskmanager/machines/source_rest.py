@@ -6,7 +6,7 @@
 Law: a source rests for no more than ``share`` of the time from barrier to barrier, and never longer than ``MOST_MS``.
 
 What is read while a checkpoint is taken only takes processors from it. Who is behind anyway reads the same a moment later; who is not has
-records that are fresh, and goes on (docs/adr/0070).
+records that are fresh, and goes on (docs/adr/0072).
 """
 
 from __future__ import annotations

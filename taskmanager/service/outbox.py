@@ -2,8 +2,8 @@
 
     put ─▶ [ state, ack, ack, ack, decline, ack ] ─▶ take: state · (ack ack ack) · decline · ack
 
-Nothing waits for company: a message holds what came while the one before it was on its way. So an acknowledgement that is
-alone leaves at once, and a TaskManager whose subtasks acknowledge together is heard once (docs/adr/0040).
+Nothing waits for company here: a message holds what came while the one before it was on its way (docs/adr/0040). Which acknowledgements
+come together is said in ``gathering``.
 """
 
 from __future__ import annotations

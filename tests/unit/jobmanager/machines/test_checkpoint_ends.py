@@ -276,3 +276,12 @@ def test_figures_of_a_late_acknowledgement_are_still_shown() -> None:
     checkpoint_id = cluster.of(c.CreateLocation)[0].checkpoint_id
     cluster.tell(e.SubtaskAcknowledged(attempt, checkpoint_id, SubtaskSnapshot(), metrics))
     assert cluster.checkpoints().history[0].subtasks[0].metrics == metrics
+
+
+def test_an_acknowledgement_counts_from_when_its_task_manager_had_it() -> None:
+    cluster = checkpointed()
+    cluster.pass_time(100)
+    attempt, checkpoint_id = cluster.attempt("source"), cluster.of(c.CreateLocation)[0].checkpoint_id
+    cluster.tell(e.SubtaskAcknowledged(attempt, checkpoint_id, SubtaskSnapshot(), CheckpointMetrics(), held_ms=30))
+    (told,) = cluster.checkpoints().history[0].subtasks
+    assert told.ack_ms == cluster.now_ms - 30
