@@ -19,7 +19,6 @@ from taskmanager.runtime.ports import (
     TaskMetrics,
     TriggerCheckpoint,
 )
-from taskmanager.service import gathering
 from taskmanager.service.job_manager import RegistrationTimes
 from tests.aio.taskmanager.fake_job_manager import VERSION_MISMATCH, FakeJobManager, slot_request
 from tests.aio.taskmanager.processless import Processless, processless
@@ -183,85 +182,6 @@ async def test_a_subtask_tells_its_threads_whatever_it_is_doing(fake: FakeJobMan
     assert mails == []
     stream.state_changed(ExecutionState.FINISHED)
     await in_thread(stream.close)
-
-
-async def test_acknowledgements_that_wait_for_the_job_manager_leave_as_one_message(
-    fake: FakeJobManager, manager: Processless
-) -> None:
-    await submit(fake)
-    stream, _, _ = manager.dial(ATTEMPT)
-    await in_thread(stream.attach)
-    fake.takes_acknowledgements.clear()
-
-    def acknowledge(checkpoint_id: int) -> None:
-        attempt = parse_attempt_id(ATTEMPT)
-        stream.acknowledge(
-            Acknowledgement(attempt, CheckpointId(checkpoint_id), SubtaskSnapshot(), CheckpointMetrics())
-        )
-
-    def acknowledged() -> list[list[int]]:
-        requests = fake.of(jobmanager_pb2.AcknowledgeCheckpointRequest)
-        return [[one.checkpoint_id for one in request.acknowledgements] for request in requests]
-
-    acknowledge(1)
-    await fake.wait_for(lambda: acknowledged() == [[1]])
-    for checkpoint_id in (2, 3):
-        acknowledge(checkpoint_id)
-    stream.metrics(TaskMetrics(records_in=1))  # behind them on the same stream: when it is here, so are they
-    await fake.wait_for(lambda: fake.beats[-1].metrics.get(ATTEMPT, common_pb2.TaskMetrics()).records_in == 1)
-    acknowledge(4)
-    stream.end_of_data()
-    acknowledge(5)
-    stream.metrics(TaskMetrics(records_in=2))
-    await fake.wait_for(lambda: fake.beats[-1].metrics.get(ATTEMPT, common_pb2.TaskMetrics()).records_in == 2)
-    fake.takes_acknowledgements.set()
-    await fake.wait_for(lambda: len(fake.told) >= 4)
-    assert acknowledged() == [[1], [2, 3, 4], [5]]
-    kinds = [type(told).__name__.removesuffix("Request") for told in fake.told]
-    assert kinds == ["AcknowledgeCheckpoint", "AcknowledgeCheckpoint", "EndOfData", "AcknowledgeCheckpoint"]
-    stream.state_changed(ExecutionState.CANCELED)
-    await in_thread(stream.close)
-    manager.subtasks.started[ATTEMPT].end()
-
-
-async def test_subtasks_of_a_job_acknowledge_in_one_message_and_nothing_overtakes_it(
-    fake: FakeJobManager, manager: Processless, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gathering, "HOLD_S", 60.0)  # what leaves sooner has another reason
-    names = (ATTEMPT, f"{JOB}_{VERTEX}_1_0")
-    streams = []
-    for name in names:
-        await submit(fake, name)
-        stream, _, _ = manager.dial(name)
-        await in_thread(stream.attach)
-        streams.append(stream)
-
-    def acknowledge(index: int, checkpoint_id: int) -> None:
-        attempt = parse_attempt_id(names[index])
-        streams[index].acknowledge(
-            Acknowledgement(attempt, CheckpointId(checkpoint_id), SubtaskSnapshot(), CheckpointMetrics())
-        )
-
-    def told() -> list[Any]:
-        return [
-            [(one.attempt, one.checkpoint_id) for one in request.acknowledgements]
-            if isinstance(request, jobmanager_pb2.AcknowledgeCheckpointRequest)
-            else request.attempt
-            for request in fake.told
-        ]
-
-    acknowledge(0, 1)
-    acknowledge(1, 1)
-    await fake.wait_for(lambda: [sorted(one) for one in told()] == [[(names[0], 1), (names[1], 1)]])
-    acknowledge(0, 2)
-    streams[0].end_of_data()
-    await fake.wait_for(lambda: told()[1:] == [[(names[0], 2)], names[0]])
-    acknowledge(1, 2)  # the last of its checkpoint, though the other one is not kept any more
-    await fake.wait_for(lambda: told()[3:] == [[(names[1], 2)]])
-    for name, stream in zip(names, streams, strict=True):
-        stream.state_changed(ExecutionState.CANCELED)
-        await in_thread(stream.close)
-        manager.subtasks.started[name].end()
 
 
 async def test_a_process_that_goes_away_is_failed_when_its_spark_job_returned(
