@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from tidegate.model.ids import AttemptId
+from tidegate.model.ids import AttemptId, JobId
 from tidegate.pb.jobmanager_pb2 import Acknowledgement
 
 HOLD_S = 0.025
@@ -37,14 +37,18 @@ class Gathering:
         self._clock_s = clock_s
         self._timer: Timer | None = None
         self._kept: list[tuple[float, Acknowledgement]] = []
-        self._newest: dict[AttemptId, int] = {}
-        """The newest checkpoint that each subtask has acknowledged."""
+        self._missing: dict[JobId, tuple[int, set[AttemptId]]] = {}
+        """Of each job its newest checkpoint, and who has not acknowledged that yet."""
 
-    def keep(self, attempt: AttemptId, one: Acknowledgement, here: Iterable[AttemptId]) -> None:
-        """``here``: the subtasks of its job that run in this TaskManager."""
-        self._newest[attempt] = max(one.checkpoint_id, self._newest.get(attempt, 0))
+    def keep(self, attempt: AttemptId, one: Acknowledgement, here: Callable[[], Iterable[AttemptId]]) -> None:
+        """``here``: the subtasks of its job that run in this TaskManager; asked once for each checkpoint."""
+        newest, missing = self._missing.get(attempt.job_id, (0, set()))
+        if one.checkpoint_id > newest:
+            newest, missing = self._missing[attempt.job_id] = (one.checkpoint_id, set(here()))
+        if one.checkpoint_id == newest:
+            missing.discard(attempt)
         self._kept.append((self._clock_s(), one))
-        if all(self._newest.get(other, 0) >= one.checkpoint_id for other in here):
+        if not missing or one.checkpoint_id < newest:  # of several at once the newest is waited for
             self.release()
         elif self._timer is None:
             self._timer = self._call_later(HOLD_S, self.release)
@@ -62,8 +66,13 @@ class Gathering:
         """The session is over: what is kept is for nobody."""
         self._take()
 
-    def forget(self, attempt: AttemptId) -> None:
-        self._newest.pop(attempt, None)
+    def forget(self, job_id: JobId, rest: Iterable[AttemptId]) -> None:
+        """Some of its subtasks are gone; ``rest`` are still here."""
+        still_here = set(rest)
+        if not still_here:
+            self._missing.pop(job_id, None)
+        elif job_id in self._missing:
+            self._missing[job_id][1].intersection_update(still_here)
 
     def _take(self) -> list[tuple[float, Acknowledgement]]:
         if self._timer is not None:

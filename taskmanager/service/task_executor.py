@@ -306,7 +306,7 @@ class TaskExecutor:
                 one = jobmanager_pb2.Acknowledgement(
                     attempt=text, checkpoint_id=ack.checkpoint_id, snapshot=ack.snapshot, metrics=ack.metrics
                 )
-                self._gathering.keep(attempt, one, self._running_of(attempt.job_id))
+                self._gathering.keep(attempt, one, lambda: self._running_of(attempt.job_id))
             case "decline":
                 said = message.decline
                 error = said.error if said.HasField("error") else None
@@ -343,8 +343,8 @@ class TaskExecutor:
         self._tell(method, request)
 
     def _remove(self, attempt: AttemptId) -> None:
-        self._gathering.forget(attempt)
         self._streams.pop(attempt, None)
+        self._gathering.forget(attempt.job_id, self._running_of(attempt.job_id))
         self._names.pop(attempt, None)
         self.measures.forget(attempt)
         self._deployer.remove(attempt)

@@ -43,7 +43,7 @@ class _Sent:
         return self.timers[-1]
 
     def acknowledge(self, attempt: AttemptId, checkpoint_id: int = 1, here: list[AttemptId] = HERE) -> None:
-        self.gathering.keep(attempt, Acknowledgement(attempt=str(attempt), checkpoint_id=checkpoint_id), here)
+        self.gathering.keep(attempt, Acknowledgement(attempt=str(attempt), checkpoint_id=checkpoint_id), lambda: here)
 
     def _send(self, together: list[Acknowledgement]) -> None:
         self.messages.append([(one.attempt, one.held_ms) for one in together])
@@ -109,6 +109,42 @@ def test_each_checkpoint_is_waited_for_anew() -> None:
 def test_who_is_gone_is_not_waited_for() -> None:
     sent = _Sent()
     sent.acknowledge(A)
-    sent.gathering.forget(C)
-    sent.acknowledge(B, here=[A, B])
+    sent.gathering.forget(A.job_id, [A, B])
+    sent.acknowledge(B)
     assert [len(message) for message in sent.messages] == [2]
+
+
+def test_nothing_is_known_of_a_job_that_is_gone() -> None:
+    sent = _Sent()
+    sent.acknowledge(A, 7)
+    sent.gathering.forget(A.job_id, [])
+    sent.acknowledge(B, 1)
+    assert sent.messages == []
+    sent.acknowledge(A, 1)
+    sent.acknowledge(C, 1)
+    assert [len(message) for message in sent.messages] == [4]
+
+
+def test_of_several_checkpoints_at_once_the_newest_is_waited_for() -> None:
+    sent = _Sent()
+    sent.acknowledge(A, 1)
+    sent.acknowledge(A, 2)
+    assert sent.messages == []
+    sent.acknowledge(B, 1)
+    assert [len(message) for message in sent.messages] == [3]
+    sent.acknowledge(B, 2)
+    sent.acknowledge(C, 1)
+    assert [len(message) for message in sent.messages] == [3, 2]
+    sent.acknowledge(C, 2)
+    assert [len(message) for message in sent.messages] == [3, 2, 1]
+
+
+def test_jobs_do_not_wait_for_one_another() -> None:
+    sent = _Sent()
+    other = AttemptId(JobId("2" * 32), VertexId("1" * 32), 0, 0)
+    sent.acknowledge(A, 5)
+    sent.acknowledge(other, 1, here=[other])
+    assert [len(message) for message in sent.messages] == [2]
+    sent.acknowledge(B, 5)
+    sent.acknowledge(C, 5)
+    assert [len(message) for message in sent.messages] == [2, 2]
