@@ -8,6 +8,7 @@ import pytest
 
 from taskmanager.runtime.ports import TaskMetrics
 from taskmanager.service import gathering
+from taskmanager.spark.control_stream import ControlStream
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager
 from tests.aio.taskmanager.processless import Processless
 from tests.aio.taskmanager.test_service import ATTEMPT, JOB, VERTEX, in_thread, submit
@@ -19,6 +20,11 @@ from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, jobmanager_pb2
 
 
+def acknowledge(stream: ControlStream, name: str, checkpoint_id: int) -> None:
+    attempt = parse_attempt_id(name)
+    stream.acknowledge(Acknowledgement(attempt, CheckpointId(checkpoint_id), SubtaskSnapshot(), CheckpointMetrics()))
+
+
 async def test_acknowledgements_that_wait_for_the_job_manager_leave_as_one_message(
     fake: FakeJobManager, manager: Processless
 ) -> None:
@@ -27,25 +33,19 @@ async def test_acknowledgements_that_wait_for_the_job_manager_leave_as_one_messa
     await in_thread(stream.attach)
     fake.takes_acknowledgements.clear()
 
-    def acknowledge(checkpoint_id: int) -> None:
-        attempt = parse_attempt_id(ATTEMPT)
-        stream.acknowledge(
-            Acknowledgement(attempt, CheckpointId(checkpoint_id), SubtaskSnapshot(), CheckpointMetrics())
-        )
-
     def acknowledged() -> list[list[int]]:
         requests = fake.of(jobmanager_pb2.AcknowledgeCheckpointRequest)
         return [[one.checkpoint_id for one in request.acknowledgements] for request in requests]
 
-    acknowledge(1)
+    acknowledge(stream, ATTEMPT, 1)
     await fake.wait_for(lambda: acknowledged() == [[1]])
     for checkpoint_id in (2, 3):
-        acknowledge(checkpoint_id)
+        acknowledge(stream, ATTEMPT, checkpoint_id)
     stream.metrics(TaskMetrics(records_in=1))  # behind them on the same stream: when it is here, so are they
     await fake.wait_for(lambda: fake.beats[-1].metrics.get(ATTEMPT, common_pb2.TaskMetrics()).records_in == 1)
-    acknowledge(4)
+    acknowledge(stream, ATTEMPT, 4)
     stream.end_of_data()
-    acknowledge(5)
+    acknowledge(stream, ATTEMPT, 5)
     stream.metrics(TaskMetrics(records_in=2))
     await fake.wait_for(lambda: fake.beats[-1].metrics.get(ATTEMPT, common_pb2.TaskMetrics()).records_in == 2)
     fake.takes_acknowledgements.set()
@@ -70,12 +70,6 @@ async def test_subtasks_of_a_job_acknowledge_in_one_message_and_nothing_overtake
         await in_thread(stream.attach)
         streams.append(stream)
 
-    def acknowledge(index: int, checkpoint_id: int) -> None:
-        attempt = parse_attempt_id(names[index])
-        streams[index].acknowledge(
-            Acknowledgement(attempt, CheckpointId(checkpoint_id), SubtaskSnapshot(), CheckpointMetrics())
-        )
-
     def told() -> list[Any]:
         return [
             [(one.attempt, one.checkpoint_id) for one in request.acknowledgements]
@@ -84,13 +78,13 @@ async def test_subtasks_of_a_job_acknowledge_in_one_message_and_nothing_overtake
             for request in fake.told
         ]
 
-    acknowledge(0, 1)
-    acknowledge(1, 1)
+    acknowledge(streams[0], names[0], 1)
+    acknowledge(streams[1], names[1], 1)
     await fake.wait_for(lambda: [sorted(one) for one in told()] == [[(names[0], 1), (names[1], 1)]])
-    acknowledge(0, 2)
+    acknowledge(streams[0], names[0], 2)
     streams[0].end_of_data()
     await fake.wait_for(lambda: told()[1:] == [[(names[0], 2)], names[0]])
-    acknowledge(1, 2)  # the last of its checkpoint, though the other one is not kept any more
+    acknowledge(streams[1], names[1], 2)  # the last of its checkpoint, though the other one is not kept any more
     await fake.wait_for(lambda: told()[3:] == [[(names[1], 2)]])
     for name, stream in zip(names, streams, strict=True):
         stream.state_changed(ExecutionState.CANCELED)
