@@ -66,13 +66,12 @@ class Gathering:
         """The session is over: what is kept is for nobody."""
         self._take()
 
-    def forget(self, job_id: JobId, rest: Iterable[AttemptId]) -> None:
-        """Some of its subtasks are gone; ``rest`` are still here."""
-        still_here = set(rest)
-        if not still_here:
-            self._missing.pop(job_id, None)
-        elif job_id in self._missing:
-            self._missing[job_id][1].intersection_update(still_here)
+    def forget(self, attempt: AttemptId, *, is_last: bool) -> None:
+        """It is gone. ``is_last``: nothing of its job is here any more."""
+        if is_last:
+            self._missing.pop(attempt.job_id, None)
+        elif attempt.job_id in self._missing:
+            self._missing[attempt.job_id][1].discard(attempt)
 
     def _take(self) -> list[tuple[float, Acknowledgement]]:
         if self._timer is not None:

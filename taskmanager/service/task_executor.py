@@ -344,7 +344,7 @@ class TaskExecutor:
 
     def _remove(self, attempt: AttemptId) -> None:
         self._streams.pop(attempt, None)
-        self._gathering.forget(attempt.job_id, self._running_of(attempt.job_id))
+        self._gathering.forget(attempt, is_last=all(other.job_id != attempt.job_id for other in self._streams))
         self._names.pop(attempt, None)
         self.measures.forget(attempt)
         self._deployer.remove(attempt)

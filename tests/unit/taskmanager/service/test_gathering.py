@@ -109,7 +109,7 @@ def test_each_checkpoint_is_waited_for_anew() -> None:
 def test_who_is_gone_is_not_waited_for() -> None:
     sent = _Sent()
     sent.acknowledge(A)
-    sent.gathering.forget(A.job_id, [A, B])
+    sent.gathering.forget(C, is_last=False)
     sent.acknowledge(B)
     assert [len(message) for message in sent.messages] == [2]
 
@@ -117,7 +117,7 @@ def test_who_is_gone_is_not_waited_for() -> None:
 def test_nothing_is_known_of_a_job_that_is_gone() -> None:
     sent = _Sent()
     sent.acknowledge(A, 7)
-    sent.gathering.forget(A.job_id, [])
+    sent.gathering.forget(A, is_last=True)
     sent.acknowledge(B, 1)
     assert sent.messages == []
     sent.acknowledge(A, 1)
