@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ pytest_plugins = ["pytester", "tests.browser.chromium", "tests.servers.fixtures"
 TESTS = Path(__file__).parent
 E2E_TIMEOUT_S = 300
 SIM_TIMEOUT_S = 300
+EXIT_TIMEOUT_S = 60
 
 settings.register_profile("tidegate", deadline=None, print_blob=True)
 settings.load_profile("tidegate")
@@ -26,3 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(folder)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(E2E_TIMEOUT_S if folder == "e2e" else SIM_TIMEOUT_S))
+
+
+def pytest_unconfigure() -> None:
+    """A run that is done but does not end says where its threads are, and fails: a gRPC server that a test forgot keeps the
+    interpreter from ending, and who waits for the run would learn nothing."""
+    faulthandler.dump_traceback_later(EXIT_TIMEOUT_S, exit=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-import os
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +39,8 @@ from jobmanager.rest.vertex_handlers import VertexHandlers
 from jobmanager.web.archived import archived_parts
 from jobmanager.web.pages import Pages
 from tidegate.aio.driver import wall_clock_ms
-from tidegate.aio.rpc import port_error
+from tidegate.aio.http_server import serve_http
+from tidegate.model.errors import ExternalError
 from tidegate.model.ids import JobId
 from tidegate.model.options import JobManagerOptions, RestOptions, WebOptions
 
@@ -103,12 +103,10 @@ class RestEndpoint:
         self._runner = runner_of(self.application())
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host, port, reuse_address=True).start()
-        except OSError as error:
+            return await serve_http(self._runner, host, port, "REST endpoint")
+        except ExternalError:
             await self._runner.cleanup()
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise port_error(host, port, "REST endpoint", why) from None
-        return int(self._runner.addresses[0][1])
+            raise
 
     async def stop(self) -> None:
         if self._runner is not None:

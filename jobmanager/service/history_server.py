@@ -9,7 +9,6 @@ import asyncio
 import html
 import json
 import logging
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +21,9 @@ from jobmanager.rest.routes import plain_path
 from jobmanager.rest.slow_clients import Response, runner_of
 from jobmanager.web.files import INDEX, FileAnswers, open_files
 from tidegate.aio.driver import wall_clock_ms
+from tidegate.aio.http_server import serve_http
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
-from tidegate.aio.rpc import port_error
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, TidegateError
 from tidegate.model.ids import JobId
@@ -139,11 +138,7 @@ async def start_history_server(configuration: Configuration, services: Services)
     await runner.setup()
     services.started("history server: up", runner.cleanup)
     host, port = option(HistoryOptions.ADDRESS), option(HistoryOptions.PORT)
-    try:
-        await web.TCPSite(runner, host, port, reuse_address=True).start()
-    except OSError as error:
-        raise port_error(host, port, "history server", os.strerror(error.errno or 0)) from None
-    bound = int(runner.addresses[0][1])
+    bound = await serve_http(runner, host, port, "history server")
     _log.info("history server: port %d", bound)
     return bound
 

@@ -17,8 +17,9 @@ from taskmanager.exchange.addresses import UNIX, give_up_in_time, tune
 from taskmanager.machines import task_vocabulary as tv
 from taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ConnectInputs, TriggerCheckpoint
 from taskmanager.service.blob_cache import BlobCache
+from tidegate.aio.listening import port_error
 from tidegate.aio.pool import Pool
-from tidegate.aio.rpc import BLOB_CHUNK_BYTES, port_error
+from tidegate.aio.rpc import BLOB_CHUNK_BYTES
 from tidegate.model.errors import CorruptFrame, ErrorInfo, InternalError, TidegateError
 from tidegate.model.ids import AttemptId
 from tidegate.model.states import ExecutionState
@@ -192,7 +193,7 @@ async def listen_for_subtasks(control: SubtaskControl, listen: str, advertised: 
     try:
         listener = socket.create_server((host.strip("[]"), int(port)), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise port_error(host, int(port), "listener for subtasks", error.strerror or str(error)) from None
+        raise port_error(host, int(port), "listener for subtasks", error) from None
     shown = f"[{advertised}]" if ":" in advertised else advertised
     return await asyncio.start_server(control.serve, sock=listener), f"{shown}:{listener.getsockname()[1]}"
 

@@ -103,9 +103,11 @@ class Site:
 async def site_of(flink: FlinkEnvironment, directory: Path) -> AsyncIterator[Site]:
     async with running_job_manager(heartbeat_timeout="1 h") as listening, client_of(listening) as client:
         task_manager = FakeTaskManager("tm-1")
-        await task_manager.start(listening)
-        yield Site(flink, listening, client, directory)
-        await task_manager.stop()
+        try:
+            await task_manager.start(listening)
+            yield Site(flink, listening, client, directory)
+        finally:
+            await task_manager.stop()
 
 
 @pytest.fixture

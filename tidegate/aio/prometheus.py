@@ -18,8 +18,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from tidegate.aio.http_server import serve_http
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ConfigurationError
+from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.model.options import MetricOptions
 
 FACTORY = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
@@ -119,10 +120,9 @@ async def serve_metrics(configuration: Configuration, host: str, gather: Gather)
     await runner.setup()
     for port in ports:
         try:
-            await web.TCPSite(runner, host, port, reuse_address=True).start()
-        except OSError:
+            return await serve_http(runner, host, port, "Prometheus reporter"), runner.cleanup
+        except ExternalError:
             continue
-        return int(runner.addresses[0][1]), runner.cleanup
     await runner.cleanup()
     _log.warning(
         "no port for Prometheus: %s of %s in use; give a range, metrics.reporter.prom.port: 9250-9260",

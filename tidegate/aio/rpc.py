@@ -5,14 +5,15 @@ A peer that is gone without a word is seen after ``KEEPALIVE_MS + KEEPALIVE_TIME
 
 from __future__ import annotations
 
-import socket
+import errno
 from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any, NoReturn, TypeVar
 
 import grpc
 import grpc.aio
 
-from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError
+from tidegate.aio.listening import listen, port_error
+from tidegate.model.errors import ErrorInfo, TidegateError
 from tidegate.wire.convert_errors import error_of_status, status_of_error
 
 MESSAGE_MAX_BYTES = 256 << 20
@@ -43,6 +44,8 @@ CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),  # a channel's connection is its own: closing it is seen by the peer
 )
 
+_TRIES = 4  # when others take ports between being found and being listened on
+
 T = TypeVar("T")
 
 
@@ -58,35 +61,39 @@ async def start_server(
 
     Raises ``ExternalError`` that names ``what`` and the port when it cannot be had.
     """
-    why = _why_taken(host, port)  # asked first: gRPC itself would write lines of its own to the terminal
-    if why is not None:
-        raise port_error(host, port, what, why)
+    for left in reversed(range(_TRIES if port == 0 else 1)):
+        try:
+            return await _start_server(_free_addresses(host, port), register)
+        except OSError as error:
+            if left == 0:
+                raise port_error(host, port, what, error) from None
+    raise AssertionError("unreachable")
+
+
+def _free_addresses(host: str, port: int) -> list[tuple[str, int]]:
+    """Where to listen. gRPC takes no sockets, and would be content with some of a host's addresses, so they are found by
+    trying and given to it one by one; nor are there then lines of its own on the terminal about a port in use."""
+    sockets = listen(host, port)
+    found = [one.getsockname()[:2] for one in sockets]
+    for one in sockets:
+        one.close()
+    return found
+
+
+async def _start_server(
+    addresses: list[tuple[str, int]], register: Callable[[grpc.aio.Server], None]
+) -> tuple[grpc.aio.Server, int]:
+    """Raises ``OSError`` when somebody took the port since it was found."""
     server = grpc.aio.server(options=SERVER_OPTIONS)
     register(server)
-    try:
-        bound = server.add_insecure_port(f"{host}:{port}")
-    except RuntimeError:
-        bound = 0
-    if bound == 0:
-        raise port_error(host, port, what, "it cannot be listened on")
+    for address, port in addresses:
+        try:
+            server.add_insecure_port(f"[{address}]:{port}" if ":" in address else f"{address}:{port}")
+        except RuntimeError as error:
+            await server.stop(None)
+            raise OSError(errno.EADDRINUSE, str(error)) from None
     await server.start()
-    return server, bound
-
-
-def port_error(host: str, port: int, what: str, why: str) -> ExternalError:
-    return ExternalError(f"cannot start the {what} on {host}:{port}: {why}; choose another port")
-
-
-def _why_taken(host: str, port: int) -> str | None:
-    """Why a port cannot be listened on, found by trying; ``None`` when it can."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-    except OSError as error:
-        return error.strerror or str(error)
-    return None
+    return server, addresses[0][1]
 
 
 def error_of_rpc(error: grpc.RpcError, peer: str = "") -> TidegateError:

@@ -50,9 +50,9 @@ async def cluster(*names: str, **settings: str) -> AsyncIterator[tuple[Any, list
     """A client of a JobManager with these settings, and TaskManagers with these names."""
     async with running_job_manager(**settings) as listening, client_of(listening) as client:
         task_managers = [FakeTaskManager(name) for name in names]
-        for task_manager in task_managers:
-            await task_manager.start(listening)
         try:
+            for task_manager in task_managers:
+                await task_manager.start(listening)
             yield client, task_managers, listening
         finally:
             for task_manager in task_managers:
@@ -198,7 +198,8 @@ class FakeTaskManager(TaskManagerServicer):
         """Without a word."""
         for task in self._tasks:
             task.cancel()
-        await self._channel.close()
+        if self._channel is not None:
+            await self._channel.close()
         if self._server is not None:
             await self._server.stop(None)
 
