@@ -30,6 +30,7 @@ from taskmanager.operators.joint_aggregates import (
     timed_type,
 )
 from taskmanager.operators.key_codes import Codes, KeyCodes, as_numpy, encode_keys, integer_view
+from taskmanager.operators.window_stretches import stretches
 from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch
 from tidegate.model.errors import SchemaMismatch
 
@@ -254,9 +255,8 @@ def collect(plan: AggregatePlan, accumulators: Accumulators, coded: KeyCodes, pr
 
 def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One row for each window and key of all ``parts``, sorted by window. ``plan`` is one of partials ``by_window``."""
-    rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
-    coded = _encoded(plan, rows)
-    return _by_time(rows if _is_merged(plan, rows, coded) else group(plan, rows, coded))
+    merged = [_merge_stretch(plan, stretch) for stretch in stretches(parts)]
+    return pa.concat_batches(merged) if len(merged) > 1 else merged[0]
 
 
 def finish(
@@ -340,6 +340,12 @@ _SCATTERS: dict[str, Scatter] = {
     "quantile": "buckets",
 }
 _JOINT_FUNCTIONS = frozenset({"first", "last", "stddev", "approx_distinct", "quantile"})
+
+
+def _merge_stretch(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+    coded = _encoded(plan, rows)
+    return _by_time(rows if _is_merged(plan, rows, coded) else group(plan, rows, coded))
 
 
 def _encoded(plan: AggregatePlan, data: pa.RecordBatch) -> KeyCodes:

@@ -1,0 +1,46 @@
+"""Which windows several batches share: only there can a key be twice, so the others need no grouping.
+
+    batch A  1 1 2 3 4 4        stretches   [A: 1 1, B: 1 1]   shared
+    batch B  1 1                            [A: 2 3 4 4, C: 5] in one batch only
+    batch C            5
+
+When senders are not equally far, most windows have partials of only those ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Windows = npt.NDArray[np.int64]
+
+
+def stretches(parts: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
+    """The rows of ``parts``, cut where the windows begin and end that several of them have. Column 0 is the number of the
+    window. Each window lies in one stretch, and they are in the order of the windows; all is one stretch where a batch is
+    not sorted by window. Within a stretch of windows that only one batch each has, the slices are in order too."""
+    if len(parts) < 2:
+        return [list(parts)]
+    windows: list[Windows] = [part.column(0).to_numpy() for part in parts]
+    if not all(len(w) and bool((w[1:] >= w[:-1]).all()) for w in windows):
+        return [list(parts)]
+    bounds = sorted({int(w[0]) for w in windows} | {int(w[-1]) + 1 for w in windows})
+    cuts = [np.searchsorted(w, bounds) for w in windows]
+    found: list[list[pa.RecordBatch]] = []
+    was_shared = True
+    for number in range(len(bounds) - 1):
+        here = [
+            part.slice(int(cut[number]), int(cut[number + 1] - cut[number]))
+            for part, cut in zip(parts, cuts, strict=True)
+            if cut[number + 1] > cut[number]
+        ]
+        is_shared = len(here) > 1
+        if here and found and is_shared == was_shared:
+            found[-1] += here
+        elif here:
+            found.append(here)
+        was_shared = is_shared if here else was_shared
+    return found
