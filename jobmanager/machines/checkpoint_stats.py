@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
 from jobmanager.machines.views import (
@@ -44,7 +45,13 @@ class _Record:
     subtasks: dict[SubtaskId, SubtaskCheckpointView] = field(default_factory=dict)
     totals: CheckpointTotals = NOTHING_ACKNOWLEDGED
     """Kept with every acknowledgement: the list of checkpoints is asked for more often than a large one ends."""
-    shown: tuple[SubtaskCheckpointView, ...] = ()
+    _view: CheckpointView | None = None
+    """Kept until something changes: who watches a job asks again and again, and the history may be long."""
+
+    def set(self, **changed: Any) -> None:
+        for name, value in changed.items():
+            setattr(self, name, value)
+        self._view = None
 
     def add(self, subtask: SubtaskCheckpointView) -> None:
         metrics, before = subtask.metrics, self.totals
@@ -57,10 +64,14 @@ class _Record:
             before.in_flight_bytes + metrics.in_flight_bytes,
             before.is_unaligned or metrics.unaligned,
         )
+        self._view = None
 
     def view(self) -> CheckpointView:
-        if len(self.shown) != len(self.subtasks):  # it only grows
-            self.shown = tuple(self.subtasks.values())
+        if self._view is None:
+            self._view = self._make_view()
+        return self._view
+
+    def _make_view(self) -> CheckpointView:
         return CheckpointView(
             checkpoint_id=self.checkpoint_id,
             status=self.status,
@@ -73,7 +84,7 @@ class _Record:
             failure=self.failure,
             acknowledged=len(self.subtasks),
             expected=self.expected,
-            subtasks=self.shown,
+            subtasks=tuple(self.subtasks.values()),
             totals=self.totals,
             discarded=self.discarded,
             restored=self.restored,
@@ -134,17 +145,17 @@ class CheckpointStats:
     def on_sent(self, checkpoint_id: CheckpointId, location: str, now_ms: int) -> None:
         """Its directory is there, and its sources are told."""
         if record := self._by_id.get(checkpoint_id):
-            record.location, record.sent_ms = location, now_ms
+            record.set(location=location, sent_ms=now_ms)
 
     def on_sealed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
         """Everybody has acknowledged."""
         if record := self._by_id.get(checkpoint_id):
-            record.sealed_ms = now_ms
+            record.set(sealed_ms=now_ms)
 
     def on_confirmed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
         """Its tasks are told that it is complete."""
         if record := self._by_id.get(checkpoint_id):
-            record.confirmed_ms = now_ms
+            record.set(confirmed_ms=now_ms)
 
     def on_acknowledged(
         self,
@@ -162,8 +173,7 @@ class CheckpointStats:
         self._completed += 1
         self._in_progress -= 1
         if record := self._by_id.get(checkpoint_id):
-            record.status, record.end_ms = COMPLETED, now_ms
-            record.size_bytes = max(record.size_bytes, manifest_bytes)
+            record.set(status=COMPLETED, end_ms=now_ms, size_bytes=max(record.size_bytes, manifest_bytes))
             self._summary.add(record)
             if record.snapshot_type.is_savepoint:
                 self._last_savepoint = record
@@ -177,12 +187,12 @@ class CheckpointStats:
             return
         self._in_progress -= 1
         if record := self._by_id.get(checkpoint_id):
-            record.status, record.end_ms, record.failure = FAILED, now_ms, failure
+            record.set(status=FAILED, end_ms=now_ms, failure=failure)
             self._last_failed = record
 
     def on_discarded(self, checkpoint_id: CheckpointId) -> None:
         if record := self._by_id.get(checkpoint_id):
-            record.discarded = True
+            record.set(discarded=True)
 
     def on_restored(self, checkpoint: CompletedCheckpoint, now_ms: int) -> None:
         self._restored += 1
@@ -191,7 +201,7 @@ class CheckpointStats:
         if record is None:
             kind, trigger_ms = manifest.snapshot_type, manifest.timestamp_ms
             record = _Record(manifest.checkpoint_id, kind, trigger_ms, 0, False, COMPLETED, now_ms, location=place)
-        record.restored = True
+        record.set(restored=True)
         self._last_restored, self._last_restored_ms = record, now_ms
 
     def view(self, latest_completed_id: CheckpointId | None) -> CheckpointsView:

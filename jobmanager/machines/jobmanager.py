@@ -45,6 +45,7 @@ from jobmanager.machines.slots import AllocationGone
 from jobmanager.machines.task_managers import HEARTBEAT_TIMER, ResourceManager
 from jobmanager.machines.views import CheckpointsView, ClusterView, JobSummary, JobView
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
+from tidegate.model.states import JobState
 
 _AttemptEvent = TaskStateChanged | EndOfDataReached | SubtaskAcknowledged | SubtaskDeclined
 _JobEvent = (
@@ -77,12 +78,12 @@ class JobManagerMachine:
         """In the order of their submission, terminal ones included."""
         return [show.job_view(job, self._resources) for job in self._jobs.values()]
 
-    def summary(self, job_id: JobId) -> JobSummary | None:
-        """For questions that need no single subtask: ``job`` takes milliseconds for each thousand of them."""
+    def state_of(self, job_id: JobId) -> JobState | None:
         job = self._jobs.get(job_id)
-        return show.job_summary(job) if job else None
+        return job.life.state if job else None
 
     def summaries(self) -> list[JobSummary]:
+        """For questions that need no single subtask: ``jobs`` takes milliseconds for each thousand of them."""
         return [show.job_summary(job) for job in self._jobs.values()]
 
     def cluster(self) -> ClusterView:

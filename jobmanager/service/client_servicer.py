@@ -71,9 +71,9 @@ class ClientServicer(SnapshotServicer):
     async def CancelJob(self, request: pb.JobRequest, context: _Context) -> common_pb2.Ack:
         try:
             job_id = self._known(request.job_id)
-            job = self._core.machine.summary(job_id)
-            if job is not None and job.state.is_terminal and job.state.value != "CANCELED":
-                raise Misuse(f"job {job_id} cannot be cancelled: it is {job.state.value} already")
+            state = self._core.machine.state_of(job_id)
+            if state is not None and state.is_terminal and state is not JobState.CANCELED:
+                raise Misuse(f"job {job_id} cannot be cancelled: it is {state.value} already")
         except TidegateError as error:
             return ack_of(error)
         self._core.post(JobCancelRequested(job_id))
@@ -108,7 +108,7 @@ class ClientServicer(SnapshotServicer):
     async def _settled(self, job_id: JobId, told: JobState, changed: asyncio.Event, pause_ms: float) -> None:
         """When nothing but counters changed: for the pause, or until the job has another state."""
         until = asyncio.get_running_loop().time() + pause_ms / 1000
-        while (summary := self._core.machine.summary(job_id)) is not None and summary.state is told:
+        while self._core.machine.state_of(job_id) is told:
             left_ms = (until - asyncio.get_running_loop().time()) * 1000
             if left_ms <= 0:
                 return
