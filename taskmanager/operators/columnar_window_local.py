@@ -6,8 +6,7 @@
     keys that hardly repeat ─▶ each row as it is
 
 It keeps no state: what it holds leaves before every barrier (``prepare_snapshot``), and what belongs to a window leaves
-before the watermark that ends it, so that nothing becomes late by waiting here. A window in arrays leaves as soon as its rows
-have ceased to come (``passed_windows``).
+before the watermark that ends it, so that nothing becomes late by waiting here.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import pyarrow as pa
 from taskmanager.operators.base import Operator
 from taskmanager.operators.key_book import KeyBook
 from taskmanager.operators.key_codes import Codes, KeyCodes, as_numpy, integer_view, range_decoder
-from taskmanager.operators.passed_windows import PassedWindows
 from taskmanager.operators.window_aggregates import (
     WINDOW_START,
     Accumulators,
@@ -48,7 +46,6 @@ MAX_HELD_ROWS = 1 << 18
 MAX_WINDOWS_OF_BATCH = 8
 """A batch that spreads over more windows is grouped by window and key in one go."""
 EMIT_ROWS = 1 << 16
-MIN_READY_ROWS = 1 << 14
 MIN_ROWS_TO_JUDGE = 1024
 PASS_BATCHES = 32
 """After a batch whose rows hardly ever share a key, so many go on as they are before grouping is tried again."""
@@ -81,10 +78,6 @@ class ColumnarWindowLocal(Operator):
         self._plan: AggregatePlan | None = None
         self._schema: pa.Schema | None = None
         self._dense: dict[int, _DenseWindow] = {}
-        self._passed = PassedWindows()
-        """Of those in ``_dense``."""
-        self._ready: list[pa.RecordBatch] = []
-        """Partials of windows that are passed, until there are enough of them for the receivers to be woken."""
         self._held: list[pa.RecordBatch] = []
         """Partials of other windows and keys, each batch sorted by its column 0: the number of the window."""
         self._held_rows = 0
@@ -107,11 +100,6 @@ class ColumnarWindowLocal(Operator):
         last = (int(stamps.max()) - self._offset_ms) // self._size_ms
         if last - first >= MAX_WINDOWS_OF_BATCH or not self._add_dense(plan, data, stamps, first, last):
             self._add_grouped(plan, data, stamps, first, last)
-        for window in self._passed.after(data.num_rows):
-            if window in self._dense:
-                self._ready.append(self._take_dense(window))
-        if sum(partials.num_rows for partials in self._ready) >= MIN_READY_ROWS:
-            self._emit_ready()
         if self._held_rows > MAX_HELD_ROWS:
             self._shrink()
 
@@ -184,7 +172,6 @@ class ColumnarWindowLocal(Operator):
         if dense is None:
             dense = self._dense[window] = _dense_range(plan, low, high)
             self._held_rows += dense.cardinality
-        self._passed.seen(window)
         codes = values.astype(np.int64, copy=False)
         dense.accumulators.add(codes - dense.low if dense.low else codes, data)
 
@@ -218,7 +205,6 @@ class ColumnarWindowLocal(Operator):
                 0, book.cardinality, book.decode, Accumulators(plan, book.cardinality), book
             )
             self._held_rows += dense.cardinality
-        self._passed.seen(window)
         dense.accumulators.add(codes, data)
 
     def _hold_dense(self, window: int) -> None:
@@ -273,13 +259,11 @@ class ColumnarWindowLocal(Operator):
     def _flush(self, watermark: int | None) -> None:
         """Emit the partials of the windows that ``watermark`` ends; of all windows when it is ``None``."""
         last = None if watermark is None else last_ended(watermark, self._size_ms, self._size_ms, self._offset_ms)
-        self._passed.forget(last)
         ended = [window for window in sorted(self._dense) if last is None or window <= last]
-        if not self._held:  # each key of a window once: there is nothing to merge
-            self._ready += [self._take_dense(window) for window in ended]
-            self._emit_ready()
+        if ended and not self._held:  # each key of a window once: there is nothing to merge
+            parts = [self._take_dense(window) for window in ended]
+            self._emit(parts[0] if len(parts) == 1 else pa.concat_batches(parts))
             return
-        self._emit_ready()
         for window in ended:
             self._hold_dense(window)
         if not self._held or (last is not None and last < self._first_held):
@@ -295,11 +279,6 @@ class ColumnarWindowLocal(Operator):
                 self._hold(held.slice(at), int(windows[at]))
                 held = held.slice(0, at)
         self._emit(held)
-
-    def _emit_ready(self) -> None:
-        parts, self._ready = self._ready, []
-        if parts:
-            self._emit(parts[0] if len(parts) == 1 else pa.concat_batches(parts))
 
     def _emit(self, held: pa.RecordBatch) -> None:
         starts = pa.array(as_numpy(held.column(0)) * self._size_ms + self._offset_ms)

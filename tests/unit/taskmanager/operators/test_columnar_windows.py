@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from taskmanager.operators import columnar_window_local, passed_windows
 from taskmanager.operators.columnar_window_local import PASS_BATCHES
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start
 from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch
@@ -295,25 +294,3 @@ def test_state_is_readable_with_plain_arrow() -> None:
     assert sum(table["value.n"].to_pylist()) == 100
     assert len(segment.offsets) == 129
     assert segment.offsets[-1] == table.num_rows
-
-
-@pytest.mark.parametrize("kind", ["dense", "string"])
-def test_a_window_leaves_when_its_rows_have_ceased_to_come_and_rows_that_come_all_the_same_are_not_lost(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(passed_windows, "MIN_PATIENCE_ROWS", 500)
-    monkeypatch.setattr(columnar_window_local, "MIN_READY_ROWS", 1)
-    rng = np.random.default_rng(3)
-    sender = start(spec("columnar_window_local", options=options(["k"])))
-    windows = [start(spec("columnar_window", options=options(["k"], input="partial")), i, 2) for i in range(2)]
-    early = [batch(rng, 400, key_columns(kind, rng, 400), 1000 * n, 1000 * n + 999) for n in (0, 1, 1, 1)]
-    for one in early:
-        sender.operator.process(one, 0)
-    assert {row["window_start"] for row in sender.out.values()} == {0}
-    straggler = batch(rng, 10, key_columns(kind, rng, 10), 0, 999)
-    sender.operator.process(straggler, 0)
-    sender.operator.on_watermark(MAX_TIMESTAMP)
-    exchange(sender.out.batches, ["k"], windows)
-    for window in windows:
-        window.operator.on_watermark(MAX_TIMESTAMP)
-    assert results(windows) == expected([*early, straggler], ["k"])
