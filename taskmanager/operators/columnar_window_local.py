@@ -30,13 +30,13 @@ from taskmanager.operators.window_aggregates import (
     collect,
     group_windows,
     last_ended,
-    merge,
     plan_of_rows,
     timestamps_of,
     ungrouped,
     with_times,
     with_windows,
 )
+from taskmanager.operators.window_merging import merge
 from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch, Batch
 
 MAX_DENSE = 1 << 18

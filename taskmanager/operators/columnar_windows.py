@@ -29,13 +29,13 @@ from taskmanager.operators.window_aggregates import (
     finish,
     group_windows,
     last_ended,
-    merge,
     plan_of_partials,
     plan_of_rows,
     timestamps_of,
     with_times,
     with_windows,
 )
+from taskmanager.operators.window_merging import merge
 from taskmanager.state.base import FrozenState
 from taskmanager.state.columnar_windows import ColumnarWindowState, WindowTimes
 from tidegate.common.batch import MIN_TIMESTAMP, ArrowBatch, Batch

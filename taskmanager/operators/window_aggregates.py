@@ -30,7 +30,6 @@ from taskmanager.operators.joint_aggregates import (
     timed_type,
 )
 from taskmanager.operators.key_codes import Codes, KeyCodes, as_numpy, encode_keys, integer_view
-from taskmanager.operators.window_stretches import stretches
 from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch
 from tidegate.model.errors import SchemaMismatch
 
@@ -222,7 +221,7 @@ class Accumulators:
 
 def group(plan: AggregatePlan, data: pa.RecordBatch, coded: KeyCodes | None = None) -> pa.RecordBatch:
     """One row for each key of ``data``: ``plan.partial_schema``. ``coded``: the keys, where they were encoded before."""
-    coded = coded or _encoded(plan, data)
+    coded = coded or encoded(plan, data)
     accumulators = Accumulators(plan, coded.cardinality)
     accumulators.add(coded.codes, data)
     return collect(plan, accumulators, coded, np.flatnonzero(accumulators.rows))
@@ -230,7 +229,7 @@ def group(plan: AggregatePlan, data: pa.RecordBatch, coded: KeyCodes | None = No
 
 def group_windows(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
     """As ``group``, sorted by window. ``plan`` is one ``by_window``."""
-    return _by_time(group(plan, data))
+    return by_time(group(plan, data))
 
 
 def ungrouped(plan: AggregatePlan, data: pa.RecordBatch) -> pa.RecordBatch:
@@ -251,12 +250,6 @@ def collect(plan: AggregatePlan, accumulators: Accumulators, coded: KeyCodes, pr
     """The partials of the codes ``present``, with their keys."""
     arrays = [*coded.decode(present), *accumulators.take(present)]
     return pa.RecordBatch.from_arrays(arrays, schema=plan.partial_schema)
-
-
-def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One row for each window and key of all ``parts``, sorted by window. ``plan`` is one of partials ``by_window``."""
-    merged = [_merge_stretch(plan, stretch) for stretch in stretches(parts)]
-    return pa.concat_batches(merged) if len(merged) > 1 else merged[0]
 
 
 def finish(
@@ -342,20 +335,9 @@ _SCATTERS: dict[str, Scatter] = {
 _JOINT_FUNCTIONS = frozenset({"first", "last", "stddev", "approx_distinct", "quantile"})
 
 
-def _merge_stretch(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
-    coded = _encoded(plan, rows)
-    return _by_time(rows if _is_merged(plan, rows, coded) else group(plan, rows, coded))
-
-
-def _encoded(plan: AggregatePlan, data: pa.RecordBatch) -> KeyCodes:
+def encoded(plan: AggregatePlan, data: pa.RecordBatch) -> KeyCodes:
+    """The keys of the plan as codes."""
     return encode_keys([data.column(name) for name in plan.keys], data.num_rows, plan.operator)
-
-
-def _is_merged(plan: AggregatePlan, partials: pa.RecordBatch, coded: KeyCodes) -> bool:
-    """No key is there twice, and all is as merging would leave it: of floats it makes one zero and one NaN."""
-    has_floats = any(map(pa.types.is_floating, plan.key_types))
-    return coded.are_ascending and not has_floats and bool(partials.schema.equals(plan.partial_schema))
 
 
 def _merging(scatter: Scatter) -> Scatter:
@@ -368,7 +350,8 @@ def _average_parts(name: str) -> tuple[str, str]:
     return f"{name}__sum", f"{name}__count"
 
 
-def _by_time(rows: pa.RecordBatch) -> pa.RecordBatch:
+def by_time(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Sorted by window, which is column 0."""
     windows = as_numpy(rows.column(0))
     if bool((windows[1:] >= windows[:-1]).all()):
         return rows  # always so, unless windows lie so far apart that a dictionary holds them

@@ -1,4 +1,4 @@
-"""Which windows several batches share: only there can a key be twice, so the others need no grouping.
+"""Partials of several batches become one. Only windows that several of them share need grouping: there a key may be twice.
 
     batch A  1 1 2 3 4 4        stretches   [A: 1 1, B: 1 1]   shared
     batch B  1 1                            [A: 2 3 4 4, C: 5] in one batch only
@@ -15,7 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from taskmanager.operators.key_codes import KeyCodes
+from taskmanager.operators.window_aggregates import AggregatePlan, by_time, encoded, group
+
 Windows = npt.NDArray[np.int64]
+
+
+def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One row for each window and key of all ``parts``, sorted by window. ``plan`` is one of partials ``by_window``."""
+    merged = [_merge_stretch(plan, stretch) for stretch in stretches(parts)]
+    return pa.concat_batches(merged) if len(merged) > 1 else merged[0]
 
 
 def stretches(parts: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
@@ -44,3 +53,15 @@ def stretches(parts: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
             found.append(here)
         was_shared = is_shared if here else was_shared
     return found
+
+
+def _merge_stretch(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+    coded = encoded(plan, rows)
+    return by_time(rows if _is_merged(plan, rows, coded) else group(plan, rows, coded))
+
+
+def _is_merged(plan: AggregatePlan, partials: pa.RecordBatch, coded: KeyCodes) -> bool:
+    """No key is there twice, and all is as merging would leave it: of floats it makes one zero and one NaN."""
+    has_floats = any(map(pa.types.is_floating, plan.key_types))
+    return coded.are_ascending and not has_floats and bool(partials.schema.equals(plan.partial_schema))

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmanager.operators.window_aggregates import WINDOW, group_windows, merge, plan_of_partials
-from taskmanager.operators.window_stretches import stretches
+from taskmanager.operators.window_aggregates import WINDOW, group_windows, plan_of_partials
+from taskmanager.operators.window_merging import merge, stretches
 
 Row = tuple[int, int, int]
 SCHEMA = pa.schema([(WINDOW, pa.int64()), ("key", pa.int64()), ("total", pa.int64())])
