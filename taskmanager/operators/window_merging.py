@@ -20,6 +20,9 @@ from taskmanager.operators.window_aggregates import AggregatePlan, by_time, enco
 
 Windows = npt.NDArray[np.int64]
 
+MOST_PARTS = 32
+"""Of more and smaller batches it costs more to find what they share than to group them all."""
+
 
 def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One row for each window and key of all ``parts``, sorted by window. ``plan`` is one of partials ``by_window``."""
@@ -30,19 +33,19 @@ def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatc
 def stretches(parts: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
     """The rows of ``parts``, cut where the windows begin and end that several of them have. Column 0 is the number of the
     window. Each window lies in one stretch, and they are in the order of the windows; all is one stretch where a batch is
-    not sorted by window. Within a stretch of windows that only one batch each has, the slices are in order too."""
-    if len(parts) < 2:
+    not sorted by window, or they are many. Within a stretch of windows that only one batch each has, the slices are in order too."""
+    if not 2 <= len(parts) <= MOST_PARTS:
         return [list(parts)]
     windows: list[Windows] = [part.column(0).to_numpy() for part in parts]
     if not all(len(w) and bool((w[1:] >= w[:-1]).all()) for w in windows):
         return [list(parts)]
     bounds = sorted({int(w[0]) for w in windows} | {int(w[-1]) + 1 for w in windows})
-    cuts = [np.searchsorted(w, bounds) for w in windows]
+    cuts = [np.searchsorted(w, bounds).tolist() for w in windows]
     found: list[list[pa.RecordBatch]] = []
     was_shared = True
     for number in range(len(bounds) - 1):
         here = [
-            part.slice(int(cut[number]), int(cut[number + 1] - cut[number]))
+            part.slice(cut[number], cut[number + 1] - cut[number])
             for part, cut in zip(parts, cuts, strict=True)
             if cut[number + 1] > cut[number]
         ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmanager.operators.window_aggregates import WINDOW, group_windows, plan_of_partials
-from taskmanager.operators.window_merging import merge, stretches
+from taskmanager.operators.window_merging import MOST_PARTS, merge, stretches
 
 Row = tuple[int, int, int]
 SCHEMA = pa.schema([(WINDOW, pa.int64()), ("key", pa.int64()), ("total", pa.int64())])
@@ -62,6 +62,13 @@ def test_windows_of_one_batch_lie_together_between_those_that_are_shared() -> No
 def test_a_batch_that_is_not_in_order_is_merged_with_all_others() -> None:
     parts = [batch([(2, 0, 1), (1, 0, 1)]), batch([(5, 0, 1)])]
     assert stretches(parts) == [parts]
+
+
+def test_many_batches_are_merged_at_once() -> None:
+    parts = [batch([(number, 0, 1)]) for number in range(MOST_PARTS + 1)]
+    assert stretches(parts) == [parts]
+    assert len(stretches(parts[:-1])) == 1  # each window is in one of them only
+    assert stretches([*parts[1:], batch([(1, 0, 1)])]) == [[*parts[1:], batch([(1, 0, 1)])]]
 
 
 def test_a_key_that_is_twice_in_one_batch_is_merged() -> None:
