@@ -50,9 +50,9 @@ def offered(taken: int, monkeypatch: pytest.MonkeyPatch) -> int:
     real = socket.create_server
     offers = iter([taken])
 
-    def create_server(address: tuple[str, int], **options: object) -> socket.socket:
+    def create_server(address: tuple[str, int], *, family: socket.AddressFamily) -> socket.socket:
         host, port = address
-        return real((host, next(offers, 0) if (host, port) == (FIRST, 0) else port), **options)  # type: ignore[arg-type]
+        return real((host, next(offers, 0) if (host, port) == (FIRST, 0) else port), family=family)
 
     monkeypatch.setattr(socket, "create_server", create_server)
     return taken
