@@ -168,6 +168,11 @@ class FlinkCluster:
             time.sleep(0.2)
         raise RuntimeError(f"job {job_id} did not finish within {limit_s} s")
 
+    def checkpoints_ms(self, job_id: str) -> list[float]:
+        """End to end durations of the completed checkpoints that it remembers: from trigger to the last acknowledgement."""
+        history = self.rest(f"/jobs/{job_id}/checkpoints")["history"]
+        return [float(one["end_to_end_duration"]) for one in history if one["status"] == "COMPLETED"]
+
     def _causes(self, job_id: str) -> str:
         """The lines of Flink's stack traces that say something."""
         entries = self.rest(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"]

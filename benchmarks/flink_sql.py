@@ -5,12 +5,15 @@
 Parallelism 2, exactly-once, everything up and warm. tidegate and Flink take a checkpoint every second and are timed from RUNNING to
 FINISHED; Spark's micro-batches are its checkpoints, and it is timed from its first to its last (`rivals/spark_windows.py`). tidegate
 and Spark write Parquet, Flink, whose package has none, CSV. Each makes the rows of `benchmarks.rows` itself. Asked: 5 times Flink SQL.
+
+Then tidegate and Flink run for their checkpoints, as fast as they go, in a job that is long enough for 20: from trigger to the last acknowledgement.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -33,9 +36,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import plots
 from benchmarks.cluster import BenchCluster
 from benchmarks.flink_cluster import FlinkCluster, FlinkSession
+from benchmarks.keyed_window import HISTORY, completed_checkpoints, end_to_end_ms
 from benchmarks.rows import KEYS, ROWS_PER_MS, WINDOW_MS
 
 PARALLELISM, INTERVAL_MS = 2, 1_000
+FEWEST_CHECKPOINTS = 20
 SPARK_BATCH_ROWS = 2_000_000
 """A micro-batch of about a second."""
 TIDEGATE, FLINK, SPARK = "tidegate", "Flink SQL", "Spark Structured Streaming"
@@ -43,15 +48,30 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 Answer = tuple[int, int]
 """Rows, and the sum of their values."""
-Run = Callable[[str, int], tuple[float, Answer]]
-"""Of a name and a number of rows: million rows a second, and the answer."""
+
+
+@dataclass
+class Run:
+    """One job of one system."""
+
+    rate: float
+    """Million rows a second."""
+    answer: Answer
+    checkpoints_ms: list[float] = field(default_factory=list)
+    """End to end durations, as Flink counts them; none of Spark."""
+
+
+Runner = Callable[[str, int], Run]
+"""Of a name and a number of rows."""
 
 
 @dataclass
 class Rates:
-    """Million rows a second, by system."""
+    """By system."""
 
     rates: dict[str, list[float]] = field(default_factory=dict)
+    """Million rows a second."""
+    checkpoints_ms: dict[str, list[float]] = field(default_factory=dict)
 
     def ratio(self, system: str) -> float:
         """To Flink SQL, if it is there."""
@@ -83,7 +103,7 @@ class SparkRuns:
     ) -> None:
         self._process.communicate(timeout=60)  # it ends with its input
 
-    def run(self, rows: int, name: str) -> tuple[float, Answer]:
+    def run(self, rows: int, name: str) -> Run:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         directory = self._directory / f"spark-{name}"
@@ -94,18 +114,24 @@ class SparkRuns:
             raise RuntimeError(f"Spark ended: {(self._directory / 'spark.log').read_text()[-2000:]}")
         table = ds.dataset(sorted((directory / "out").glob("*.parquet")), format="parquet").to_table()
         table = table.filter(pc.greater_equal(table["key"], 0))
-        return rows / json.loads(told[7:])["seconds"] / 1e6, _totals(table["rows"], table["total"])
+        return Run(rows / json.loads(told[7:])["seconds"] / 1e6, _totals(table["rows"], table["total"]))
 
 
-def run_tidegate(cluster: BenchCluster, rows: int, name: str) -> tuple[float, Answer]:
+def run_tidegate(cluster: BenchCluster, rows: int, name: str) -> Run:
     output = cluster.directory / name
     arguments = (str(rows), str(PARALLELISM), str(output), str(INTERVAL_MS), "0")
-    times = cluster.wait(cluster.run("benchmarks/keyed_window_job.py", *arguments)).state_timestamps_ms
+    job_id = cluster.run("benchmarks/keyed_window_job.py", *arguments)
+    times = cluster.wait(job_id).state_timestamps_ms
     table = ds.dataset(output, format="parquet").to_table()
-    return rows / (times["FINISHED"] - times["RUNNING"]) / 1e3, _totals(table["rows"], table["total"])
+    rate = rows / (times["FINISHED"] - times["RUNNING"]) / 1e3
+    return Run(
+        rate,
+        _totals(table["rows"], table["total"]),
+        [end_to_end_ms(checkpoint) for checkpoint in completed_checkpoints(cluster, job_id)],
+    )
 
 
-def run_flink(cluster: FlinkCluster, session: FlinkSession, rows: int, name: str) -> tuple[float, Answer]:
+def run_flink(cluster: FlinkCluster, session: FlinkSession, rows: int, name: str) -> Run:
     output = cluster.directory / name
     made = f"""CREATE TABLE totals (began TIMESTAMP(3), key BIGINT, `rows` BIGINT, total BIGINT)
                WITH ('connector' = 'filesystem', 'path' = '{output}', 'format' = 'csv')"""
@@ -122,18 +148,18 @@ def run_flink(cluster: FlinkCluster, session: FlinkSession, rows: int, name: str
         with path.open(newline="") as file:
             for _, _, number, value in csv.reader(file):
                 counted, total = counted + int(number), total + int(value)
-    return rows / (times["FINISHED"] - times["RUNNING"]) / 1e3, (counted, total)
+    return Run(rows / (times["FINISHED"] - times["RUNNING"]) / 1e3, (counted, total), cluster.checkpoints_ms(job_id))
 
 
 def measure(console: Console, rows: int, repeats: int, *, without_flink: bool) -> Rates:
     """Raises ``RuntimeError`` when the totals differ."""
     rows = rows // SPARK_BATCH_ROWS * SPARK_BATCH_ROWS
     with ExitStack() as stack:
-        tidegate = stack.enter_context(BenchCluster(PARALLELISM))
+        tidegate = stack.enter_context(BenchCluster(PARALLELISM, HISTORY))
         spark = stack.enter_context(SparkRuns(tidegate.directory))
-        runs: dict[str, Run] = {TIDEGATE: lambda name, number: run_tidegate(tidegate, number, name)}
+        runs: dict[str, Runner] = {TIDEGATE: lambda name, number: run_tidegate(tidegate, number, name)}
         if not without_flink:
-            flink = stack.enter_context(FlinkCluster(PARALLELISM))
+            flink = stack.enter_context(FlinkCluster(PARALLELISM, HISTORY))
             session = flink.session(PARALLELISM, INTERVAL_MS)
             runs[FLINK] = lambda name, number: run_flink(flink, session, number, name)
             console.print(f"Flink: {flink.options}, pipeline.object-reuse: true")
@@ -145,11 +171,33 @@ def measure(console: Console, rows: int, repeats: int, *, without_flink: bool) -
         for repeat in range(repeats):
             answers = {}
             for system, run in runs.items():
-                rate, answers[system] = run(f"run-{repeat}", rows)
-                rates.rates.setdefault(system, []).append(rate)
+                found = run(f"run-{repeat}", rows)
+                answers[system] = found.answer
+                rates.rates.setdefault(system, []).append(found.rate)
             if len(set(answers.values())) > 1:
                 raise RuntimeError(f"the totals differ: {answers}")
+        for system, run in runs.items():
+            if system != SPARK:
+                rates.checkpoints_ms[system] = _many_checkpoints(run, rows)
     return rates
+
+
+def _many_checkpoints(run: Runner, rows: int) -> list[float]:
+    """Of one job that had enough of them."""
+    found = run("long-0", rows).checkpoints_ms
+    while len(found) < FEWEST_CHECKPOINTS:
+        rows *= math.ceil(1.5 * FEWEST_CHECKPOINTS / max(1, len(found)))
+        found = run(f"long-{rows}", rows).checkpoints_ms
+    return found
+
+
+def checkpoints_of(found: Rates) -> Table:
+    table = Table("checkpoint at full load, end to end, ms", "p50", "p95", "worst", "of")
+    for system, times in found.checkpoints_ms.items():
+        times = sorted(times)
+        middle, most = (times[len(times) * share // 100] for share in (50, 95))
+        table.add_row(system, f"{middle:.0f}", f"{most:.0f}", f"{times[-1]:.0f}", str(len(times)))
+    return table
 
 
 def table_of(found: Rates) -> Table:
@@ -164,6 +212,7 @@ def report(console: Console, results: Path, *, rows: int, repeats: int, without_
     """Measures, prints a table and draws it."""
     found = measure(console, rows, repeats, without_flink=without_flink)
     console.print(table_of(found))
+    console.print(checkpoints_of(found))
     results.mkdir(exist_ok=True)
     (results / "flink_sql.json").write_text(json.dumps(asdict(found), indent=1))
     drawn = {name: [rate * 1e6 for rate in rates] for name, rates in found.rates.items()}

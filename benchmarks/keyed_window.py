@@ -3,7 +3,8 @@
 tidegate generates the rows, exchanges what its senders pre-aggregated, takes an exactly-once checkpoint every second and
 commits Parquet files. pyarrow is given the table ready in memory. Both use two threads' worth of cores. What checkpoints cost is
 told by pairs of longer jobs, with and without: a bounded job with checkpoints also waits for its final one, once, which is no
-rate and would weigh much in a job of three seconds. How long a checkpoint takes is told by runs of their own, with one every 200 ms.
+rate and would weigh much in a job of three seconds. They run twice: with two sources and two windows, which share two
+processors, and with one of each, so that each has one of its own. How long a checkpoint takes is also told by runs with one every 200 ms.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from benchmarks.in_memory import Answer
 from tidegate.pb import jobmanager_pb2 as pb
 
 PARALLELISM = 2
+ROOMY_PARALLELISM = 1
+"""A source and a window subtask: on two processors each has one of its own."""
 INTERVAL_MS = 1_000
 TIMED_S = 20
 """Length of a run whose checkpoints are timed."""
@@ -38,19 +42,17 @@ class Runs:
     """Figures of all runs; rates in million rows a second, times in ms, memory in MiB."""
 
     tidegate: list[float] = field(default_factory=list)
-    long: list[float] = field(default_factory=list)
-    """Rates of long jobs."""
-    without_checkpoints: list[float] = field(default_factory=list)
-    """Of jobs as long: each beside one of those."""
     pyarrow: list[float] = field(default_factory=list)
     first_result_s: list[float] = field(default_factory=list)
     checkpoints_ms: list[float] = field(default_factory=list)
-    """As fast as it goes, every second."""
-    timed_checkpoints_ms: dict[str, list[float]] = field(default_factory=dict)
-    """By load (full, half of the median rate, almost idle), every 200 ms; from trigger to durable ``_metadata``."""
+    """From trigger to durable ``_metadata``."""
     end_to_end_ms: list[float] = field(default_factory=list)
-    timed_end_to_end_ms: dict[str, list[float]] = field(default_factory=dict)
     """Of the same checkpoints, as Flink counts its "End to End Duration": from trigger to the last acknowledgement."""
+    pairs: dict[int, Pairs] = field(default_factory=dict)
+    """Long jobs, by parallelism."""
+    timed_checkpoints_ms: dict[str, list[float]] = field(default_factory=dict)
+    """By load (full, half of the median rate, almost idle), every 200 ms."""
+    timed_end_to_end_ms: dict[str, list[float]] = field(default_factory=dict)
     phases_ms: dict[str, list[float]] = field(default_factory=dict)
     """Of the timed checkpoints at full load: from where to where, and how long in each."""
     memory: dict[str, float] = field(default_factory=dict)
@@ -59,10 +61,19 @@ class Runs:
     def ratio(self) -> float:
         return statistics.median(self.tidegate) / statistics.median(self.pyarrow)
 
+
+@dataclass
+class Pairs:
+    """Long jobs in turns, as fast as they go."""
+
+    with_them: Runs = field(default_factory=Runs)
+    """With a checkpoint every second."""
+    without: Runs = field(default_factory=Runs)
+
     @property
-    def checkpointing_costs(self) -> float:
-        """Part of the rate without checkpoints that is lost with one every second."""
-        return 1 - statistics.median(self.long) / statistics.median(self.without_checkpoints)
+    def lost(self) -> float:
+        """Part of the rate without checkpoints that is lost to them."""
+        return 1 - statistics.median(self.with_them.tidegate) / statistics.median(self.without.tidegate)
 
 
 def measure(rows: int, repeats: int) -> Runs:
@@ -80,22 +91,24 @@ def measure(rows: int, repeats: int) -> Runs:
             if found != expected:
                 raise RuntimeError(f"the answers differ: tidegate {found}, pyarrow {expected}")
         del table
-        for pair in range(PAIRS):
-            with_them, without = Runs(), Runs()
-            both = [
-                _stream(cluster, LONG * rows, f"long-{interval_ms}-{pair}", into, interval_ms=interval_ms)
-                for into, interval_ms in ((with_them, INTERVAL_MS), (without, 0))
-            ]
-            if both[0] != both[1]:
-                raise RuntimeError(f"the answers differ: with checkpoints {both[0]}, without {both[1]}")
-            runs.long += with_them.tidegate
-            runs.without_checkpoints += without.tidegate
-            runs.checkpoints_ms += with_them.checkpoints_ms
-            runs.end_to_end_ms += with_them.end_to_end_ms
+        for parallelism in (PARALLELISM, ROOMY_PARALLELISM):
+            runs.pairs[parallelism] = _measure_pairs(cluster, LONG * rows, parallelism)
         rate = int(statistics.median(runs.tidegate) * 1e6)
         for load, rows_per_second in (("full", 0), ("half", rate // 2), ("idle", IDLE_ROWS_PER_SECOND)):
             _time_checkpoints(cluster, load, rate, rows_per_second, runs)
     return runs
+
+
+def _measure_pairs(cluster: BenchCluster, rows: int, parallelism: int) -> Pairs:
+    pairs = Pairs()
+    for number in range(PAIRS):
+        both = [
+            _stream(cluster, rows, f"long-{parallelism}-{every_ms}-{number}", into, 0, every_ms, parallelism)
+            for into, every_ms in ((pairs.with_them, INTERVAL_MS), (pairs.without, 0))
+        ]
+        if both[0] != both[1]:
+            raise RuntimeError(f"the answers differ: with checkpoints {both[0]}, without {both[1]}")
+    return pairs
 
 
 def _time_checkpoints(cluster: BenchCluster, load: str, rate: int, rows_per_second: int, runs: Runs) -> None:
@@ -115,10 +128,11 @@ def _stream(
     runs: Runs,
     rows_per_second: int = 0,
     interval_ms: int = INTERVAL_MS,
+    parallelism: int = PARALLELISM,
 ) -> Answer:
     output = cluster.directory / name
     submitted = time.perf_counter()
-    arguments = (str(rows), str(PARALLELISM), str(output), str(interval_ms), str(rows_per_second))
+    arguments = (str(rows), str(parallelism), str(output), str(interval_ms), str(rows_per_second))
     job_id = cluster.run("benchmarks/keyed_window_job.py", *arguments)
     watcher = threading.Thread(target=_note_first_result, args=(output, submitted, runs))
     watcher.start()
@@ -132,19 +146,25 @@ def _stream(
     watcher.join()
     times = status.state_timestamps_ms
     runs.tidegate.append(rows / (times["FINISHED"] - times["RUNNING"]) / 1e3)
-    for checkpoint in cluster.client.checkpoints(job_id).checkpoints:
-        if checkpoint.status == "COMPLETED":
-            runs.checkpoints_ms.append(float(checkpoint.completed_ms - checkpoint.trigger_ms))
-            told = _with_subtasks(cluster, job_id, checkpoint.checkpoint_id)
-            runs.end_to_end_ms.append(float(max(one.ack_ms for one in told.subtasks) - checkpoint.trigger_ms))
-            add_phases(told, runs.phases_ms)
+    for checkpoint in completed_checkpoints(cluster, job_id):
+        runs.checkpoints_ms.append(float(checkpoint.completed_ms - checkpoint.trigger_ms))
+        runs.end_to_end_ms.append(end_to_end_ms(checkpoint))
+        add_phases(checkpoint, runs.phases_ms)
     table = ds.dataset(output, format="parquet").to_table()
     return in_memory.answer(table["window_start"], table["key"], table["rows"], table["total"])
 
 
-def _with_subtasks(cluster: BenchCluster, job_id: str, checkpoint_id: int) -> pb.CheckpointStatus:
-    told = cluster.client.checkpoints(job_id, subtasks_of=checkpoint_id).checkpoints
-    return next(one for one in told if one.checkpoint_id == checkpoint_id)
+def completed_checkpoints(cluster: BenchCluster, job_id: str) -> Iterator[pb.CheckpointStatus]:
+    """Those that the JobManager remembers, with what it knows of their subtasks."""
+    for checkpoint in cluster.client.checkpoints(job_id).checkpoints:
+        if checkpoint.status == "COMPLETED":
+            told = cluster.client.checkpoints(job_id, subtasks_of=checkpoint.checkpoint_id).checkpoints
+            yield next(one for one in told if one.checkpoint_id == checkpoint.checkpoint_id)
+
+
+def end_to_end_ms(checkpoint: pb.CheckpointStatus) -> float:
+    """From trigger to the last acknowledgement (Flink: ``CompletedCheckpointStats.getEndToEndDuration``)."""
+    return float(max(one.ack_ms for one in checkpoint.subtasks) - checkpoint.trigger_ms)
 
 
 def add_phases(checkpoint: pb.CheckpointStatus, phases_ms: dict[str, list[float]]) -> None:

@@ -26,22 +26,25 @@ def keyed_window(runs: Runs, path: Path) -> None:
     rates = {
         "pyarrow\nin memory": runs.pyarrow,
         "tidegate\nend to end": runs.tidegate,
-        "no check-\npoints": runs.without_checkpoints,
+        **{f"no check-\npoints, {p}": pairs.without.tidegate for p, pairs in runs.pairs.items()},
     }
     left.boxplot(list(rates.values()), vert=False, tick_labels=list(rates))
     left.set_xlim(left=0)
     left.set_xlabel("million rows per second")
     left.set_title(f"keyed windows, ratio of medians {runs.ratio:.2f}")
-    for load, found in runs.timed_checkpoints_ms.items():
+    drawn = {f"{load} load, every 200 ms": found for load, found in runs.timed_checkpoints_ms.items()}
+    for parallelism, pairs in runs.pairs.items():
+        drawn[f"full load, parallelism {parallelism}, every second"] = pairs.with_them.checkpoints_ms
+    for label, found in drawn.items():
         times = sorted(found)
-        right.step(times, [(i + 1) / len(times) for i in range(len(times))], where="post", label=f"{load} load")
+        right.step(times, [(i + 1) / len(times) for i in range(len(times))], where="post", label=label)
     right.axvline(20, color="grey", linewidth=0.8, linestyle="--")
     right.axvline(100, color="grey", linewidth=0.8, linestyle=":")
     right.legend()
     right.set_xlim(left=0)
     right.set_xlabel("ms from trigger to durable _metadata")
     right.set_ylabel("share of checkpoints")
-    right.set_title("exactly-once checkpoints, every 200 ms")
+    right.set_title("exactly-once checkpoints")
     right.grid(alpha=0.3)
     figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -111,20 +111,23 @@ def _keyed_window(console: Console, rows: int, repeats: int) -> None:
 
 def _rates(runs: keyed_window.Runs) -> Table:
     table = Table("", "median M rows/s", "min", "max", "ratio")
-    for name, rates, ratio in (
+    rows = [
         ("pyarrow group_by in memory", runs.pyarrow, "1.00"),
         ("tidegate, end to end", runs.tidegate, f"{runs.ratio:.2f}"),
-        (f"tidegate, {keyed_window.LONG} times the rows", runs.long, ""),
-        (f"tidegate, {keyed_window.LONG} times the rows, no checkpoints", runs.without_checkpoints, ""),
-    ):
+    ]
+    for parallelism, pairs in runs.pairs.items():
+        name = f"tidegate, {keyed_window.LONG} times the rows, parallelism {parallelism}"
+        rows += [(name, pairs.with_them.tidegate, ""), (f"{name}, no checkpoints", pairs.without.tidegate, "")]
+    for name, rates, ratio in rows:
         table.add_row(name, *(f"{f(rates):.1f}" for f in (statistics.median, min, max)), ratio)
     return table
 
 
 def _figures(runs: keyed_window.Runs) -> Table:
     table = Table("figure", "value")
-    cost = f"{runs.checkpointing_costs:.1%} of {statistics.median(runs.without_checkpoints):.1f} M rows/s"
-    table.add_row("lost to a checkpoint every second, of the rate without", cost)
+    for parallelism, pairs in runs.pairs.items():
+        cost = f"{pairs.lost:.1%} of {statistics.median(pairs.without.tidegate):.1f} M rows/s"
+        table.add_row(f"lost to a checkpoint every second at parallelism {parallelism}, of the rate without", cost)
     first = runs.first_result_s
     table.add_row("from `tidegate run` to the first committed file", f"{statistics.median(first):.1f} s")
     for kind, mib in runs.memory.items():
@@ -136,8 +139,11 @@ def _checkpoints(runs: keyed_window.Runs) -> Table:
     every = keyed_window.TIMED_INTERVAL_MS
     table = Table("trigger to durable _metadata, ms", "p50", "p95", "p99", "of")
     to_last_ack = "  to the last acknowledgement (Flink's End to End Duration)"
-    table.add_row("full load, every second", *_percentiles(runs.checkpoints_ms))
-    table.add_row(to_last_ack, *_percentiles(runs.end_to_end_ms))
+    for parallelism, pairs in runs.pairs.items():
+        table.add_row(
+            f"full load, parallelism {parallelism}, every second", *_percentiles(pairs.with_them.checkpoints_ms)
+        )
+        table.add_row(to_last_ack, *_percentiles(pairs.with_them.end_to_end_ms))
     for load, times in runs.timed_checkpoints_ms.items():
         table.add_row(f"{load} load, every {every} ms", *_percentiles(times))
         table.add_row(to_last_ack, *_percentiles(runs.timed_end_to_end_ms[load]))
