@@ -26,7 +26,7 @@ def keyed_window(runs: Runs, path: Path) -> None:
     rates = {
         "pyarrow\nin memory": runs.pyarrow,
         "tidegate\nend to end": runs.tidegate,
-        **{f"no check-\npoints, {p}": pairs.without.tidegate for p, pairs in runs.pairs.items()},
+        **{f"parallelism {p},\nno checkpoints": pairs.without.tidegate for p, pairs in runs.pairs.items()},
     }
     left.boxplot(list(rates.values()), vert=False, tick_labels=list(rates))
     left.set_xlim(left=0)
