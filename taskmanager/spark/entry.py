@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+WAIT_S = 0.4
+
 
 @dataclass(frozen=True, slots=True)
 class SubtaskEntry:
@@ -44,8 +46,9 @@ def die(index: int, rows: Iterable[Any]) -> Iterator[Any]:
 
 
 def wait(index: int, rows: Iterable[Any]) -> Iterator[Any]:
-    """A partition that waits to be cancelled, but not for long: for the rehearsal of a cancellation."""
-    time.sleep(5)
+    """A partition that is cancelled while it waits, and ends soon after: the thread of the JVM that was interrupted asks for its output
+    again and again until then, with all of a processor."""
+    time.sleep(WAIT_S)
     return iter(())
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import taskmanager
-from taskmanager.spark.entry import die, read_all, wait, warm
+from taskmanager.spark.entry import WAIT_S, die, read_all, wait, warm
 from taskmanager.spark.java import check_java, find_java
 from taskmanager.spark.jvm import Began, Jvm, start_jvm
 from tidegate.model.errors import ConfigurationError, ExternalError
@@ -138,7 +138,7 @@ class Session:
             with contextlib.suppress(Py4JError, OSError):  # this process may be ending meanwhile
                 self.context.cancelJobGroup(group)
 
-        cancelling = threading.Timer(0.2, cancel)
+        cancelling = threading.Timer(WAIT_S / 2, cancel)
         cancelling.start()
         with contextlib.suppress(Py4JError):
             partitions.mapPartitionsWithIndex(wait).count()

@@ -1,0 +1,33 @@
+"""The Spark that hosts subtasks, by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from taskmanager.spark.session import Session, SessionSettings, start_session
+from tests.e2e.waiting import wait_until
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    session = start_session(SessionSettings(tmp_path / "spark", log_file=tmp_path / "spark.log"))
+    yield session
+    session.close()
+
+
+def workers(session: Session) -> list[psutil.Process]:
+    """What Spark's Python daemon has forked."""
+    daemons = psutil.Process(session.jvm_pid).children()
+    return [worker for daemon in daemons for worker in daemon.children()]
+
+
+def test_a_rehearsed_cancellation_ends_by_itself(session: Session, tmp_path: Path) -> None:
+    """Else Spark ends it by force after three seconds, in which the JVM's thread for it takes a processor."""
+    session.warm_up(1)
+    session.rehearse()
+    wait_until(lambda: not workers(session), 60, "the workers of the rehearsal have ended")
+    assert "Attempting to kill" not in (tmp_path / "spark.log").read_text()
