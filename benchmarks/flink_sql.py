@@ -37,6 +37,7 @@ from benchmarks import plots
 from benchmarks.cluster import BenchCluster
 from benchmarks.flink_cluster import FlinkCluster, FlinkSession
 from benchmarks.keyed_window import HISTORY, completed_checkpoints, end_to_end_ms
+from benchmarks.percentiles import percentiles
 from benchmarks.rows import KEYS, ROWS_PER_MS, WINDOW_MS
 
 PARALLELISM, INTERVAL_MS = 2, 1_000
@@ -194,9 +195,7 @@ def _many_checkpoints(run: Runner, rows: int) -> list[float]:
 def checkpoints_of(found: Rates) -> Table:
     table = Table("checkpoint at full load, end to end, ms", "p50", "p95", "worst", "of")
     for system, times in found.checkpoints_ms.items():
-        times = sorted(times)
-        middle, most = (times[len(times) * share // 100] for share in (50, 95))
-        table.add_row(system, f"{middle:.0f}", f"{most:.0f}", f"{times[-1]:.0f}", str(len(times)))
+        table.add_row(system, *percentiles(times, (50, 95, 100)), str(len(times)))
     return table
 
 

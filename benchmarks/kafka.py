@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import kafka_rivals, plots
+from benchmarks.percentiles import percentiles
 from tests.servers.kafka_broker import KafkaBroker
 
 PARTITIONS = 2
@@ -79,7 +80,7 @@ def report(
         for size in SIZES:
             rate, core = one.rates.get(size), one.rates_per_core.get(size)
             cells += ["-"] * 3 if rate is None or core is None else _rate_cells(rate, core, size)
-        table.add_row(*cells, *_percentiles(one.latencies_ms))
+        table.add_row(*cells, *percentiles(one.latencies_ms, (50, 99)))
         if one.missing:
             console.print(f"{one.system}: {one.missing}")
     console.print(table)
@@ -109,13 +110,6 @@ def measure(broker: KafkaBroker, megabytes: int, seconds: int, systems: tuple[st
 
 def _rate_cells(rate: float, core: float, size: int) -> list[str]:
     return [f"{rate / 1e3:.0f}", f"{rate * size / 1e6:.0f}", f"{core / 1e3:.0f}"]
-
-
-def _percentiles(times_ms: list[float]) -> list[str]:
-    if not times_ms:
-        return ["-", "-"]
-    times = sorted(times_ms)
-    return [f"{times[min(len(times) - 1, len(times) * share // 100)]:.0f}" for share in (50, 99)]
 
 
 def _fill(broker: KafkaBroker, topic: str, size: int, count: int) -> None:

@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt
 
-from benchmarks.keyed_window import Runs
+from benchmarks.keyed_window import TIMED_INTERVAL_MS, Runs
 
 if TYPE_CHECKING:
     from benchmarks.kafka import Figures as KafkaFigures
@@ -32,7 +32,7 @@ def keyed_window(runs: Runs, path: Path) -> None:
     left.set_xlim(left=0)
     left.set_xlabel("million rows per second")
     left.set_title(f"keyed windows, ratio of medians {runs.ratio:.2f}")
-    drawn = {f"{load} load, every 200 ms": found for load, found in runs.timed_checkpoints_ms.items()}
+    drawn = {f"{load} load, every {TIMED_INTERVAL_MS} ms": found for load, found in runs.timed_checkpoints_ms.items()}
     for parallelism, pairs in runs.pairs.items():
         drawn[f"full load, parallelism {parallelism}, every second"] = pairs.with_them.checkpoints_ms
     for label, found in drawn.items():

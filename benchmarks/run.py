@@ -35,6 +35,7 @@ from benchmarks import (
     unaligned,
 )  # fmt: skip
 from benchmarks.flink_cluster import has_flink
+from benchmarks.percentiles import percentiles
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PARTS = {
@@ -141,21 +142,19 @@ def _checkpoints(runs: keyed_window.Runs) -> Table:
     to_last_ack = "  to the last acknowledgement (Flink's End to End Duration)"
     for parallelism, pairs in runs.pairs.items():
         table.add_row(
-            f"full load, parallelism {parallelism}, every second", *_percentiles(pairs.with_them.checkpoints_ms)
+            f"full load, parallelism {parallelism}, every second", *_with_count(pairs.with_them.checkpoints_ms)
         )
-        table.add_row(to_last_ack, *_percentiles(pairs.with_them.end_to_end_ms))
+        table.add_row(to_last_ack, *_with_count(pairs.with_them.end_to_end_ms))
     for load, times in runs.timed_checkpoints_ms.items():
-        table.add_row(f"{load} load, every {every} ms", *_percentiles(times))
-        table.add_row(to_last_ack, *_percentiles(runs.timed_end_to_end_ms[load]))
+        table.add_row(f"{load} load, every {every} ms", *_with_count(times))
+        table.add_row(to_last_ack, *_with_count(runs.timed_end_to_end_ms[load]))
     for phase, times in runs.phases_ms.items():
-        table.add_row(f"  at full load, {phase}", *_percentiles(times), style="dim")
+        table.add_row(f"  at full load, {phase}", *_with_count(times), style="dim")
     return table
 
 
-def _percentiles(times_ms: list[float]) -> list[str]:
-    times = sorted(times_ms)
-    found = [times[min(len(times) - 1, len(times) * share // 100)] for share in (50, 95, 99)]
-    return [*(f"{value:.0f}" for value in found), str(len(times))]
+def _with_count(times_ms: list[float]) -> list[str]:
+    return [*percentiles(times_ms, (50, 95, 99)), str(len(times_ms))]
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 WAIT_S = 0.4
+"""How long the partition of a rehearsed cancellation lives; it is cancelled in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
