@@ -22,13 +22,13 @@ class SourceRest:
         self._barrier_ms = now_ms
         self._has_waited = False
         self._checkpoint_id = 0
-        self._until_ms = now_ms
+        self._rest_ms = 0.0
+        """From that barrier on."""
 
     def on_barrier(self, checkpoint_id: int, now_ms: float) -> None:
         """It has sent one."""
-        rest_ms = 0.0 if self._has_waited else min(MOST_MS, self._share * (now_ms - self._barrier_ms))
-        self._checkpoint_id, self._until_ms = checkpoint_id, now_ms + rest_ms
-        self._barrier_ms, self._has_waited = now_ms, False
+        self._rest_ms = 0.0 if self._has_waited else min(MOST_MS, self._share * (now_ms - self._barrier_ms))
+        self._checkpoint_id, self._barrier_ms, self._has_waited = checkpoint_id, now_ms, False
 
     def on_waited(self) -> None:
         """There was nothing to read."""
@@ -37,8 +37,8 @@ class SourceRest:
     def on_settled(self, checkpoint_id: int) -> None:
         """It is complete, or aborted."""
         if checkpoint_id >= self._checkpoint_id:
-            self._until_ms = self._barrier_ms
+            self._rest_ms = 0.0
 
     def left_ms(self, now_ms: float) -> float:
         """How long it should not read yet; 0: read."""
-        return max(0.0, self._until_ms - now_ms)
+        return max(0.0, self._rest_ms - (now_ms - self._barrier_ms))

@@ -23,6 +23,9 @@ def test_it_never_rests_for_long() -> None:
     rest = SourceRest(0.05, 0.0)
     rest.on_barrier(1, 60_000.0)
     assert rest.left_ms(60_000.0) == MOST_MS
+    rest = SourceRest(0.05, 0.0)
+    rest.on_barrier(1, 16_284.746722887603)  # a float that is a little larger once 100 were added and taken away
+    assert rest.left_ms(16_284.746722887603) == MOST_MS
 
 
 def test_it_goes_on_once_the_checkpoint_is_settled() -> None:
