@@ -4,6 +4,9 @@
 
 For each batch it emits the new aggregates of the keys in it, so the last row of a key is its result so far. State is as in
 ``taskmanager.state.columnar_keyed``, one value column for each partial (an average has two).
+
+In BATCH execution mode (``ColumnarTotals``) nothing is emitted before the end of the input, and then one row for each key; the last
+watermark leaves behind these rows.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from taskmanager.state.base import FrozenState
 from taskmanager.state.columnar_keyed import ColumnarKeyedState, stored_schema
 from taskmanager.state.fixed_width import Nulls, Numbers, to_column, to_numbers
 from taskmanager.state.row_layout import Rows
-from tidegate.common.batch import ArrowBatch, Batch
+from taskmanager.state.slot_index import Slots
+from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch, Batch
+from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import range_of
 
 STEP_ROWS = 1 << 14
@@ -60,6 +65,11 @@ class ColumnarAggregate(Operator):
         self.state.increments.aborted(checkpoint_id)
 
     def _add(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """The new aggregates of the keys in ``data``."""
+        return _results(self._plan, *self._combine(data))
+
+    def _combine(self, data: pa.RecordBatch) -> tuple[Sequence[pa.Array], Rows]:
+        """The keys in ``data``, and what their partials are now."""
         plan, rows = self._plan, self.state.rows
         partials = group(plan, data)
         keys = partials.columns[: len(plan.keys)]
@@ -68,7 +78,46 @@ class ColumnarAggregate(Operator):
         added = [to_numbers(column) for column in partials.columns[len(plan.keys) :]]
         totals = [_combined(part.scatter, old, new) for part, old, new in zip(plan.partials, held, added, strict=True)]
         rows.put(located, totals)
-        return _results(plan, keys, totals)
+        return keys, totals
+
+
+class ColumnarTotals(ColumnarAggregate):
+    """The same in BATCH execution mode."""
+
+    _waiting: Slots | None = None
+    """Keys whose rows are still to be emitted; ``None`` before the end of the input."""
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, ArrowBatch)
+        for at in range(0, len(batch), STEP_ROWS):
+            self._combine(batch.data.slice(at, STEP_ROWS))
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        """Event time ends behind the last row."""
+
+    def on_idle(self, idle: bool) -> None:
+        """There is only one watermark."""
+
+    def has_in_flight(self) -> bool:
+        return self._waiting is None or len(self._waiting) > 0
+
+    def emit_some(self) -> bool:
+        """A step of rows."""
+        rows = self.state.rows
+        waiting = rows.slots() if self._waiting is None else self._waiting
+        slots, self._waiting = waiting[:STEP_ROWS], waiting[STEP_ROWS:]
+        if len(slots):
+            self.context.output.emit(ArrowBatch(_results(self._plan, rows.keys_of(slots), rows.take(slots))))
+        return True
+
+    def finish(self) -> None:
+        self.context.output.emit_watermark(MAX_TIMESTAMP)
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        raise InvalidJob(
+            f"operator '{self._plan.operator}' gives its results at the end of the input in BATCH execution mode, which knows no "
+            "checkpoints and savepoints"
+        )
 
 
 def columns_in_state(name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema) -> pa.Schema:

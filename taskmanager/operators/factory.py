@@ -26,6 +26,7 @@
 | columnar_session_local | ``gap_ms``, ``keys``, ``aggregates``                                                               |
 | columnar_session       | the same, behind columnar_session_local (``input``: ``partial``)                                  |
 | columnar_aggregate     | ``keys``: [column], ``aggregates``: [(name, function, column or None)]                            |
+|                        | ``is_final``, if true: one result for each key, at the end of the input (BATCH)                   |
 
 In BATCH execution mode operators with state have ``batch_inputs`` besides: an ``InputMode`` for each input.
 
@@ -40,7 +41,7 @@ from taskmanager.operators.async_wait import AsyncWaitOperator
 from taskmanager.operators.base import Operator
 from taskmanager.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 from taskmanager.operators.columnar import FilterColumnsOperator, MapBatchesOperator, SelectOperator
-from taskmanager.operators.columnar_aggregate import ColumnarAggregate
+from taskmanager.operators.columnar_aggregate import ColumnarAggregate, ColumnarTotals
 from taskmanager.operators.columnar_sessions import ColumnarSession, ColumnarSessionLocal
 from taskmanager.operators.columnar_window_local import ColumnarWindowLocal
 from taskmanager.operators.columnar_windows import ColumnarWindow
@@ -153,7 +154,8 @@ def _map_batches(spec: OperatorSpec) -> Operator:
 
 def _columnar_aggregate(spec: OperatorSpec) -> Operator:
     options, schema = spec.options, spec.input_types[0].arrow_schema()
-    return ColumnarAggregate(spec.name, options["keys"], options["aggregates"], schema)
+    make = ColumnarTotals if options.get("is_final") else ColumnarAggregate
+    return make(spec.name, options["keys"], options["aggregates"], schema)
 
 
 def _window_local(spec: OperatorSpec) -> Operator:

@@ -171,6 +171,17 @@ class ColumnarRows:
     def keys_of(self, slots: Slots) -> list[pa.Array]:
         return self._keys.take(slots)
 
+    def slots(self) -> Slots:
+        """The slots of all keys, page by page. A page is full but for the last one of its group."""
+        groups, size = self._group_of_page[: self._pages], 1 << self._page_shift
+        filled = np.full(self._pages, size, np.int64)
+        last = self._last_page[self._last_page >= 0]
+        filled[last] = self._count[groups[last]] - (np.bincount(groups)[groups[last]] - 1) * size
+        starts = np.arange(self._pages, dtype=np.int64) << self._page_shift
+        offsets = np.arange(filled.sum()) - np.repeat(np.cumsum(filled) - filled, filled)
+        found: Slots = (np.repeat(starts, filled) + offsets).astype(np.int32)
+        return found
+
     def freeze(self) -> FrozenRows:
         """References, and a copy of the numbers of rows by group."""
         pages = self._group_of_page[: self._pages].copy()

@@ -4,7 +4,8 @@
 | operator                                 | in BATCH mode                                                              |
 |------------------------------------------|----------------------------------------------------------------------------|
 | with keys, on single records             | its input is sorted by key, then time; timers fire at the end of their key |
-| reduce, sum, min ... of a keyed stream   | one result for each key                                                    |
+| reduce, sum, min ... of a keyed stream,  | one result for each key                                                    |
+| agg of columns                           |                                                                            |
 | beside a broadcast stream                | the broadcast side is read first                                           |
 | sources, assign_timestamps_and_watermarks| timestamps; no watermark but the last                                      |
 
@@ -43,6 +44,8 @@ def to_batch(node: StreamNode) -> None:
         assert node.output_type is not None
         node.kind = "keyed_process"
         node.options = {"func": FinalReduce(node.options["func"], node.output_type)}
+    if node.kind == "columnar_aggregate":
+        node.options["is_final"] = True
     if node.kind in INPUTS:
         node.options["batch_inputs"] = INPUTS[node.kind]
     for name, option in node.options.items():

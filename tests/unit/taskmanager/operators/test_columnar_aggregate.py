@@ -13,11 +13,11 @@ from taskmanager.operators import columnar_aggregate
 from taskmanager.operators.restorable import StateOutcome, StoredState, examine_states
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start
 from tests.unit.taskmanager.operators.test_columnar_windows import AGGREGATES, KINDS, batch, key_columns
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch
 from tidegate.common.key_hashing import hash_columns, key_groups
 from tidegate.common.typeinfo import ArrowTypeInfo
 from tidegate.model.checkpoint import RestoredOperator
-from tidegate.model.errors import SchemaMismatch
+from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.keygroups import subtask_of
 from tidegate.model.program import OperatorSpec
 
@@ -116,3 +116,37 @@ def test_other_aggregates_are_refused_before_and_at_a_restore() -> None:
     assert [v.outcome for v in examine_states(float_sum, [stored])] == [StateOutcome.CANNOT_BE_READ]
     same = aggregate(data.schema, ["k"], [("x", "sum", "v")])
     assert [v.outcome for v in examine_states(same, [stored])] == [StateOutcome.RESTORES]
+
+
+def test_totals_of_batch_mode_come_at_the_end_a_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnar_aggregate, "STEP_ROWS", 150)
+    rng = np.random.default_rng(5)
+    batches = [batch(rng, 400, key_columns(KINDS[0], rng, 400), 0, 1000) for _ in range(4)]
+    keys = [n for n in batches[0].data.schema.names if n not in ("v", "f")]
+    made = aggregate(batches[0].data.schema, keys)
+    made.options["is_final"] = True
+    running = start(made)
+    for one in batches:
+        running.operator.process(one, 0)
+        running.operator.on_watermark(7)
+    running.operator.on_watermark(MAX_TIMESTAMP)
+    assert running.out.order == []
+    with pytest.raises(InvalidJob, match="no checkpoints and savepoints"):
+        running.operator.freeze(1)
+    while running.operator.has_in_flight():
+        assert running.operator.emit_some()
+        assert all(len(emitted) <= 150 for emitted in running.out.batches)
+    running.operator.finish()
+    assert running.out.watermarks == [MAX_TIMESTAMP]
+    assert len(running.out.values()) == len(expected(batches, keys))
+    assert latest([running], keys) == expected(batches, keys)
+
+
+def test_totals_of_nothing_are_nothing() -> None:
+    made = aggregate(pa.schema([("k", pa.string()), ("v", pa.int64())]), ["k"], [("x", "sum", "v")])
+    made.options["is_final"] = True
+    running = start(made)
+    while running.operator.has_in_flight():
+        assert running.operator.emit_some()
+    running.operator.finish()
+    assert running.out.values() == []

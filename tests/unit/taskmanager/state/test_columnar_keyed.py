@@ -378,3 +378,19 @@ def test_compressed_files_are_smaller_and_restore_alike() -> None:
         sizes.append(store.written_bytes)
         assert content(restored(store, snapshot), model) == model
     assert sizes[1] < sizes[0] / 2
+
+
+@pytest.mark.parametrize("owned", [OWNED, KeyGroupRange(3, 9), KeyGroupRange(5, 5)])
+def test_all_slots_are_those_of_all_keys_each_once(owned: KeyGroupRange) -> None:
+    rng = np.random.default_rng(11)
+    held, seen = state(owned=owned), set[int]()
+    assert held.rows.slots().tolist() == []
+    for _ in range(40):
+        keys = rng.integers(0, 20_000, rng.integers(1, 900))
+        groups = key_groups(hash_columns([pa.array(keys)]), MAX_PARALLELISM)
+        mine = np.unique(keys[(groups >= owned.start) & (groups <= owned.end)])
+        held.rows.locate([pa.array(mine)])
+        seen.update(mine.tolist())
+        (found,) = held.rows.keys_of(held.rows.slots())
+        assert len(found) == len(held.rows)
+        assert set(found.to_pylist()) == seen
