@@ -1,14 +1,18 @@
-"""One watermark of many splits: how far event time has come in a source that reads several splits at once.
+"""One watermark of many splits: how far event time has come in a source that reads several splits.
 
-    split ── advanced ─▶ its watermark ─┐
-          ── idle / active              ├─▶ the combined watermark: the smallest of the splits that are not idle
-          ── retired (at its end)      ─┘
+    assigned ─▶ split ── advanced ─▶ its watermark ─┐
+    expected ─▶       ── idle / active              ├─▶ the combined watermark: the smallest of the splits that are not idle
+                      ── retired (at its end)      ─┘
 
-Laws. The combined watermark never goes back. A split that is idle holds nothing back; when all are idle it stays where it is.
-The last split that retires leaves its watermark behind, so that what it promised is kept.
+Laws. The combined watermark never goes back. A split takes part as soon as it is known, before its first record: it holds everything
+back then, or as much as is known of its first record. One that is expected (its reader comes to it later) is never idle; any other that
+is idle holds nothing back. When all are idle the combined watermark stays where it is. The last split that retires leaves its
+watermark behind, so that what it promised is kept.
 
-Follows Flink's ``WatermarkOutputMultiplexer.java`` and ``CombinedWatermarkStatus.java``, and ``WatermarksWithIdleness.java`` for
-when a split is idle: after no record for so long, not counting the time in which the source could not emit.
+Follows Flink's ``WatermarkOutputMultiplexer.java`` and ``CombinedWatermarkStatus.java``, ``SourceOperator.java`` for splits that take part
+as soon as they are assigned, and ``WatermarksWithIdleness.java`` for when a split is idle: after no record for so long, not counting the
+time in which the source could not emit. That splits are expected is ours: Flink gives a file source one split after the other, and
+knows of none but that.
 """
 
 from __future__ import annotations
@@ -33,34 +37,53 @@ class SplitWatermarks:
         """``idle_timeout_ms``: a split without records is idle after this long; ``None``: never."""
         self._idle_timeout_ms = idle_timeout_ms
         self._splits: dict[str, _Split] = {}
+        self._expected: dict[str, int] = {}
+        """What each of those that are not begun holds the watermark at. They may be many: nothing looks at all of them for a record."""
+        self._lowest_expected: int | None = None
+        """Of ``_expected``; ``None``: to be found again."""
         self._combined = NO_WATERMARK
 
     def __len__(self) -> int:
-        return len(self._splits)
+        return len(self._splits) + len(self._expected)
 
-    def splits(self) -> list[str]:
-        return list(self._splits)
+    @property
+    def are_expected(self) -> bool:
+        """Whether there are splits that the reader has not come to."""
+        return bool(self._expected)
+
+    def assigned(self, split: str) -> None:
+        """It is read from now on: it takes part in the minimum."""
+        if split not in self._expected:
+            self._splits.setdefault(split, _Split())
+
+    def expected(self, split: str, watermark_ms: int = NO_WATERMARK) -> None:
+        """It is read later, and its first record will not be at or before ``watermark_ms``."""
+        self._splits.pop(split, None)
+        self._expected[split] = max(self._expected.get(split, NO_WATERMARK), watermark_ms)
+        self._lowest_expected = None
 
     def seen(self, split: str) -> None:
-        """A record came: the split takes part in the minimum."""
-        known = self._splits.get(split)
-        if known is None:
-            self._splits[split] = _Split()
-            return
+        """A record came."""
+        known = self._of(split)
         known.is_idle, known.quiet_ms, known.was_seen = False, 0, True
 
     def advanced(self, split: str, watermark_ms: int) -> None:
-        known = self._splits.setdefault(split, _Split())
+        known = self._of(split)
         known.watermark = max(known.watermark, watermark_ms)
 
     def marked(self, split: str, is_idle: bool) -> None:
         """A generator says so itself."""
-        self._splits.setdefault(split, _Split()).is_idle = is_idle
+        self._of(split).is_idle = is_idle
 
     def retired(self, splits: Iterable[str]) -> None:
         """They are at their end."""
-        gone = [self._splits.pop(split) for split in splits if split in self._splits]
-        if gone and not self._splits:
+        gone = []
+        for split in splits:
+            if split in self._expected:  # it had no records
+                self._begun(split)
+            elif split in self._splits:
+                gone.append(self._splits.pop(split))
+        if gone and not len(self):
             self._combined = max(self._combined, *(split.watermark for split in gone))
 
     def passed(self, elapsed_ms: float) -> None:
@@ -74,10 +97,28 @@ class SplitWatermarks:
     def watermark(self) -> int:
         """The combined one."""
         active = [split.watermark for split in self._splits.values() if not split.is_idle]
+        if self._expected:
+            if self._lowest_expected is None:
+                self._lowest_expected = min(self._expected.values())
+            active.append(self._lowest_expected)
         if active:
             self._combined = max(self._combined, min(active))
         return self._combined
 
     def is_idle(self) -> bool:
         """Whether there are splits, and all of them are idle."""
-        return bool(self._splits) and all(split.is_idle for split in self._splits.values())
+        return bool(self._splits) and not self._expected and all(split.is_idle for split in self._splits.values())
+
+    def _of(self, split: str) -> _Split:
+        """It is begun, if it was not."""
+        known = self._splits.get(split)
+        if known is None:
+            known = self._splits[split] = _Split(self._begun(split))
+        return known
+
+    def _begun(self, split: str) -> int:
+        """It is expected no more. What it held the watermark at."""
+        held = self._expected.pop(split, NO_WATERMARK)
+        if held == self._lowest_expected:
+            self._lowest_expected = None
+        return held

@@ -5,7 +5,7 @@
 Laws: the position in a snapshot is that of what was emitted. A split that was listed up front belongs to subtask
 ``i mod parallelism``, i being its place among all splits sorted by id; a source that finds splits later says itself to whom
 each belongs, by the split alone (``Source.owner_of``). Restored splits are dealt by the same rule from the union of all
-subtasks' states, whatever a new listing says. At the end of its splits the runtime ends event time, and the
+subtasks' states, whatever a new listing says. Every split that is not done takes part in the watermark from the start. At the end of its splits the runtime ends event time, and the
 source goes on taking part in checkpoints with all its splits.
 """
 
@@ -68,6 +68,9 @@ class SourceOperator(Operator):
         if self._strategy is not None:
             self._times = EventTimes(context, self._strategy, self._output_type, self._finished_splits)
             self._times.open()
+            for state in self._states:
+                if not state.done:
+                    self._times.assigned(state.split.split_id)
             if self._strategy.alignment is not None and self._times.makes_watermarks:
                 self._alignment = SourceAlignment(context, self._strategy.alignment, self._times)
                 self._alignment.open()
@@ -83,6 +86,7 @@ class SourceOperator(Operator):
                     configuration=dict(context.configuration),
                     is_restored=has_state(context.restored, STATE_NAME),
                     spark_rows=context.spark_rows,
+                    times=self._times if self._times is not None and self._times.makes_watermarks else None,
                 )
             )
             self._reader.open(self._states)
@@ -174,7 +178,7 @@ class SourceOperator(Operator):
 
     def _finished_splits(self) -> set[str]:
         assert self._reader is not None
-        return {state.split.split_id for state in self._reader.snapshot_state() if state.done}
+        return self._reader.finished_splits()
 
 
 def own_splits(source: Source, states: Sequence[SplitState], subtask: int, parallelism: int) -> list[SplitState]:

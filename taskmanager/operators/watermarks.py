@@ -1,7 +1,8 @@
 """Event time: timestamps from records or columns, watermarks and idleness by a ``WatermarkStrategy``.
 
     batch ─▶ assign timestamps ─▶ emit ─▶ watermark of its split: highest timestamp - bound - 1, or of a generator
-                                              └▶ combined: the minimum over the splits that are not idle
+                                              └▶ combined: the minimum over the splits that are not idle, those
+                                                 that are still to be read included
 
 Watermarks by a bound leave at most every ``pipeline.auto-watermark-interval``: at the end of a batch when the interval is over,
 else by a timer; an interval of 0 means none but the last. Those that a generator emits for a record leave right behind that
@@ -100,6 +101,20 @@ class EventTimes:
             self._context.output.emit(timed)
         self._after_batch()
 
+    def assigned(self, split: str) -> None:
+        self._splits.assigned(split)
+
+    def expected(self, split: str, first: Batch | None = None) -> int | None:
+        """Implements ``tidegate.connectors.base.SplitTimes``. With a bound, the first record tells how old the others may be; a
+        generator promises nothing before it was asked."""
+        time = None if first is None else _highest(self._with_timestamps(first))
+        bound_ms = self._strategy.max_out_of_orderness_ms
+        if time is None or bound_ms is None:
+            self._splits.expected(split)
+        else:
+            self._splits.expected(split, max(time - bound_ms - 1, MIN_TIMESTAMP))
+        return time
+
     def forward_end(self) -> None:
         self.close()
         self._context.output.emit_watermark(MAX_TIMESTAMP)
@@ -122,7 +137,7 @@ class EventTimes:
 
     def _emit_periodic(self, now_ms: float) -> None:
         self._emitted_at_ms = now_ms
-        if len(self._splits) > 1 and self._finished_splits is not None:
+        if self._finished_splits is not None and (len(self._splits) > 1 or self._splits.are_expected):
             finished = self._finished_splits()
             self._splits.retired(finished)
             for split in finished:
@@ -184,7 +199,7 @@ class EventTimes:
         self._emit_periodic(now_ms)
         timeout_ms, quiet_since_ms = self._strategy.idle_timeout_ms, self._quiet_since_ms
         is_quiet = timeout_ms is not None and quiet_since_ms is not None and now_ms - quiet_since_ms >= timeout_ms
-        if is_quiet or self._splits.is_idle():
+        if (is_quiet and not self._splits.are_expected) or self._splits.is_idle():
             self._set_idle(True)
         self._schedule()
 

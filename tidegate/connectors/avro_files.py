@@ -83,6 +83,8 @@ class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
 class AvroFileFormat(FileFormat):
     """Records of ``schema``, the reader's. A batch is some whole blocks of the file, named by the offset of the first."""
 
+    ends_anywhere = True
+
     def __init__(self, schema: AvroSchema) -> None:
         self._type = GenericRecordAvroTypeInfo(schema)
         self.schema = self._type.arrow_schema()

@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from tidegate.common.batch import Batch
 
@@ -59,6 +59,19 @@ class Polled:
     """The tag of the side output that the batch is for; empty: for the main output."""
 
 
+class SplitTimes(Protocol):
+    """Event time by split, kept by the runtime: the watermark of a source is the smallest of those of its splits. The splits that
+    a reader is opened with take part from the start; it tells of others. Called from the subtask's thread only."""
+
+    def assigned(self, split_id: str) -> None:
+        """A split was found. It holds the watermark back until its first record, or until it is idle."""
+
+    def expected(self, split_id: str, first: Batch | None = None) -> int | None:
+        """The reader comes to this split later: until its first record it holds the watermark back, however long that takes. With
+        ``first``, a batch of that record alone, only as far as this record allows. Returns the record's event time, if it has
+        one. Raises what the record's timestamp raises."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReaderContext:
     """What a reader may know of where it runs."""
@@ -76,6 +89,8 @@ class ReaderContext:
     """A reader with a thread of its own calls it, from that thread, when ``poll`` has something again."""
     spark_rows: Any = None
     """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
+    times: SplitTimes | None = None
+    """``None``: the source makes no watermarks."""
 
 
 class SourceReader(ABC):
@@ -101,6 +116,10 @@ class SourceReader(ABC):
     @abstractmethod
     def snapshot_state(self) -> list[SplitState]:
         """All splits of this subtask, done ones included."""
+
+    def finished_splits(self) -> set[str]:
+        """Ids of the splits that are at their end. A reader of many tells each of them once."""
+        return {state.split.split_id for state in self.snapshot_state() if state.done}
 
     def note_snapshot(self, checkpoint_id: int, states: Sequence[SplitState]) -> None:  # noqa: B027  (optional hook)
         """These states are in checkpoint ``checkpoint_id``, which may be confirmed later."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.csv
@@ -26,6 +26,8 @@ from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 
 BLOCK_BYTES = 1 << 20
 PARQUET_BATCH_ROWS = 1 << 16
+NEAR_BYTES = 1 << 16
+"""A first record is looked for in so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class FileFormat(ABC):
     """Reads one kind of file. Pickled with the job."""
 
     schema: pa.Schema
+    ends_anywhere: ClassVar[bool] = False
+    """A range may end at any byte: what begins inside it is read whole."""
 
     def produced_type(self) -> TypeInformation:
         """Of the stream: columns with ``schema``."""
@@ -65,6 +69,16 @@ class FileFormat(ABC):
     @abstractmethod
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
         """All blocks of ``part``, from the one at ``start`` (``None``: the first) and ``skip`` rows into it."""
+
+    def first_record(self, part: FileRange, start: int | None, skip: int) -> pa.RecordBatch | None:
+        """What ``blocks`` begins with, ``None`` if there is nothing. Reads little more than that where the format allows it."""
+        end = (part.start if start is None else start) + NEAR_BYTES
+        near = [replace(part, end=end)] if self.ends_anywhere and not skip and end < part.end else []
+        for looked_at in [*near, part]:
+            for block in self.blocks(looked_at, start, skip):
+                if block.data.num_rows:
+                    return block.data.take(pa.array([0]))  # a copy: a slice would hold the whole block
+        return None
 
 
 def byte_ranges(info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
@@ -138,6 +152,7 @@ def _read_lines(file: pa.NativeFile, offset: int, part: FileRange) -> bytes:
 class TextFormat(LineFormat):
     """One string a line, without its line end. Column ``value``."""
 
+    ends_anywhere = True
     schema: pa.Schema = field(default_factory=lambda: pa.schema([pa.field("value", pa.string())]))
 
     def produced_type(self) -> TypeInformation:
@@ -188,6 +203,8 @@ class CsvFormat(LineFormat):
 class JsonLinesFormat(LineFormat):
     """One JSON object a line; fields that the schema does not name are ignored, missing ones are null."""
 
+    ends_anywhere = True
+
     def _parse(self, raw: bytes, path: str, offset: int) -> pa.RecordBatch:
         try:
             table = pa.json.read_json(
@@ -227,6 +244,19 @@ class ParquetFormat(FileFormat):
             except (OSError, pa.ArrowInvalid) as error:
                 raise CorruptData(f"{part.path}, row group {part.start}: {error}") from error
 
+    def first_record(self, part: FileRange, start: int | None, skip: int) -> pa.RecordBatch | None:
+        """Some pages of each column, not whole column chunks."""
+        if start or skip:
+            return super().first_record(part, start, skip)
+        with _parquet(part.path, NEAR_BYTES) as file:
+            self.check(part.path, file.schema_arrow)
+            names = self.names_in(file.schema_arrow)
+            try:
+                first = next(file.iter_batches(1, [part.start], columns=names, use_threads=False), None)
+            except (OSError, pa.ArrowInvalid) as error:
+                raise CorruptData(f"{part.path}, row group {part.start}: {error}") from error
+            return None if first is None else self.shaped(first.select(names))
+
     def names_in(self, actual: pa.Schema) -> list[str]:
         """The columns to read of a file with this schema."""
         return list(self.schema.names)
@@ -246,10 +276,11 @@ class ParquetFormat(FileFormat):
                 raise SchemaMismatch(f"{path}: column {wanted.name!r} is {found}, the job expects {wanted.type}")
 
 
-def _parquet(uri: str) -> pq.ParquetFile:
+def _parquet(uri: str, buffer_bytes: int = 0) -> pq.ParquetFile:
+    """``buffer_bytes``: columns are read in pieces of this size; 0: each chunk of one as a whole."""
     filesystem, path = resolve(uri)
     try:
-        return pq.ParquetFile(filesystem.open_input_file(path))
+        return pq.ParquetFile(filesystem.open_input_file(path), buffer_size=buffer_bytes)
     except (pa.ArrowInvalid, OSError) as error:
         raise CorruptData(f"{uri} cannot be read as Parquet: {error}") from error
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
-from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
+from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState, SplitTimes
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 BATCH_ROWS = 65536
@@ -52,7 +52,7 @@ class NumberSequenceSource(Source):
         return ranges(self._start, self._end, parallelism)
 
     def make_reader(self, context: ReaderContext) -> SourceReader:
-        return RangeReader(_numbers, None, BATCH_ROWS)
+        return RangeReader(_numbers, None, BATCH_ROWS, times=context.times)
 
     def produced_type(self) -> TypeInformation:
         return Types.LONG()
@@ -90,14 +90,14 @@ class DataGeneratorSource(Source):
 
     def make_reader(self, context: ReaderContext) -> SourceReader:
         share = None if self._rows_per_second is None else self._rows_per_second / context.parallelism
-        return RangeReader(_checked(self._generate, self._schema), share, self._batch_rows)
+        return RangeReader(_checked(self._generate, self._schema), share, self._batch_rows, times=context.times)
 
     def produced_type(self) -> TypeInformation:
         return ArrowTypeInfo(self._schema)
 
 
 class RangeReader(SourceReader):
-    """Reads its ranges one after the other."""
+    """Reads its ranges one after the other: those whose first row is earlier first."""
 
     def __init__(
         self,
@@ -105,11 +105,13 @@ class RangeReader(SourceReader):
         rows_per_second: float | None,
         batch_rows: int,
         clock: Callable[[], float] = time.monotonic,
+        times: SplitTimes | None = None,
     ) -> None:
         self._generate = generate
         self._rate = rows_per_second
         self._batch_rows = batch_rows
         self._clock = clock
+        self._times = times
         self._splits: list[Split] = []
         self._emitted: list[int] = []  # next number to emit, by split
         self._polled: list[int] = []  # next number to generate
@@ -118,7 +120,7 @@ class RangeReader(SourceReader):
         self._rows = 0
 
     def open(self, states: Sequence[SplitState]) -> None:
-        for state in states:
+        for state in self._in_time(states):
             first, after = state.split.payload
             position = after if state.done else first if state.position is None else int(state.position)
             self._splits.append(state.split)
@@ -149,6 +151,18 @@ class RangeReader(SourceReader):
         return [
             SplitState(split, at, at >= split.payload[1]) for at, split in zip(self._emitted, self._splits, strict=True)
         ]
+
+    def _in_time(self, states: Sequence[SplitState]) -> list[SplitState]:
+        """A subtask has more than one range when the job was restored with a lower parallelism."""
+        times, todo = self._times, [state for state in states if not state.done]
+        if times is None or len(todo) < 2:
+            return list(states)
+        at = {state.split.split_id: times.expected(state.split.split_id, self._first_row(state)) or 0 for state in todo}
+        return sorted(states, key=lambda state: at.get(state.split.split_id, 0))
+
+    def _first_row(self, state: SplitState) -> Batch:
+        first, _ = state.split.payload
+        return ArrowBatch(self._generate(first if state.position is None else int(state.position), 1))
 
     def _skip_finished(self) -> None:
         while (

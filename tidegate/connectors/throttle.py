@@ -81,6 +81,9 @@ class ThrottledReader(SourceReader):
     def snapshot_state(self) -> list[SplitState]:
         return self._inner.snapshot_state()
 
+    def finished_splits(self) -> set[str]:
+        return self._inner.finished_splits()
+
     def note_snapshot(self, checkpoint_id: int, states: Sequence[SplitState]) -> None:
         self._inner.note_snapshot(checkpoint_id, states)
 

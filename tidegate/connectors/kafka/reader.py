@@ -70,6 +70,8 @@ class KafkaReader(SourceReader):
         while (taken := self._fetcher.take()) is not None:
             if taken.found is not None:
                 self._states[taken.split_id] = SplitState(taken.found)
+                if self._context.times is not None:
+                    self._context.times.assigned(taken.split_id)
             elif taken.data is None:
                 state = self._states[taken.split_id]
                 self._states[taken.split_id] = SplitState(state.split, state.position, done=True)

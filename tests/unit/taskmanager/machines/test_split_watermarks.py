@@ -87,11 +87,71 @@ def test_the_last_split_leaves_its_watermark_behind() -> None:
     assert splits.watermark() == 12
 
 
+def test_a_split_holds_back_from_when_it_is_assigned_until_it_is_idle() -> None:
+    splits = SplitWatermarks(idle_timeout_ms=100)
+    splits.assigned("a")
+    splits.assigned("b")
+    splits.seen("a")
+    splits.advanced("a", 9)
+    assert splits.watermark() == NO_WATERMARK
+    for _ in range(3):
+        splits.seen("a")
+        splits.passed(60)
+    assert splits.watermark() == 9
+
+
+def test_a_split_that_is_expected_holds_back_what_its_first_record_allows_and_is_never_idle() -> None:
+    splits = SplitWatermarks(idle_timeout_ms=100)
+    for split in "abc":
+        splits.assigned(split)
+        splits.expected(split)
+    assert len(splits) == 3
+    splits.expected("b", 40)
+    splits.expected("c", 20)
+    splits.seen("a")
+    splits.advanced("a", 30)
+    assert splits.watermark() == 20
+    for _ in range(4):
+        splits.passed(60)
+    assert not splits.is_idle(), "there is more to read"
+    assert splits.watermark() == 20
+    splits.seen("c")
+    splits.advanced("c", 25)
+    assert splits.watermark() == 25
+    splits.retired(["a", "c"])
+    assert splits.watermark() == 40
+    splits.seen("b")
+    splits.advanced("b", 41)
+    assert splits.watermark() == 41
+    assert not splits.are_expected
+
+
+def test_a_split_without_records_holds_nothing_back_when_it_has_ended() -> None:
+    splits = made(a=5)
+    splits.expected("empty")
+    splits.advanced("a", 8)
+    assert splits.watermark() == NO_WATERMARK
+    splits.retired(["empty"])
+    assert splits.watermark() == 8
+
+
+def test_the_first_record_of_a_split_is_held_at_until_it_is_advanced() -> None:
+    splits = SplitWatermarks()
+    splits.expected("a", 7)
+    assert splits.watermark() == 7
+    splits.seen("a")
+    splits.expected("b", 3)
+    splits.retired(["b"])
+    assert splits.watermark() == 7
+
+
 @given(
     st.lists(
         st.one_of(
             st.tuples(st.just("advanced"), st.sampled_from("abc"), st.integers(0, 100)),
             st.tuples(st.just("seen"), st.sampled_from("abc"), st.just(0)),
+            st.tuples(st.just("assigned"), st.sampled_from("abc"), st.just(0)),
+            st.tuples(st.just("expected"), st.sampled_from("abc"), st.integers(0, 100)),
             st.tuples(st.just("retired"), st.sampled_from("abc"), st.just(0)),
             st.tuples(st.just("passed"), st.just(""), st.integers(0, 200)),
         ),
@@ -107,9 +167,48 @@ def test_it_never_goes_back_and_never_passes_every_split(events: list[tuple[str,
                 highest = max(highest, number)
             case "seen":
                 splits.seen(split)
+            case "assigned":
+                splits.assigned(split)
+            case "expected":
+                splits.expected(split, number)
+                highest = max(highest, number)
             case "retired":
                 splits.retired([split])
             case "passed":
                 splits.passed(number)
         assert last <= splits.watermark() <= highest
         last = splits.watermark()
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=6), min_size=1, max_size=5),
+    st.integers(0, 10),
+    st.booleans(),
+    st.data(),
+)
+def test_no_record_is_late_whatever_order_splits_are_read_in(
+    times: list[list[int]], bound: int, is_first_known: bool, data: st.DataObject
+) -> None:
+    """Each split keeps to the bound; splits are read one after the other, as a file source does."""
+    kept = [_in_bound(split, bound) for split in times]
+    splits = SplitWatermarks(idle_timeout_ms=1)
+    for place, split in enumerate(kept):
+        splits.expected(str(place), split[0] - bound - 1 if is_first_known else NO_WATERMARK)
+    for place in data.draw(st.permutations(range(len(kept)))):
+        highest = 0
+        for time in kept[place]:
+            assert time > splits.watermark()
+            highest = max(highest, time)
+            splits.seen(str(place))
+            splits.advanced(str(place), highest - bound - 1)
+            splits.passed(5)
+        if data.draw(st.booleans()):
+            splits.retired([str(place)])
+
+
+def _in_bound(times: list[int], bound: int) -> list[int]:
+    """None is further behind the highest before it."""
+    kept: list[int] = []
+    for time in times:
+        kept.append(max(time, max(kept, default=time) - bound))
+    return kept

@@ -13,7 +13,7 @@ from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tidegate.common import Duration, Row, Types
 from tidegate.common.batch import MIN_TIMESTAMP, ArrowBatch, RecordsBatch
 from tidegate.common.watermark_strategy import Watermark, WatermarkGenerator, WatermarkOutput, WatermarkStrategy
-from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
+from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState, SplitTimes
 from tidegate.model.errors import InvalidJob, UserFunctionError
 
 
@@ -105,6 +105,8 @@ def test_what_is_no_generator_is_told() -> None:
 class Parts(SourceReader):
     """Emits what the test puts in."""
 
+    times: SplitTimes | None = None
+
     def __init__(self) -> None:
         self.parts: list[Polled] = []
 
@@ -135,6 +137,7 @@ class PartsSource(Source):
         return [Split("a", None), Split("b", None)]
 
     def make_reader(self, context: ReaderContext) -> SourceReader:
+        self.reader.times = context.times
         return self.reader
 
     def produced_type(self) -> Any:
@@ -159,10 +162,10 @@ def test_each_split_has_a_generator_of_its_own() -> None:
     one, reader = reading(strategy)
     poll(one, reader, "a", 20)
     poll(one, reader, "b", 5)
-    assert one.out.watermarks == [20]  # before there was anything of b
+    assert one.out.watermarks == [], "b has been assigned from the start"
     poll(one, reader, "b", 10, 50)
     poll(one, reader, "a", 30)
-    assert one.out.watermarks == [20, 30]
+    assert one.out.watermarks == [10, 20, 30]
 
 
 def test_an_idle_split_holds_the_others_not_back() -> None:
@@ -179,3 +182,43 @@ def test_an_idle_split_holds_the_others_not_back() -> None:
     poll(one, reader, "a", 900)
     one.timers.advance_to(2000)
     assert one.out.watermarks[-1] == 849
+
+
+def test_a_source_with_splits_that_it_has_not_begun_is_not_idle() -> None:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda row, _: row[0])
+    one, reader = reading(strategy.with_idleness(Duration.of_seconds(1)))
+    assert reader.times is not None
+    assert reader.times.expected("b") is None
+    assert reader.times.expected("a", RecordsBatch([Row(7)])) == 7
+    assert isinstance(one.operator, SourceOperator)
+    one.operator.poll_next(100)
+    one.timers.advance_to(5000)
+    assert (one.out.idle, one.out.watermarks) == ([], [])
+    poll(one, reader, "b", 5)
+    one.timers.advance_to(5200)
+    assert one.out.watermarks == [4]
+    poll(one, reader, "a", 7)
+    one.operator.poll_next(100)
+    one.timers.advance_to(9000)
+    assert one.out.idle == [True]
+
+
+def test_a_split_that_is_found_later_holds_event_time_from_then_on() -> None:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda row, _: row[0])
+    one, reader = reading(strategy)
+    poll(one, reader, "a", 5)
+    poll(one, reader, "b", 5)
+    assert reader.times is not None
+    reader.times.assigned("c")
+    for split in "ab":
+        poll(one, reader, split, 50)
+    one.timers.advance_to(400)
+    assert one.out.watermarks == []
+    poll(one, reader, "c", 20)
+    one.timers.advance_to(800)
+    assert one.out.watermarks[-1] == 19
+
+
+def test_readers_of_sources_without_watermarks_need_not_tell_of_splits() -> None:
+    _, reader = reading(WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda row, _: row[0]))
+    assert reader.times is None
