@@ -132,7 +132,8 @@ def stamps_behind_watermarks(*runs: Running) -> list[int]:
                 continue
             batch = next(batches)
             assert batch.timestamps is not None
-            stamps = [int(stamp.as_py() if isinstance(stamp, pa.Scalar) else stamp) for stamp in batch.timestamps]
+            given: Any = batch.timestamps
+            stamps = [int(stamp) for stamp in (given.to_pylist() if isinstance(given, pa.Array) else given)]
             assert min(stamps) > reached, "a row is late"
             found += stamps
     return sorted(found)

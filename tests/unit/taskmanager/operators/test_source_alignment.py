@@ -14,7 +14,7 @@ from tests.unit.taskmanager.operators.test_watermarks import Parts, PartsSource
 from tidegate.common import Duration, Row, Types
 from tidegate.common.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, RecordsBatch
 from tidegate.common.watermark_strategy import WatermarkStrategy
-from tidegate.connectors.base import Polled
+from tidegate.connectors.base import Polled, Split
 from tidegate.model.errors import InvalidJob, Unreachable
 from tidegate.model.ids import AttemptId, JobId, VertexId
 
@@ -45,7 +45,7 @@ class Group:
             .with_idleness(Duration.of_seconds(2))
             .with_watermark_alignment("g", Duration.of_millis(100), Duration.of_millis(UPDATE_MS))
         )
-        options = {"source": source, "splits": tuple(source.list_splits(1)), "watermark_strategy": strategy}
+        options = {"source": source, "splits": (Split("a"),), "watermark_strategy": strategy}
         given = {"align_watermark": align, "run_async": at_once}
         return start(spec("source", output_type=Types.ROW([Types.LONG()]), options=options), given=given), source.reader
 
