@@ -16,7 +16,7 @@ from types import TracebackType
 
 import psutil
 
-from cli.client import JobManagerClient
+from tidegate.cli.client import JobManagerClient
 from tidegate.pb import jobmanager_pb2 as pb
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,7 +70,7 @@ class BenchCluster:
     def run(self, job_file: str, *arguments: str) -> str:
         """Submit a job (``tidegate run -d``) and give its id."""
         address = ["--jobmanager", f"127.0.0.1:{self._port}"]
-        command = [sys.executable, "-m", "cli.main", "run", "-d", *address, str(ROOT / job_file), *arguments]
+        command = [sys.executable, "-m", "tidegate.cli.main", "run", "-d", *address, str(ROOT / job_file), *arguments]
         done = subprocess.run(
             command, env=self._environment(), capture_output=True, text=True, check=False, timeout=120
         )
@@ -104,7 +104,7 @@ class BenchCluster:
 
     def _start(self, kind: str, arguments: list[str]) -> None:
         with open(self.directory / f"{kind}.log", "wb") as log:
-            command = [sys.executable, "-m", "cli.main", kind, *arguments]
+            command = [sys.executable, "-m", "tidegate.cli.main", kind, *arguments]
             environment = self._environment()
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.directory, env=environment)
         self._processes.append(process)

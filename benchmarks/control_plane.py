@@ -111,8 +111,9 @@ def _peak_mib() -> float:
 def _answers(cluster: Any) -> dict[str, float]:
     """CPU that the loop spends on what else is asked of it."""
     from benchmarks.control_plane_cluster import JOB
-    from jobmanager.rest import checkpoint_answers, job_answers
-    from jobmanager.service import status
+    from tidegate.jobmanager.rest.responses import checkpoints as checkpoint_answers
+    from tidegate.jobmanager.rest.responses import jobs as job_answers
+    from tidegate.jobmanager.service.clients import status
 
     core = cluster.core
     beats = cluster.heartbeats()

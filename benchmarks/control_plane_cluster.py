@@ -19,13 +19,13 @@ from typing import Any
 
 import xxhash
 
-from jobmanager.machines import events as ev
-from jobmanager.service.blobs import BlobStore
-from jobmanager.service.checkpoint_files import JobDirectories
-from jobmanager.service.core import JobManagerCore
-from jobmanager.service.outbox import Link
-from jobmanager.service.task_manager_servicer import TaskManagerServicer
 from tidegate.aio.pool import Pool
+from tidegate.jobmanager.machines import events as ev
+from tidegate.jobmanager.programs.blobs import BlobStore
+from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
+from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
+from tidegate.jobmanager.service.task_managers.outbox import Link
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo, Partitioner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate.common.batch import Batch
+from tidegate.common.records.batch import Batch
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 
 

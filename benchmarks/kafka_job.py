@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tidegate.common import WatermarkStrategy
-from tidegate.connectors.message_formats import ByteArraySchema
+from tidegate.connectors.formats.messages import ByteArraySchema
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors.base import DeliveryGuarantee
 from tidegate.datastream.connectors.kafka import (

@@ -20,7 +20,7 @@ from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.aggregates import count, max
-from tidegate.datastream.functions import Function, MapFunction, RuntimeContext
+from tidegate.functions.interfaces import Function, MapFunction, RuntimeContext
 
 KEYS = 10_000
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])

@@ -34,9 +34,9 @@ import grpc
 import psutil
 
 from benchmarks.control_plane_cluster import JOB, SLOTS, STAGES, make_graph
-from jobmanager.service.app import Listening
 from tests.aio.jobmanager.cluster import KEY, PROGRAM, FakeTaskManager
 from tidegate.aio.rpc import CHANNEL_OPTIONS
+from tidegate.jobmanager.service.app import Listening
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
@@ -221,7 +221,15 @@ async def _ask(rest_port: int, rate: int) -> None:
 @contextlib.contextmanager
 def cluster(folder: Path, subtasks: int) -> Iterator[tuple[Listening, psutil.Process]]:
     ready = folder / "ready"
-    command = [sys.executable, "-m", "cli.main", "jobmanager", "--ready-file", str(ready), "--exit-with-parent"]
+    command = [
+        sys.executable,
+        "-m",
+        "tidegate.cli.main",
+        "jobmanager",
+        "--ready-file",
+        str(ready),
+        "--exit-with-parent",
+    ]
     command += ["--log-file", str(folder / "jobmanager.log"), *(f"-D{setting}" for setting in SETTINGS)]
     with process(command) as job_manager:
         deadline = time.monotonic() + LIMIT_S

@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from taskmanager.operators.base import OperatorContext
-from taskmanager.operators.columnar_aggregate import ColumnarAggregate
-from taskmanager.runtime.clock import SystemClock
-from taskmanager.state.base import FrozenState
-from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.store.segments import open_segment_source, open_segment_store
+from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.columnar.aggregate import ColumnarAggregate
+from tidegate.taskmanager.runtime.clock import SystemClock
+from tidegate.taskmanager.state.base import FrozenState
 
 FILL_ROWS = 1 << 16
 INLINE_BYTES = 20 << 10

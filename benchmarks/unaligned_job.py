@@ -16,7 +16,7 @@ import pyarrow as pa
 from tidegate.common import Configuration, Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
-from tidegate.datastream.state import ValueStateDescriptor
+from tidegate.functions.state import ValueStateDescriptor
 
 KEYS = 1_000
 ROWS = 10**9

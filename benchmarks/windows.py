@@ -20,12 +20,12 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from taskmanager.operators.base import Operator, OperatorContext
-from taskmanager.operators.columnar_window_local import ColumnarWindowLocal
-from taskmanager.operators.columnar_windows import ColumnarWindow
-from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch, Batch
+from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch, Batch
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.columnar.local_windows import ColumnarWindowLocal
+from tidegate.taskmanager.operators.columnar.windows import ColumnarWindow
 
 BATCH_ROWS = 1 << 16
 WATERMARK_BATCHES = 16

@@ -13,10 +13,10 @@ from typing import Any
 import click
 from rich.console import Console
 
-from cli.client import JobManagerClient, failure_of
-from cli.errors import cause_in_a_few_lines
-from cli.profile import show_profile
-from cli.progress import Progress
+from tidegate.cli.client import JobManagerClient, failure_of
+from tidegate.cli.errors import cause_in_a_few_lines
+from tidegate.cli.profile import show_profile
+from tidegate.cli.progress import Progress
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.accumulators import Accumulator, merged
 from tidegate.model.configuration import Configuration

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from cli.cluster import cluster
-from cli.jobs import cancel, checkpoints, list_jobs
-from cli.processes import historyserver, jobmanager, taskmanager
-from cli.run import info, run
-from cli.snapshots import checkpoint, savepoint, stop
-from cli.state import state
-from cli.txn import txn
+from tidegate.cli.commands.cluster import cluster
+from tidegate.cli.commands.jobs import cancel, checkpoints, list_jobs
+from tidegate.cli.commands.processes import historyserver, jobmanager, taskmanager
+from tidegate.cli.commands.run import info, run
+from tidegate.cli.commands.snapshots import checkpoint, savepoint, stop
+from tidegate.cli.commands.state import state
+from tidegate.cli.commands.txn import txn
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 

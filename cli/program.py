@@ -8,22 +8,19 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-from cli.errors import ProgramFailed
+from tidegate.cli.errors import ProgramFailed
 from tidegate.model.errors import Misuse, TidegateError
 
 if TYPE_CHECKING:
-    from tidegate.datastream.executor import Executor
-
-_OURS = ("cli", "jobmanager", "taskmanager")
+    from tidegate.datastream._graph.executor import Executor
 
 
 def run_program(path: Path, arguments: Sequence[str], executor: Executor, configuration: Mapping[str, str]) -> None:
     """Run the file as `__main__`. Raises `Misuse` when it cannot be read, `ProgramFailed` for what it raises itself;
     errors of ours and `SystemExit` go through."""
-    from tidegate.datastream.executor import installed
+    from tidegate.datastream._graph.executor import installed
 
     check_readable(path)
     with installed(executor, configuration), _as_a_script(path, arguments):
@@ -62,21 +59,11 @@ def _program_error(path: Path, error: Exception) -> ProgramFailed:
 
 @contextmanager
 def _as_a_script(path: Path, arguments: Sequence[str]) -> Iterator[None]:
-    """`sys.argv` and `sys.path` as if the file had been started by Python; modules of ours whose names a user's own
-    files may have are out of the way meanwhile."""
+    """Sets `sys.argv` and `sys.path` as if Python itself had started the file."""
     argv, search = sys.argv[:], sys.path[:]
-    hidden: dict[str, ModuleType] = {
-        name: module for name, module in sys.modules.items() if name.partition(".")[0] in _OURS
-    }
-    folder = path.resolve().parent
-    shadowed = {name for name in _OURS if (folder / f"{name}.py").exists() or (folder / name).is_dir()}
-    moved = {name: module for name, module in hidden.items() if name.partition(".")[0] in shadowed}
-    for name in moved:
-        del sys.modules[name]
     sys.argv = [str(path), *arguments]
-    sys.path.insert(0, str(folder))
+    sys.path.insert(0, str(path.resolve().parent))
     try:
         yield
     finally:
         sys.argv, sys.path[:] = argv, search
-        sys.modules.update(moved)

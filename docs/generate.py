@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tidegate.model.flink_keys import FLINK_KEYS, FLINK_PREFIXES
 from tidegate.model.options import GROUPS, ConfigOption, Kind, declared, options_of
+from tidegate.model.options.flink_keys import FLINK_KEYS, FLINK_PREFIXES
 
 DOCS = Path(__file__).resolve().parent
 

@@ -30,8 +30,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from cli.children import Child, end_processes
-from cli.client import JobManagerClient, failure_of
+from tidegate.cli.client import JobManagerClient, failure_of
+from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.model.errors import ExternalError, TidegateError
 
 JOB = Path(__file__).with_name("flights.py")
@@ -147,7 +147,9 @@ def submit(address: str, data: Path, output: Path, seconds: float) -> str:
     command = ["run", "--detached", "--jobmanager", address, "-p", str(PARALLELISM), str(JOB)]
     command += ["--input", str(data), "--output", str(output), "--rows-per-second", f"{rate:.0f}"]
     command += ["--checkpoint-interval", str(INTERVAL_MS)]
-    done = subprocess.run([sys.executable, "-m", "cli.main", *command], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tidegate.cli.main", *command], capture_output=True, text=True, check=False
+    )
     found = re.findall(r"\b[0-9a-f]{32}\b", done.stdout)
     if done.returncode != 0 or not found:
         raise ExternalError(f"flights.py was not submitted: {(done.stderr or done.stdout).strip()}")

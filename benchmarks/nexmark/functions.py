@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidegate.common import Row, Types
-from tidegate.datastream.functions import (
+from tidegate.datastream.window import TimeWindow
+from tidegate.functions.interfaces import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessWindowFunction,
     RuntimeContext,
 )
-from tidegate.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from tidegate.datastream.window import TimeWindow
+from tidegate.functions.state import ListStateDescriptor, ValueStateDescriptor
 
 WINDOW_MS = 10_000
 

@@ -29,13 +29,13 @@ from benchmarks.nexmark.functions import (
 from tidegate.common import Time, Types, WatermarkStrategy
 from tidegate.datastream import DataStream, col, if_else, lit
 from tidegate.datastream.aggregates import avg, count, first, max, min, sum
-from tidegate.datastream.expressions import Expression, call
 from tidegate.datastream.window import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from tidegate.functions.expressions import Expression, call
 
 DAY = Time.days(1)
 TEN_SECONDS = Time.seconds(10)

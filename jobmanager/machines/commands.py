@@ -172,7 +172,7 @@ class ReportSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """The job's view (``JobManagerMachine.job(job_id)``) is another one now: tell who watches it."""
+    """The job's view (``Dispatcher.job(job_id)``) is another one now: tell who watches it."""
 
     job_id: JobId
 

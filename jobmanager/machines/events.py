@@ -1,6 +1,6 @@
 """Everything that the JobManager's machines can be told. Past tense, frozen, complete: a machine never asks back.
 
-All of them enter through ``JobManagerMachine.on(event, now_ms)``, one at a time. Events that answer a command carry the
+All of them enter through ``Dispatcher.on(event, now_ms)``, one at a time. Events that answer a command carry the
 ids that the command was given and are accepted in every state.
 """
 

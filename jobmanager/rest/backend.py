@@ -8,14 +8,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from jobmanager.machines.commands import ReportSnapshot
-from jobmanager.machines.events import Event, SnapshotRequested
-from jobmanager.machines.views import AttemptView, ClusterView, JobView, SubtaskView, TaskManagerView, VertexView
-from jobmanager.rest.asked import Asked
-from jobmanager.rest.errors import bad_request, not_found, server_side
-from jobmanager.rest.figures import Json
-from jobmanager.rest.history import History
 from tidegate.aio.driver import wall_clock_ms
+from tidegate.jobmanager.machines.commands import ReportSnapshot
+from tidegate.jobmanager.machines.events import Event, SnapshotRequested
+from tidegate.jobmanager.machines.views import (
+    AttemptView,
+    ClusterView,
+    JobView,
+    SubtaskView,
+    TaskManagerView,
+    VertexView,
+)
+from tidegate.jobmanager.rest.history import History
+from tidegate.jobmanager.rest.http.errors import bad_request, not_found, server_side
+from tidegate.jobmanager.rest.http.request import RestRequest
+from tidegate.jobmanager.rest.numbers import Json
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
@@ -52,7 +59,7 @@ class Core(Protocol):
     @property
     def machine(self) -> Views: ...
     @property
-    def attempts(self) -> Measures: ...
+    def attempts(self) -> MetricStore: ...
     @property
     def configuration(self) -> Configuration: ...
     @property
@@ -63,7 +70,7 @@ class Core(Protocol):
     def has_savepoint_directory(self, job_id: JobId) -> bool: ...
 
 
-class Measures(Protocol):
+class MetricStore(Protocol):
     """Counters of attempts, as their TaskManagers last told them; ``None``: nothing yet."""
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None: ...
@@ -77,7 +84,7 @@ class Backend:
     savepoint; ``shutdown`` ends the process for a reason."""
 
     views: Views
-    measures: Measures
+    measures: MetricStore
     configuration: Configuration
     snapshots: Snapshots
     post: Callable[[Event], None]
@@ -94,7 +101,7 @@ class Backend:
             return []
         return self.history.items(path, [job.job_id for job in self.views.jobs()])
 
-    def job(self, asked: Asked) -> JobView:
+    def job(self, asked: RestRequest) -> JobView:
         """The job of the path. Raises ``RestError`` 400 or 404."""
         job_id = asked.job_id()
         job = self.views.job(job_id)
@@ -102,7 +109,7 @@ class Backend:
             raise not_found(f"Job {job_id} not found")
         return job
 
-    def vertex(self, asked: Asked) -> tuple[JobView, VertexView]:
+    def vertex(self, asked: RestRequest) -> tuple[JobView, VertexView]:
         vertex_id = asked.vertex_id()
         job = self.job(asked)
         for vertex in job.vertices:
@@ -110,7 +117,7 @@ class Backend:
                 return job, vertex
         raise not_found(f"JobVertex {vertex_id} not found")
 
-    def subtask(self, asked: Asked) -> tuple[JobView, VertexView, SubtaskView]:
+    def subtask(self, asked: RestRequest) -> tuple[JobView, VertexView, SubtaskView]:
         index = asked.number("subtaskindex")
         if index < 0:
             raise bad_request(f"Cannot resolve path parameter (subtaskindex) from value {index}: it must be positive.")
@@ -119,7 +126,7 @@ class Backend:
             raise not_found(f"Invalid subtask index for vertex {vertex.vertex_id}")
         return job, vertex, vertex.subtasks[index]
 
-    def attempt(self, asked: Asked) -> tuple[SubtaskView, AttemptView]:
+    def attempt(self, asked: RestRequest) -> tuple[SubtaskView, AttemptView]:
         number = asked.number("attempt")
         _, _, subtask = self.subtask(asked)
         for attempt in (subtask.current, *subtask.earlier):
@@ -127,7 +134,7 @@ class Backend:
                 return subtask, attempt
         raise not_found(f"Attempt {number} not found in subtask {subtask.index}")
 
-    def task_manager(self, asked: Asked) -> TaskManagerView:
+    def task_manager(self, asked: RestRequest) -> TaskManagerView:
         """Raises ``RestError`` 500 when it is unknown, as Flink does."""
         wanted = asked.parameters["taskmanagerid"]
         for task_manager in self.views.cluster().task_managers:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from jobmanager.rest.figures import Json
+from tidegate.jobmanager.rest.numbers import Json
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
 from tidegate.store.job_archives import JobArchives

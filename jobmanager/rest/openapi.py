@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jobmanager.rest.figures import Json
-from jobmanager.rest.routes import Route, reads
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.routes import Route, reads
 from tidegate.wire.versions import VERSION
 
 _PARAMETER = re.compile(r":(\w+)")

@@ -13,10 +13,10 @@ from enum import Enum
 from typing import Any
 from urllib.parse import unquote
 
-from jobmanager.rest.asked import Asked
-from jobmanager.rest.errors import RestError, not_found
+from tidegate.jobmanager.rest.http.errors import RestError, not_found
+from tidegate.jobmanager.rest.http.request import RestRequest
 
-Handler = Callable[[Asked], Any]
+Handler = Callable[[RestRequest], Any]
 """Returns what is sent as JSON with the status of the route, a ``Reply``, or an awaitable of either."""
 MAX_PATH = 4_096
 

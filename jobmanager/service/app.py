@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 import grpc.aio
 
-from jobmanager.service.blobs import BlobStore
-from jobmanager.service.client_servicer import ClientServicer
-from jobmanager.service.core import JobManagerCore
-from jobmanager.service.reporters import start_reporters
-from jobmanager.service.rest_service import start_rest
-from jobmanager.service.submission import Submission
-from jobmanager.service.task_manager_servicer import TaskManagerServicer
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown, collect_seldom
 from tidegate.aio.rpc import start_server
+from tidegate.jobmanager.programs.blobs import BlobStore
+from tidegate.jobmanager.service.clients.submission import Submission
+from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.reporting.reporters import start_reporters
+from tidegate.jobmanager.service.rest_service import start_rest
+from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
+from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import Generation
 from tidegate.model.options import FileOptions, JobManagerOptions

@@ -13,8 +13,12 @@ import logging
 from collections.abc import Callable
 from typing import assert_never
 
-from jobmanager.machines import commands as cmd
-from jobmanager.machines.events import (
+from tidegate.aio.driver import Driver
+from tidegate.aio.logs import with_ids
+from tidegate.aio.pool import Pool
+from tidegate.jobmanager.machines import commands as cmd
+from tidegate.jobmanager.machines.dispatcher import Dispatcher
+from tidegate.jobmanager.machines.events import (
     CallAnswered,
     Event,
     GenerationStarted,
@@ -23,18 +27,14 @@ from jobmanager.machines.events import (
     SnapshotRequested,
     TimerFired,
 )
-from jobmanager.machines.jobmanager import JobManagerMachine
-from jobmanager.service.attempts import CurrentAttempts
-from jobmanager.service.blobs import BlobStore
-from jobmanager.service.checkpoint_files import CheckpointFiles, JobDirectories
-from jobmanager.service.heartbeats import HeartbeatStreams
-from jobmanager.service.inline_state import InlineState, Reading
-from jobmanager.service.outbox import Link, Outbox, TaskManagerCall, dial
-from jobmanager.service.snapshot_requests import SnapshotRequests
-from jobmanager.service.watchers import Watchers
-from tidegate.aio.driver import Driver
-from tidegate.aio.logs import with_ids
-from tidegate.aio.pool import Pool
+from tidegate.jobmanager.programs.blobs import BlobStore
+from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
+from tidegate.jobmanager.service.clients.watchers import Watchers
+from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
+from tidegate.jobmanager.service.storage.inline_state import InlineState, Reading
+from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
+from tidegate.jobmanager.service.task_managers.heartbeats import HeartbeatStreams
+from tidegate.jobmanager.service.task_managers.outbox import Link, Outbox, TaskManagerCall, dial
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import Generation, JobId, TaskManagerId
@@ -62,7 +62,7 @@ class JobManagerCore:
     ) -> None:
         self.generation = generation
         self.configuration = configuration
-        self.machine = JobManagerMachine(configuration.to_strings())
+        self.machine = Dispatcher(configuration.to_strings())
         self.watchers = Watchers()
         self.streams = HeartbeatStreams()
         self.attempts = CurrentAttempts()

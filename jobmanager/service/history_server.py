@@ -15,15 +15,15 @@ from pathlib import Path
 
 from aiohttp import web
 
-from jobmanager.rest.cluster_answers import dashboard_config
-from jobmanager.rest.history import APPLICATIONS, OVERVIEW, History
-from jobmanager.rest.routes import plain_path
-from jobmanager.rest.slow_clients import Response, runner_of
-from jobmanager.web.files import INDEX, FileAnswers, open_files
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.aio.http_server import serve_http
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
+from tidegate.jobmanager.rest.history import APPLICATIONS, OVERVIEW, History
+from tidegate.jobmanager.rest.http.timeouts import Response, runner_of
+from tidegate.jobmanager.rest.responses.cluster import dashboard_config
+from tidegate.jobmanager.rest.routes import plain_path
+from tidegate.jobmanager.web.files import INDEX, FileAnswers, open_files
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError, TidegateError
 from tidegate.model.ids import JobId

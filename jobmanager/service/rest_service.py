@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobmanager.rest.app import RestEndpoint
-from jobmanager.rest.history import History
-from jobmanager.rest.outside import Outside
-from jobmanager.service.archiving import Archiving
-from jobmanager.service.core import JobManagerCore
-from jobmanager.service.inspection import Inspector
-from jobmanager.service.program_runs import ProgramRuns
-from jobmanager.service.snapshot_servicer import Disposal
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
+from tidegate.jobmanager.programs.runs import ProgramRuns
+from tidegate.jobmanager.rest.history import History
+from tidegate.jobmanager.rest.surroundings import Surroundings
+from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.rest_endpoint import RestEndpoint
+from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal
+from tidegate.jobmanager.service.storage.archiving import Archiving
+from tidegate.jobmanager.service.task_managers.inspection import Inspector
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import HistoryOptions, JobManagerOptions, RestOptions
 from tidegate.store.job_archives import JobArchives
@@ -49,7 +49,7 @@ async def start_rest(
     directory = option(HistoryOptions.ARCHIVE_DIR)
     archives = JobArchives(directory) if directory is not None else None
     history = History([archives], pool) if archives is not None else None
-    endpoint = RestEndpoint(core, Outside(shutdown.ask, disposal.dispose, Inspector(), programs, history))
+    endpoint = RestEndpoint(core, Surroundings(shutdown.ask, disposal.dispose, Inspector(), programs, history))
     core.on_asked = endpoint.drop
     if archives is not None and history is not None:
         archiving = Archiving(archives, pool, endpoint.answers_to_archive)

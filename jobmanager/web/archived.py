@@ -10,14 +10,14 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable
 
-from jobmanager.machines.views import JobView
-from jobmanager.rest.archivist import MAX_SUBTASKS
-from jobmanager.rest.backend import Backend
-from jobmanager.rest.figures import Json
-from jobmanager.rest.history import OVERVIEW, PAGE_ITEMS, History
-from jobmanager.web.checkpoint_parts import checkpoint_part
-from jobmanager.web.cluster_parts import job_item, settings
-from jobmanager.web.job_parts import subtasks_part
+from tidegate.jobmanager.machines.views import JobView
+from tidegate.jobmanager.rest.archiver import MAX_SUBTASKS
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.history import OVERVIEW, PAGE_ITEMS, History
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.web.checkpoint_parts import checkpoint_part
+from tidegate.jobmanager.web.cluster_parts import job_item, settings
+from tidegate.jobmanager.web.job_parts import subtasks_part
 from tidegate.model.ids import JobId
 
 Build = Callable[[], Json | list[Json] | None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jobmanager.machines.views import CheckpointView, JobView
-from jobmanager.rest.checkpoint_answers import find_checkpoint
-from jobmanager.rest.figures import Json
+from tidegate.jobmanager.machines.views import CheckpointView, JobView
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.responses.checkpoints import find_checkpoint
 from tidegate.model.checkpoint_travel import (
     Moments,
     Phase,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jobmanager.machines.views import AttemptView, ClusterView, JobView, TaskManagerView
-from jobmanager.rest.backend import Backend
-from jobmanager.rest.cluster_answers import configuration_entries
-from jobmanager.rest.figures import Json
-from jobmanager.web.job_parts import job_head
+from tidegate.jobmanager.machines.views import AttemptView, ClusterView, JobView, TaskManagerView
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.responses.cluster import configuration_entries
+from tidegate.jobmanager.web.job_parts import job_head
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AllocationId
 from tidegate.model.options import Kind, RestOptions, declared

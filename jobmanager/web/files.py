@@ -11,7 +11,7 @@ from typing import Protocol
 import xxhash
 from aiohttp import web
 
-from jobmanager.rest.slow_clients import Response
+from tidegate.jobmanager.rest.http.timeouts import Response
 from tidegate.model.errors import ConfigurationError
 
 INDEX = "index.html"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobmanager.machines.views import JobView, SubtaskView, VertexView
-from jobmanager.rest.backend import Backend, Measures
-from jobmanager.rest.exception_answers import failures
-from jobmanager.rest.figures import Json, skew_percent
-from jobmanager.rest.tasks import aggregate_state, user_accumulators
+from tidegate.jobmanager.machines.views import JobView, SubtaskView, VertexView
+from tidegate.jobmanager.rest.backend import Backend, MetricStore
+from tidegate.jobmanager.rest.numbers import Json, skew_percent
+from tidegate.jobmanager.rest.responses.exceptions import failures
+from tidegate.jobmanager.rest.responses.tasks import aggregate_state, user_accumulators
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import Span
 
@@ -46,17 +46,17 @@ def job_part(job: JobView, backend: Backend) -> Json:
     }
 
 
-def rates_part(job: JobView, measures: Measures) -> Json:
+def rates_part(job: JobView, measures: MetricStore) -> Json:
     """By vertex id; a vertex nothing was heard of is absent."""
     found = ((vertex.vertex_id, _rates(vertex, measures)) for vertex in job.vertices)
     return {vertex_id: rates for vertex_id, rates in found if rates is not None}
 
 
-def subtasks_part(vertex: VertexView, measures: Measures) -> Json:
+def subtasks_part(vertex: VertexView, measures: MetricStore) -> Json:
     return {"vertex": vertex.vertex_id, "rows": [_subtask(subtask, measures) for subtask in vertex.subtasks]}
 
 
-def accumulators_part(job: JobView, measures: Measures) -> Json:
+def accumulators_part(job: JobView, measures: MetricStore) -> Json:
     """Values as texts, of the job and by vertex; subtasks are merged."""
     told = {
         vertex.vertex_id: [measures.metrics_of(subtask.current.attempt) for subtask in vertex.subtasks]
@@ -87,7 +87,7 @@ def _vertex(job: JobView, vertex: VertexView) -> Json:
     }
 
 
-def _rates(vertex: VertexView, measures: Measures) -> Json | None:
+def _rates(vertex: VertexView, measures: MetricStore) -> Json | None:
     """Sums of rates, the highest and the mean share of time; the watermark is that of the subtask furthest behind."""
     attempts = [subtask.current.attempt for subtask in vertex.subtasks]
     counters = [found for found in map(measures.metrics_of, attempts) if found is not None]
@@ -126,7 +126,7 @@ def _share(span: Span, counter: str) -> float:
     return min(1.0, span.per_second(counter) / 1000)
 
 
-def _subtask(subtask: SubtaskView, measures: Measures) -> Json:
+def _subtask(subtask: SubtaskView, measures: MetricStore) -> Json:
     current = subtask.current
     return {
         "index": subtask.index,

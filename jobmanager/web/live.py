@@ -16,10 +16,10 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from jobmanager.rest.backend import Backend
-from jobmanager.rest.errors import RestError, bad_request
-from jobmanager.web.cluster_parts import hello
-from jobmanager.web.parts import Part, Parts, Shown
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.http.errors import RestError, bad_request
+from tidegate.jobmanager.web.cluster_parts import hello
+from tidegate.jobmanager.web.parts import Part, Parts, Shown
 from tidegate.model.ids import parse_job_id
 
 MAX_STREAMS = 64

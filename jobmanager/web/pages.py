@@ -16,13 +16,13 @@ from pathlib import Path
 
 from aiohttp import web
 
-from jobmanager.rest.backend import Backend
-from jobmanager.rest.errors import RestError, not_found
-from jobmanager.web.archived import found_parts
-from jobmanager.web.cluster_parts import settings
-from jobmanager.web.files import INDEX, FileAnswers, FolderFiles, open_files
-from jobmanager.web.live import Live
-from jobmanager.web.parts import Parts
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.http.errors import RestError, not_found
+from tidegate.jobmanager.web.archived import found_parts
+from tidegate.jobmanager.web.cluster_parts import settings
+from tidegate.jobmanager.web.files import INDEX, FileAnswers, FolderFiles, open_files
+from tidegate.jobmanager.web.live import Live
+from tidegate.jobmanager.web.parts import Parts
 from tidegate.model.ids import parse_job_id
 from tidegate.model.options import RestOptions
 

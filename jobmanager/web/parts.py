@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import xxhash
 
-from jobmanager.machines.views import JobView
-from jobmanager.rest.backend import Backend
-from jobmanager.web.archived import Build, archived_items, found_parts, parts_of_view
-from jobmanager.web.checkpoint_parts import checkpoint_part, checkpoints_part
-from jobmanager.web.cluster_parts import cluster_part, jobs_part
-from jobmanager.web.job_parts import accumulators_part, exceptions_part, job_part, rates_part, subtasks_part
+from tidegate.jobmanager.machines.views import JobView
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.web.archived import Build, archived_items, found_parts, parts_of_view
+from tidegate.jobmanager.web.checkpoint_parts import checkpoint_part, checkpoints_part
+from tidegate.jobmanager.web.cluster_parts import cluster_part, jobs_part
+from tidegate.jobmanager.web.job_parts import accumulators_part, exceptions_part, job_part, rates_part, subtasks_part
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
 

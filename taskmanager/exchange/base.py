@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier, ChannelEvent, WatermarkEvent
 from tidegate.wire.frames import EncodedBatch, OutgoingFrame
 

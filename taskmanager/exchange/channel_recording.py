@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from taskmanager.exchange.base import InFlightItem
 from tidegate.model.channel_events import Barrier, CancelBarrier, ChannelEvent, EndOfPartition, WatermarkEvent
+from tidegate.taskmanager.exchange.base import InFlightItem
 from tidegate.wire.frames import EncodedBatch, Frame, FrameFlags
 
 

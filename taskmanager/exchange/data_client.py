@@ -13,14 +13,14 @@ import os
 import socket
 from collections.abc import Callable
 
-from taskmanager.exchange.addresses import make_client
-from taskmanager.exchange.framed_socket import FramedSocket
-from taskmanager.exchange.input_gate import ChannelInputGate
-from taskmanager.exchange.io_loop import READ, WRITE, IoLoop
-from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.machines.credit import GrantCredit
 from tidegate.model.deployment import ProducerAddress
 from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError, Unreachable, VersionMismatch
+from tidegate.taskmanager.exchange.addresses import make_client
+from tidegate.taskmanager.exchange.framed_socket import FramedSocket
+from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
+from tidegate.taskmanager.exchange.io_loop import READ, WRITE, IoLoop
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.machines.credit import GrantCredit
 from tidegate.wire.channel_messages import Credit, Hello, RefusalCode, Refused, decode_message, encode_message
 from tidegate.wire.frames import Frame, FrameDecoder, FrameType, make_frame
 

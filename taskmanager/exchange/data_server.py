@@ -16,13 +16,13 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from taskmanager.exchange.addresses import tune
-from taskmanager.exchange.framed_socket import FramedSocket
-from taskmanager.exchange.io_loop import READ, WRITE, IoLoop
-from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.exchange.subpartition import Subpartition
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import AttemptId, parse_attempt_id
+from tidegate.taskmanager.exchange.addresses import tune
+from tidegate.taskmanager.exchange.framed_socket import FramedSocket
+from tidegate.taskmanager.exchange.io_loop import READ, WRITE, IoLoop
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.wire.channel_messages import (
     PROTOCOL_VERSION,
     Credit,

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from taskmanager.exchange import addresses
-from taskmanager.exchange.data_client import DataClient
-from taskmanager.exchange.data_server import DataServer, ServerCounts
-from taskmanager.exchange.input_gate import ChannelInputGate
-from taskmanager.exchange.io_loop import IoLoop
-from taskmanager.exchange.result_partition import PipelinedResultPartition
-from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.exchange.subpartition import Subpartition
-from taskmanager.machines.credit import GrantCredit
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress
 from tidegate.model.errors import InternalError, UnknownAttempt
 from tidegate.model.ids import AttemptId
 from tidegate.model.program import OutputSpec
+from tidegate.taskmanager.exchange import addresses
+from tidegate.taskmanager.exchange.data_client import DataClient
+from tidegate.taskmanager.exchange.data_server import DataServer, ServerCounts
+from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
+from tidegate.taskmanager.exchange.io_loop import IoLoop
+from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.exchange.subpartition import Subpartition
+from tidegate.taskmanager.machines.credit import GrantCredit
 from tidegate.wire.channel_messages import Hello
 
 

@@ -19,13 +19,13 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from taskmanager.exchange.base import InFlightItem, RecordingEnded
-from taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
-from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.machines.credit import BufferDebloater, GrantCredit, ReceiverCredit
-from tidegate.common.batch import ArrowBatch, from_wire
+from tidegate.common.records.batch import ArrowBatch, from_wire
 from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfPartition
 from tidegate.model.errors import CorruptFrame, TidegateError
+from tidegate.taskmanager.exchange.base import InFlightItem, RecordingEnded
+from tidegate.taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.machines.credit import BufferDebloater, GrantCredit, ReceiverCredit
 from tidegate.wire.channel_messages import decode_event
 from tidegate.wire.frames import Frame, FrameFlags, FrameType, read_schema
 
@@ -62,7 +62,7 @@ class _Channel:
 
 
 class ChannelInputGate:
-    """``InputGate`` of ``taskmanager.exchange.base``."""
+    """``InputGate`` of ``tidegate.taskmanager.exchange.base``."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from taskmanager.exchange.settings import Clock
+from tidegate.taskmanager.exchange.settings import Clock
 
 log = logging.getLogger(__name__)
 

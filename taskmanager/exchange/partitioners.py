@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.batch import ArrowBatch, to_wire
-from tidegate.common.key_hashing import hash_columns, hash_keys, key_groups, subtasks_of
+from tidegate.common.keys.hashing import hash_columns, hash_keys, key_groups, subtasks_of
+from tidegate.common.records.batch import ArrowBatch, to_wire
 from tidegate.model.deployment import OutputDeployment
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.graph import Partitioner

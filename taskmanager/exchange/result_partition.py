@@ -13,21 +13,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskmanager.exchange.base import Overtaken
-from taskmanager.exchange.partitioners import Dealer, make_dealer
-from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.exchange.subpartition import Subpartition
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier, BarrierAnnouncement, ChannelEvent, EndOfPartition
 from tidegate.model.deployment import OutputDeployment
 from tidegate.model.errors import UserError
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import OutputSpec
+from tidegate.taskmanager.exchange.base import Overtaken
+from tidegate.taskmanager.exchange.partitioners import Dealer, make_dealer
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.wire.frames import BatchEncoder, OutgoingFrame, event_frame
 
 
 class PipelinedResultPartition:
-    """``ResultPartition`` of ``taskmanager.exchange.base``, plus ``emit_with_keys``. Used from the subtask's thread."""
+    """``ResultPartition`` of ``tidegate.taskmanager.exchange.base``, plus ``emit_with_keys``. Used from the subtask's thread."""
 
     def __init__(
         self,

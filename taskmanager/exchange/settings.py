@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from taskmanager.machines.credit import WindowBounds
+from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.frames import DEFAULT_MAX_PAYLOAD_BYTES
 
 Clock = Callable[[], float]

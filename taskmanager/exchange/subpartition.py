@@ -18,8 +18,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from taskmanager.exchange.settings import Clock
-from taskmanager.machines.credit import BufferDebloater, SenderCredit, WindowBounds
+from tidegate.taskmanager.exchange.settings import Clock
+from tidegate.taskmanager.machines.credit import BufferDebloater, SenderCredit, WindowBounds
 from tidegate.wire.frames import FrameFlags, FrameType, OutgoingFrame
 
 

@@ -16,21 +16,21 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from taskmanager.harness.surroundings import Counts, HandClock, HandTimers, MemoryStore
-from taskmanager.machines.watermarks import AdvanceWatermark, WatermarkArrived, WatermarkValve
-from taskmanager.operators.base import Operator, OperatorContext
-from taskmanager.operators.factory import make_operator
-from taskmanager.runtime.conversion import BothShapes
-from taskmanager.runtime.outputs import ChainOutput
 from tidegate.aio.async_calls import AsyncCalls
-from tidegate.common.batch import Batch, RecordsBatch
+from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream import DataStream, OutputTag, StreamExecutionEnvironment
-from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
 from tidegate.model.errors import InvalidJob, Misuse
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorSpec
+from tidegate.taskmanager.harness.surroundings import Counts, HandClock, HandTimers, MemoryStore
+from tidegate.taskmanager.machines.watermarks import AdvanceWatermark, WatermarkArrived, WatermarkValve
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.factory import make_operator
+from tidegate.taskmanager.runtime.conversion import BothShapes
+from tidegate.taskmanager.runtime.outputs import ChainOutput
 
 MAX_PARALLELISM = 128
 ASYNC_TIMEOUT_S = 60.0

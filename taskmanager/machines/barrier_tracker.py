@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from taskmanager.machines.alignment import (
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import DeclineReason
+from tidegate.taskmanager.machines.alignment import (
     AbortAlignment,
     AlignmentCommand,
     AlignmentEvent,
@@ -26,8 +28,6 @@ from taskmanager.machines.alignment import (
     CheckpointTriggered,
     StartSnapshot,
 )
-from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import DeclineReason
 
 MAX_TRACKED = 50
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskmanager.machines.slots import (
+from tidegate.model.errors import IllegalTransition
+from tidegate.taskmanager.machines.slots import (
     FailTasks,
     JobManagerFound,
     JobManagerLost,
@@ -28,7 +29,7 @@ from taskmanager.machines.slots import (
     check,
     fence,
 )
-from taskmanager.machines.task_vocabulary import (
+from tidegate.taskmanager.machines.task_events import (
     RemoveTask,
     TaskCommand,
     TaskEvent,
@@ -36,8 +37,7 @@ from taskmanager.machines.task_vocabulary import (
     TaskLimits,
     TaskSubmitted,
 )
-from taskmanager.machines.tasks import TaskTable
-from tidegate.model.errors import IllegalTransition
+from tidegate.taskmanager.machines.tasks import TaskTable
 
 TaskManagerEvent = SlotRequested | SlotFreeRequested | SlotTimedOut | TaskEvent
 TaskManagerCommand = TaskCommand | StartSlotTimer | StopSlotTimer | ReportSlotFreed

@@ -26,8 +26,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from taskmanager.machines.slots import JobManagerFound, JobManagerLost, Refuse, fence
-from taskmanager.machines.task_vocabulary import (
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
+from tidegate.model.ids import AttemptId, Generation
+from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, Refuse, fence
+from tidegate.taskmanager.machines.task_events import (
     AcceptStream,
     AttemptRejected,
     CancelRequested,
@@ -62,10 +66,6 @@ from taskmanager.machines.task_vocabulary import (
     TimerFired,
     TimerKind,
 )
-from tidegate.model.deployment import TaskDeployment
-from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
-from tidegate.model.ids import AttemptId, Generation
-from tidegate.model.states import ExecutionState
 
 
 class TaskTable:

@@ -15,12 +15,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
-from taskmanager.state.base import FrozenState, SegmentSource
-from tidegate.common.batch import Batch
+from tidegate.common.records.batch import Batch
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.errors import UnknownEvent
 from tidegate.model.ids import AttemptId, OperatorId
+from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 
 
 class Output(Protocol):

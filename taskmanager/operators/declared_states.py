@@ -12,30 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from taskmanager.operators.async_wait import STATE_NAME as ASYNC_STATE
-from taskmanager.operators.async_wait import state_descriptor as async_state
-from taskmanager.operators.base import OperatorContext
-from taskmanager.operators.factory import key_of
-from taskmanager.operators.interval_join import buffer_descriptors
-from taskmanager.operators.sink import COMMITTABLES, WRITER_STATE
-from taskmanager.operators.source import STATE_NAME as SPLITS
-from taskmanager.operators.user_function import UserFunction
-from taskmanager.operators.window_contents import STATE_NAME as CONTENTS
-from taskmanager.operators.window_contents import contents_type
-from taskmanager.operators.window_sessions import MERGING_WINDOWS, merging_windows_type
-from taskmanager.state.entries import EntryFormat
-from taskmanager.state.function_state import entry_type
-from taskmanager.state.handles import StateStore
-from taskmanager.state.keyed_backend import KeyedStateBackend
-from taskmanager.state.layers import StateTable
-from taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS
-from taskmanager.state.ttl import Ttl
-from tidegate.common.batch import Batch
+from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.datastream.checkpointed_function import CheckpointedFunction
-from tidegate.datastream.functions import Function
-from tidegate.datastream.record_functions import user_function_of
-from tidegate.datastream.state import (
+from tidegate.functions.adapters import user_function_of
+from tidegate.functions.checkpointed_function import CheckpointedFunction
+from tidegate.functions.interfaces import Function
+from tidegate.functions.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -43,12 +25,30 @@ from tidegate.datastream.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from tidegate.datastream.window import MergingWindowAssigner
+from tidegate.functions.windows import MergingWindowAssigner
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.program import OperatorSpec
+from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.factory import key_of
+from tidegate.taskmanager.operators.rows.async_wait import STATE_NAME as ASYNC_STATE
+from tidegate.taskmanager.operators.rows.async_wait import state_descriptor as async_state
+from tidegate.taskmanager.operators.rows.interval_join import buffer_descriptors
+from tidegate.taskmanager.operators.sinks.sink import COMMITTABLES, WRITER_STATE
+from tidegate.taskmanager.operators.sources.source import STATE_NAME as SPLITS
+from tidegate.taskmanager.operators.user_code.user_function import UserFunction
+from tidegate.taskmanager.operators.windows.contents import STATE_NAME as CONTENTS
+from tidegate.taskmanager.operators.windows.contents import contents_type
+from tidegate.taskmanager.operators.windows.sessions import MERGING_WINDOWS, merging_windows_type
+from tidegate.taskmanager.state.function_state import entry_type
+from tidegate.taskmanager.state.handles import StateStore
+from tidegate.taskmanager.state.heap.backend import KeyedStateBackend
+from tidegate.taskmanager.state.heap.copy_on_write_table import StateTable
+from tidegate.taskmanager.state.heap.entries import EntryFormat
+from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS
+from tidegate.taskmanager.state.ttl import Ttl
 
 KEYED_KINDS = frozenset(
     {"keyed_process", "keyed_co_process", "keyed_broadcast_process", "keyed_reduce", "interval_join", "window"}

@@ -37,26 +37,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from taskmanager.operators.async_wait import AsyncWaitOperator
-from taskmanager.operators.base import Operator
-from taskmanager.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
-from taskmanager.operators.columnar import FilterColumnsOperator, MapBatchesOperator, SelectOperator
-from taskmanager.operators.columnar_aggregate import ColumnarAggregate, ColumnarTotals
-from taskmanager.operators.columnar_sessions import ColumnarSession, ColumnarSessionLocal
-from taskmanager.operators.columnar_window_local import ColumnarWindowLocal
-from taskmanager.operators.columnar_windows import ColumnarWindow
-from taskmanager.operators.interval_join import IntervalJoinOperator
-from taskmanager.operators.keyed import KeyedProcessOperator, KeyedReduceOperator
-from taskmanager.operators.sink import SinkOperator
-from taskmanager.operators.sorted_inputs import InputMode, SortedInputs
-from taskmanager.operators.source import SourceOperator
-from taskmanager.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator
-from taskmanager.operators.watermarks import TimestampsWatermarksOperator
-from taskmanager.operators.window import WindowOperator
-from taskmanager.operators.window_sessions import MergingWindowOperator
-from tidegate.datastream.window import MergingWindowAssigner
+from tidegate.functions.windows import MergingWindowAssigner
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec, OperatorSpec
+from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.operators.batch.sorted_inputs import InputMode, SortedInputs
+from tidegate.taskmanager.operators.columnar.aggregate import ColumnarAggregate, ColumnarTotals
+from tidegate.taskmanager.operators.columnar.local_windows import ColumnarWindowLocal
+from tidegate.taskmanager.operators.columnar.sessions import ColumnarSession, ColumnarSessionLocal
+from tidegate.taskmanager.operators.columnar.stateless import FilterColumnsOperator, MapBatchesOperator, SelectOperator
+from tidegate.taskmanager.operators.columnar.windows import ColumnarWindow
+from tidegate.taskmanager.operators.rows.async_wait import AsyncWaitOperator
+from tidegate.taskmanager.operators.rows.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
+from tidegate.taskmanager.operators.rows.interval_join import IntervalJoinOperator
+from tidegate.taskmanager.operators.rows.keyed import KeyedProcessOperator, KeyedReduceOperator
+from tidegate.taskmanager.operators.rows.stateless import FilterOperator, FlatMapOperator, MapOperator, ProcessOperator
+from tidegate.taskmanager.operators.sinks.sink import SinkOperator
+from tidegate.taskmanager.operators.sources.source import SourceOperator
+from tidegate.taskmanager.operators.sources.watermarks import TimestampsWatermarksOperator
+from tidegate.taskmanager.operators.windows.sessions import MergingWindowOperator
+from tidegate.taskmanager.operators.windows.window import WindowOperator
 
 BATCH = "batch_inputs"
 _TWO = ("process_element1", "process_element2")

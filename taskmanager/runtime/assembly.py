@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from taskmanager.operators.base import AsyncCallsPort, Clock, Operator, OperatorContext, ProcessingTimers
-from taskmanager.operators.factory import make_operator
-from taskmanager.operators.keys import KeyFunction
-from taskmanager.runtime.chain import FinishedOperator, OpenKeys, OperatorChain
-from taskmanager.runtime.environment import SubtaskEnvironment
-from taskmanager.runtime.metrics import OperatorMetrics, TaskCounters
-from taskmanager.runtime.outputs import ChainedTarget, ChainOutput, KeyedPartition, NetworkTarget
-from taskmanager.state.base import SegmentSource
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import InputSpec, KeySpec, OutputSpec, VertexProgram
+from tidegate.taskmanager.operators.base import AsyncCallsPort, Clock, Operator, OperatorContext, ProcessingTimers
+from tidegate.taskmanager.operators.factory import make_operator
+from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.runtime.chain import FinishedOperator, OpenKeys, OperatorChain
+from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
+from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
+from tidegate.taskmanager.runtime.outputs import ChainedTarget, ChainOutput, KeyedPartition, NetworkTarget
+from tidegate.taskmanager.state.base import SegmentSource
 
 RunAsync = Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
 

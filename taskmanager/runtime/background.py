@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from taskmanager.runtime.mailbox import Mailbox
-from taskmanager.runtime.ports import CallMail
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.ports import CallMail
 
 Work = Callable[[], None]
 Done = Callable[[BaseException | None], None]

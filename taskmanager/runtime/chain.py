@@ -1,6 +1,6 @@
 """The operators of one subtask: a tree with the head at its root, driven by the mailbox loop.
 
-Order of calls (``taskmanager.operators.base``): everything that may emit goes from the head to the leaves, ``open`` goes from the
+Order of calls (``tidegate.taskmanager.operators.base``): everything that may emit goes from the head to the leaves, ``open`` goes from the
 leaves to the head, so that what the head emits meets open operators. ``close`` is called for every operator that was set up,
 whatever the others do. A chain whose operators had all finished in the restored checkpoint is one ``FinishedOperator``.
 """
@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from taskmanager.operators.base import Operator, OperatorContext
-from taskmanager.operators.keys import KeyFunction
-from taskmanager.runtime.conversion import BothShapes
-from taskmanager.state.base import FrozenState
-from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.errors import InternalError
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, OperatorSpec
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.runtime.conversion import BothShapes
+from tidegate.taskmanager.state.base import FrozenState
 
 OpenKeys = tuple[KeyFunction, OperatorContext]
 """The key function of an output, and the context of the operator in front of it, with which it is opened."""
@@ -40,7 +40,7 @@ class Finishing(Enum):
 
 @runtime_checkable
 class SourceHead(Protocol):
-    """What the head of a source vertex offers besides (``taskmanager.operators``: ``SourceOperator``)."""
+    """What the head of a source vertex offers besides (``tidegate.taskmanager.operators``: ``SourceOperator``)."""
 
     def poll_next(self, max_records: int) -> bool:
         """Emit at most so many records; whether there were any."""

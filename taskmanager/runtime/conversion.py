@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskmanager.operators.keys import survives
-from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
-from tidegate.common.record_check import looks_fit as type_check
-from tidegate.common.record_codec import decode, encode
+from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.common.records.record_check import looks_fit as type_check
+from tidegate.common.records.record_codec import decode, encode
+from tidegate.taskmanager.operators.keys.selectors import survives
 
 
 class BothShapes:

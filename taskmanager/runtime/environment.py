@@ -7,12 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.machines.credit import WindowBounds
-from taskmanager.machines.subtask import SubtaskLife
-from taskmanager.operators.base import AsyncCallsPort, Clock
-from taskmanager.runtime.clock import SystemClock
-from taskmanager.state.base import SegmentStore
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AttemptId
@@ -25,6 +19,12 @@ from tidegate.model.options import (
 )
 from tidegate.model.options.job import RuntimeMode
 from tidegate.store.segments import open_segment_store
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.machines.credit import WindowBounds
+from tidegate.taskmanager.machines.subtask import SubtaskLife
+from tidegate.taskmanager.operators.base import AsyncCallsPort, Clock
+from tidegate.taskmanager.runtime.clock import SystemClock
+from tidegate.taskmanager.state.base import SegmentStore
 
 Probe = Callable[[str, dict[str, Any]], None]
 """Called at named points of the protocol, with what is known there. Tests aim kills with it; it is absent in production.

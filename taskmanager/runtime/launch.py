@@ -13,24 +13,36 @@ import threading
 from contextlib import ExitStack
 from typing import Any
 
-from taskmanager.exchange.base import InputGate
-from taskmanager.exchange.endpoint import DataEndpoint
-from taskmanager.machines import subtask as life
-from taskmanager.machines.alignment import BarrierHandler
-from taskmanager.machines.alternating import AlternatingHandler
-from taskmanager.machines.barrier_tracker import TrackingHandler
-from taskmanager.machines.snapshot import SnapshotCoordinator
-from taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
-from taskmanager.runtime.background import BackgroundThread
-from taskmanager.runtime.barriers import BarrierSender, OutgoingEdge
-from taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
-from taskmanager.runtime.failures import failure_info
-from taskmanager.runtime.input import ChannelInput, SubtaskInput
-from taskmanager.runtime.input_channels import InputChannels
-from taskmanager.runtime.mailbox import Mailbox
-from taskmanager.runtime.metrics import TaskCounters
-from taskmanager.runtime.outputs import KeyedPartition
-from taskmanager.runtime.ports import (
+from tidegate.model.checkpoint import DeclineReason
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import ErrorInfo, InvalidJob, SubtaskLost
+from tidegate.model.ids import AttemptId
+from tidegate.model.program import VertexProgram
+from tidegate.model.states import ExecutionState
+from tidegate.store.segments import open_segment_source
+from tidegate.taskmanager.exchange.base import InputGate
+from tidegate.taskmanager.exchange.endpoint import DataEndpoint
+from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines.alignment import BarrierHandler
+from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
+from tidegate.taskmanager.machines.barrier_tracker import TrackingHandler
+from tidegate.taskmanager.machines.snapshot import SnapshotCoordinator
+from tidegate.taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
+from tidegate.taskmanager.runtime.background import BackgroundThread
+from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, OutgoingEdge
+from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
+from tidegate.taskmanager.runtime.checkpointing.replay import Replay
+from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
+from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
+from tidegate.taskmanager.runtime.failures import failure_info
+from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, SubtaskInput
+from tidegate.taskmanager.runtime.inputs.source_input import SourceInput
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.profiler import Profiler
+from tidegate.taskmanager.runtime.measuring.step_meter import StepMeter
+from tidegate.taskmanager.runtime.outputs import KeyedPartition
+from tidegate.taskmanager.runtime.ports import (
     CallMail,
     CancelTask,
     ConnectInputs,
@@ -39,24 +51,12 @@ from taskmanager.runtime.ports import (
     Mail,
     TriggerCheckpoint,
 )
-from taskmanager.runtime.profiler import Profiler
-from taskmanager.runtime.replay import Replay
-from taskmanager.runtime.result_listener import open_listener
-from taskmanager.runtime.slicing import SliceSizer
-from taskmanager.runtime.snapshots import SnapshotDriver
-from taskmanager.runtime.source_input import SourceInput
-from taskmanager.runtime.step_meter import StepMeter
-from taskmanager.runtime.subtask import SubtaskLoop
-from taskmanager.runtime.timers import TimerQueue
-from taskmanager.state.base import SegmentSource
-from taskmanager.state.local_copies import LocalCopies, open_copies
-from tidegate.model.checkpoint import DeclineReason
-from tidegate.model.deployment import TaskDeployment
-from tidegate.model.errors import ErrorInfo, InvalidJob, SubtaskLost
-from tidegate.model.ids import AttemptId
-from tidegate.model.program import VertexProgram
-from tidegate.model.states import ExecutionState
-from tidegate.store.segments import open_segment_source
+from tidegate.taskmanager.runtime.result_listener import open_listener
+from tidegate.taskmanager.runtime.slicing import SliceSizer
+from tidegate.taskmanager.runtime.subtask import SubtaskLoop
+from tidegate.taskmanager.runtime.timers import TimerQueue
+from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.files.local_copies import LocalCopies, open_copies
 
 PEER_LOSS_GRACE_MS = 300.0
 """How long a subtask whose producer went away waits to be canceled before it calls that its own failure."""
@@ -290,7 +290,7 @@ class _SubtaskRun:
 
     def _make_handler(self, settings: RuntimeSettings, gate: InputGate) -> BarrierHandler:
         restore = self._deployment.restore
-        kind = AlternatingHandler if settings.exactly_once else TrackingHandler
+        kind = ExactlyOnceBarrierHandler if settings.exactly_once else TrackingHandler
         return kind(
             range(gate.channels),
             last_id=0 if restore is None else int(restore.checkpoint_id),

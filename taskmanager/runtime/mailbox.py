@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from taskmanager.runtime.ports import Mail
+from tidegate.taskmanager.runtime.ports import Mail
 
 
 class Mailbox:

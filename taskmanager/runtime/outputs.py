@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from taskmanager.exchange.base import ResultPartition
-from taskmanager.operators.base import Operator
-from taskmanager.operators.keys import KeyFunction
-from taskmanager.runtime.conversion import BothShapes
-from taskmanager.runtime.metrics import TaskCounters
-from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.channel_events import WatermarkEvent, WatermarkStatus
+from tidegate.taskmanager.exchange.base import ResultPartition
+from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.runtime.conversion import BothShapes
+from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 
 
 class KeyedPartition(ResultPartition, Protocol):
@@ -82,7 +82,7 @@ class NetworkTarget:
 
 
 class ChainOutput:
-    """Implements ``taskmanager.operators.base.Output`` for one operator."""
+    """Implements ``tidegate.taskmanager.operators.base.Output`` for one operator."""
 
     __slots__ = ("_all", "_main", "_name", "_sides", "_type_info", "records_emitted")
 

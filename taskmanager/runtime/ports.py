@@ -1,5 +1,5 @@
 """How a running subtask is reached from outside, and what it tells. The runtime knows no gRPC, Spark or asyncio:
-``taskmanager.spark`` puts mails into the mailbox and implements ``ControlPort`` over the control stream.
+``tidegate.taskmanager.spark`` puts mails into the mailbox and implements ``ControlPort`` over the control stream.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 from contextlib import ExitStack
 
-from taskmanager.exchange.addresses import make_listener, remove
-from taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.connectors.base import Sink
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.program import VertexProgram
+from tidegate.taskmanager.exchange.addresses import make_listener, remove
+from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 
 
 def open_listener(

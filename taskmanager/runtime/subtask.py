@@ -12,15 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
-from taskmanager.exchange.base import ResultPartition
-from taskmanager.machines import snapshot as s
-from taskmanager.machines import subtask as life
-from taskmanager.operators.base import Clock
-from taskmanager.runtime.chain import Finishing, OperatorChain
-from taskmanager.runtime.input import SubtaskInput
-from taskmanager.runtime.mailbox import Mailbox
-from taskmanager.runtime.metrics import TaskCounters
-from taskmanager.runtime.ports import (
+from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition
+from tidegate.model.checkpoint import DeclineReason
+from tidegate.model.errors import ErrorInfo, InternalError
+from tidegate.taskmanager.exchange.base import ResultPartition
+from tidegate.taskmanager.machines import snapshot as s
+from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.operators.base import Clock
+from tidegate.taskmanager.runtime.chain import Finishing, OperatorChain
+from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
+from tidegate.taskmanager.runtime.inputs.channel_input import SubtaskInput
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.ports import (
     AbortCheckpoint,
     CallMail,
     CancelTask,
@@ -31,11 +35,7 @@ from taskmanager.runtime.ports import (
     Mail,
     TriggerCheckpoint,
 )
-from taskmanager.runtime.snapshots import SnapshotDriver
-from taskmanager.runtime.timers import TimerQueue
-from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition
-from tidegate.model.checkpoint import DeclineReason
-from tidegate.model.errors import ErrorInfo, InternalError
+from tidegate.taskmanager.runtime.timers import TimerQueue
 
 METRICS_INTERVAL_MS = 500.0
 DRAIN_CHECK_MS = 10.0

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from taskmanager.operators.base import Clock
+from tidegate.taskmanager.operators.base import Clock
 
 MAX_FIRE_MS = 5.0
 """Longest time spent on timers in one step, so that mails are not kept waiting."""
@@ -26,7 +26,7 @@ class Timer:
 
 
 class TimerQueue:
-    """Implements ``taskmanager.operators.base.ProcessingTimers``; used from the subtask's thread only."""
+    """Implements ``tidegate.taskmanager.operators.base.ProcessingTimers``; used from the subtask's thread only."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

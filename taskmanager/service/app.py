@@ -11,22 +11,22 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from taskmanager.service import identity as own
-from taskmanager.service.blob_cache import BlobCache
-from taskmanager.service.endpoint import start_control, start_endpoint
-from taskmanager.service.faults import Delays, Faults
-from taskmanager.service.job_manager import JobManagerClient
-from taskmanager.service.registration import keep_registered, registration_times
-from taskmanager.service.reporters import start_reporters
-from taskmanager.service.slot_memory import SlotMemory
-from taskmanager.service.spark_service import SparkService
-from taskmanager.service.subtasks import SparkSubtasks
-from taskmanager.service.task_executor import TaskExecutor, make_machine
-from taskmanager.service.watches import end_process, watch
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions
+from tidegate.taskmanager.service import identity as own
+from tidegate.taskmanager.service.blob_cache import BlobCache
+from tidegate.taskmanager.service.endpoint import start_control, start_endpoint
+from tidegate.taskmanager.service.faults import Delays, Faults
+from tidegate.taskmanager.service.jobmanager.connection import JobManagerClient
+from tidegate.taskmanager.service.jobmanager.registration import keep_registered, registration_times
+from tidegate.taskmanager.service.reporting.reporters import start_reporters
+from tidegate.taskmanager.service.subtasks.processes import SparkSubtasks
+from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
+from tidegate.taskmanager.service.subtasks.spark_service import SparkService
+from tidegate.taskmanager.service.subtasks.watches import end_process, watch
+from tidegate.taskmanager.service.task_executor import TaskExecutor, make_machine
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger("taskmanager")

@@ -7,12 +7,6 @@ import secrets
 
 import grpc.aio
 
-from taskmanager.service.blob_cache import BlobCache
-from taskmanager.service.faults import DelayedService, Delays
-from taskmanager.service.inspection import InspectionService
-from taskmanager.service.printing import print_lines
-from taskmanager.service.subtask_stream import Align, SubtaskControl, listen_for_subtasks
-from taskmanager.service.task_executor import TaskExecutor
 from tidegate.aio.pool import Pool
 from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
@@ -21,6 +15,12 @@ from tidegate.pb.taskmanager_pb2_grpc import (
     add_TaskManagerInspectionServicer_to_server,
     add_TaskManagerServicer_to_server,
 )
+from tidegate.taskmanager.service.blob_cache import BlobCache
+from tidegate.taskmanager.service.faults import DelayedService, Delays
+from tidegate.taskmanager.service.inspection import InspectionService
+from tidegate.taskmanager.service.reporting.printing import print_lines
+from tidegate.taskmanager.service.subtasks.control_streams import Align, SubtaskControl, listen_for_subtasks
+from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 _TOKEN_BYTES = 16
 

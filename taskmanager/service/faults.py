@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taskmanager.service.servicer import NewToken, TaskManagerService
-from taskmanager.service.task_executor import TaskExecutor
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.units import parse_duration_ms
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
+from tidegate.taskmanager.service.servicer import NewToken, TaskManagerService
+from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 _log = logging.getLogger(__name__)
 _KILL = re.compile(r"kill@(\d+)")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from taskmanager.machines import slots
-from taskmanager.machines import task_vocabulary as tv
-from taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ConnectInputs, TriggerCheckpoint
-from taskmanager.service.task_executor import TaskExecutor
 from tidegate.model.errors import ErrorInfo, InternalError, TidegateError
 from tidegate.model.ids import AllocationId, Generation, JobId
 from tidegate.pb import common_pb2, taskmanager_pb2, taskmanager_pb2_grpc
+from tidegate.taskmanager.machines import slots
+from tidegate.taskmanager.machines import task_events as tv
+from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ConnectInputs, TriggerCheckpoint
+from tidegate.taskmanager.service.task_executor import TaskExecutor
 from tidegate.wire.convert import (
     ack_of,
     attempt_from_text,

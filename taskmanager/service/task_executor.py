@@ -14,16 +14,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, assert_never
 
-from taskmanager.machines import slots
-from taskmanager.machines import task_vocabulary as tv
-from taskmanager.machines.task_manager import TaskManagerCommand, TaskManagerEvent, TaskManagerMachine
-from taskmanager.machines.task_vocabulary import TaskLimits
-from taskmanager.service.gathering import Gathering
-from taskmanager.service.identity import Identity
-from taskmanager.service.inspection import ThreadDumps
-from taskmanager.service.measures import Measures
-from taskmanager.service.outbox import ACKNOWLEDGE
-from taskmanager.service.subtask_stream import SubtaskStream, mail_to_pb
 from tidegate.aio.driver import Driver
 from tidegate.aio.logs import with_ids
 from tidegate.model.configuration import Configuration
@@ -32,6 +22,16 @@ from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
 from tidegate.pb import jobmanager_pb2, subtask_pb2
+from tidegate.taskmanager.machines import slots
+from tidegate.taskmanager.machines import task_events as tv
+from tidegate.taskmanager.machines.task_events import TaskLimits
+from tidegate.taskmanager.machines.task_manager import TaskManagerCommand, TaskManagerEvent, TaskManagerMachine
+from tidegate.taskmanager.service.identity import Identity
+from tidegate.taskmanager.service.inspection import ThreadDumps
+from tidegate.taskmanager.service.jobmanager.ack_batcher import AckBatcher
+from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
+from tidegate.taskmanager.service.reporting.metric_store import MetricStore
+from tidegate.taskmanager.service.subtasks.control_streams import SubtaskStream, mail_to_pb
 from tidegate.wire.convert import deployment_to_pb, optional_error_to_pb
 from tidegate.wire.task_metrics import Readings
 
@@ -41,7 +41,7 @@ OnEnd = Callable[[AttemptId, ErrorInfo | None], None]
 
 
 class Deployer(Protocol):
-    """Runs attempts as Spark jobs (``taskmanager.service.subtasks``)."""
+    """Runs attempts as Spark jobs (``tidegate.taskmanager.service.subtasks.processes``)."""
 
     def start(self, deployment: TaskDeployment, token: str, on_end: OnEnd) -> None: ...
 
@@ -71,7 +71,7 @@ def make_machine(configuration: Configuration) -> TaskManagerMachine:
 
 
 class TaskExecutor:
-    """Implements ``taskmanager.service.job_manager.Resident``. ``on_fatal`` ends the process."""
+    """Implements ``tidegate.taskmanager.service.jobmanager.connection.Resident``. ``on_fatal`` ends the process."""
 
     def __init__(
         self,
@@ -90,10 +90,10 @@ class TaskExecutor:
         self._streams: dict[AttemptId, SubtaskStream] = {}
         self._opening: SubtaskStream | None = None
         self._refusal: ErrorInfo | None = None
-        self.measures = Measures()
+        self.measures = MetricStore()
         self.dumps = ThreadDumps()
         self._names: dict[AttemptId, str] = {}
-        self._gathering = Gathering(self._send_acknowledgements, asyncio.get_running_loop().call_later)
+        self._gathering = AckBatcher(self._send_acknowledgements, asyncio.get_running_loop().call_later)
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 

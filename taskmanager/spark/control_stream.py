@@ -19,8 +19,14 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 
-from taskmanager.exchange import addresses
-from taskmanager.runtime.ports import (
+from tidegate.aio.inspection import thread_dump
+from tidegate.model.checkpoint import Acknowledgement, DeclineReason
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import CorruptFrame, ErrorInfo, Unreachable
+from tidegate.model.states import ExecutionState
+from tidegate.pb import common_pb2, subtask_pb2
+from tidegate.taskmanager.exchange import addresses
+from tidegate.taskmanager.runtime.ports import (
     AbortCheckpoint,
     CancelTask,
     ConfirmCheckpoint,
@@ -30,15 +36,9 @@ from taskmanager.runtime.ports import (
     TaskMetrics,
     TriggerCheckpoint,
 )
-from taskmanager.spark.entry import SubtaskEntry
-from taskmanager.spark.outbox import Outbox
-from taskmanager.spark.process import end_process_after
-from tidegate.aio.inspection import thread_dump
-from tidegate.model.checkpoint import Acknowledgement, DeclineReason
-from tidegate.model.deployment import TaskDeployment
-from tidegate.model.errors import CorruptFrame, ErrorInfo, Unreachable
-from tidegate.model.states import ExecutionState
-from tidegate.pb import common_pb2, subtask_pb2
+from tidegate.taskmanager.spark.entry import SubtaskEntry
+from tidegate.taskmanager.spark.outbox import Outbox
+from tidegate.taskmanager.spark.process import end_process_after
 from tidegate.wire import control_frames as frames
 from tidegate.wire.convert import (
     checkpoint_metrics_to_pb,
@@ -60,7 +60,7 @@ _Answers = queue.SimpleQueue["subtask_pb2.ToSubtask.Answer | None"]
 
 
 class ControlStream:
-    """Implements ``taskmanager.runtime.ports.ControlPort``. ``deliver`` puts a mail; it is called by another thread."""
+    """Implements ``tidegate.taskmanager.runtime.ports.ControlPort``. ``deliver`` puts a mail; it is called by another thread."""
 
     def __init__(self, entry: SubtaskEntry, deliver: Callable[[Mail], None]) -> None:
         self._entry = entry

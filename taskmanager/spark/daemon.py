@@ -42,7 +42,7 @@ PREIMPORTED = (
     "msgspec",
     "xxhash",
     "pyspark.worker",
-    "taskmanager.spark.worker",
+    "tidegate.taskmanager.spark.worker",
     "tidegate.connectors.file_sink",
     "tidegate.connectors.file_source",
     "tidegate.connectors.throttle",
@@ -79,7 +79,9 @@ def main() -> None:
         importlib.import_module(module)
     threads = thread_count()
     if threads is not None and threads != 1:
-        sys.exit(f"taskmanager.spark.daemon: {threads} threads after the imports, so a fork is not safe; not starting")
+        sys.exit(
+            f"tidegate.taskmanager.spark.daemon: {threads} threads after the imports, so a fork is not safe; not starting"
+        )
     daemon = importlib.import_module("pyspark.daemon")
     gc.collect()
     gc.freeze()  # a collection in a subtask does not walk what was imported, nor touch its pages: 50 ms with the interpreter's lock

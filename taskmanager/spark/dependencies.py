@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from tidegate.datastream.dependencies import ARCHIVES, PACKAGES, REQUIREMENTS
+from tidegate.datastream._graph.dependencies import ARCHIVES, PACKAGES, REQUIREMENTS
 from tidegate.model.errors import ExternalError, InvalidJob
 
 _INSTALL_LIMIT_S = 600

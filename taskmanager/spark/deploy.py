@@ -20,11 +20,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from taskmanager.spark.entry import SubtaskEntry
-from taskmanager.spark.query import SubmittedQuery, query_partitions
-from taskmanager.spark.session import Session, last_lines
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
 from tidegate.model.ids import AttemptId
+from tidegate.taskmanager.spark.entry import SubtaskEntry
+from tidegate.taskmanager.spark.query import SubmittedQuery, query_partitions
+from tidegate.taskmanager.spark.session import Session, last_lines
 
 _log = logging.getLogger(__name__)
 

@@ -61,7 +61,7 @@ def read_all(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _run(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | None) -> Iterator[Any]:
-    from taskmanager.spark.worker import subtask_main
+    from tidegate.taskmanager.spark.worker import subtask_main
 
     subtask_main(entry, index, spark_rows)
     return iter(())

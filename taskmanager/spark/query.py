@@ -4,7 +4,7 @@
     materialized   user's query ─▶ DataFrame ─▶ Parquet, written once by subtask 0's TaskManager; then as any other source
 
 The JVM hands the rows of partition i to the subtask's process as Arrow batches; the subtask yields nothing. Everything that
-decides how Spark cuts a query into partitions is pinned before it is planned (``tidegate.connectors.spark_query``), so that
+decides how Spark cuts a query into partitions is pinned before it is planned (``tidegate.connectors.spark.query``), so that
 every attempt, on every TaskManager, gets the same rows in its partition.
 """
 
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from taskmanager.spark.entry import SubtaskEntry
-from tidegate.connectors.spark_query import materialize, partitioned
-from tidegate.connectors.spark_source import SparkSource, owned_directory, read_marker
+from tidegate.connectors.spark.query import materialize, partitioned
+from tidegate.connectors.spark.source import SparkSource, owned_directory, read_marker
 from tidegate.model.errors import TidegateError, UserFunctionError
+from tidegate.taskmanager.spark.entry import SubtaskEntry
 
 if TYPE_CHECKING:
-    from taskmanager.spark.deploy import Submission
+    from tidegate.taskmanager.spark.deploy import Submission
 
 MARKER_POLL_S = 0.1
 

@@ -20,17 +20,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import taskmanager
-from taskmanager.spark.entry import WAIT_S, die, read_all, wait, warm
-from taskmanager.spark.java import check_java, find_java
-from taskmanager.spark.jvm import Began, Jvm, start_jvm
+import tidegate
 from tidegate.model.errors import ConfigurationError, ExternalError
+from tidegate.taskmanager.spark.entry import WAIT_S, die, read_all, wait, warm
+from tidegate.taskmanager.spark.java import check_java, find_java
+from tidegate.taskmanager.spark.jvm import Began, Jvm, start_jvm
 
 _log = logging.getLogger(__name__)
 
 _FIXED = {
     "spark.python.use.daemon": "true",
-    "spark.python.daemon.module": "taskmanager.spark.daemon",
+    "spark.python.daemon.module": "tidegate.taskmanager.spark.daemon",
     "spark.python.worker.reuse": "false",
     "spark.task.maxFailures": "1",
     "spark.job.interruptOnCancel": "true",
@@ -205,7 +205,7 @@ def session_properties(settings: SessionSettings) -> dict[str, str]:
         found |= _EMBEDDED_DEFAULTS
     else:
         found["spark.driver.host"] = settings.host
-        found["spark.executorEnv.PYTHONPATH"] = str(Path(taskmanager.__file__).parent.parent)
+        found["spark.executorEnv.PYTHONPATH"] = str(Path(tidegate.__file__).parent.parent)
     found["spark.local.dir"] = str(settings.directory / "local")
     found["spark.sql.warehouse.dir"] = str(settings.directory / "warehouse")
     found |= settings.properties

@@ -14,10 +14,10 @@ from pathlib import Path, PurePosixPath
 
 import cloudpickle
 
-from taskmanager.spark.dependencies import use_archives, use_requirements
 from tidegate.model.errors import InvalidJob, UserFunctionError
 from tidegate.model.ids import BlobKey
 from tidegate.model.program import VertexProgram
+from tidegate.taskmanager.spark.dependencies import use_archives, use_requirements
 
 FetchBlob = Callable[[str], bytes]
 _BROUGHT = ("python-archives/", "python-requirements/")

@@ -1,7 +1,7 @@
 """What runs inside the Spark worker: one process, one subtask attempt, start to end.
 
     die with the parent ─▶ dial the TaskManager, Hello ─▶ Deploy ─▶ bound the memory ─▶ fetch the job's files and program
-        ─▶ run the subtask (``taskmanager.runtime``) ─▶ last word ─▶ the TaskManager hangs up ─▶ the process ends
+        ─▶ run the subtask (``tidegate.taskmanager.runtime``) ─▶ last word ─▶ the TaskManager hangs up ─▶ the process ends
 
 Laws: a partition that Spark runs again by itself does nothing (``TaskContext.attemptNumber``), and nothing is yielded: rows
 leave through the exchange and the connectors only.
@@ -19,20 +19,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskmanager.runtime.environment import SubtaskEnvironment
-from taskmanager.runtime.launch import run_subtask
-from taskmanager.runtime.mailbox import Mailbox
-from taskmanager.spark.control_stream import ControlStream
-from taskmanager.spark.dependencies import check_interpreter
-from taskmanager.spark.entry import SubtaskEntry
-from taskmanager.spark.memory import WorkerSettings, limit_exchange, limit_memory
-from taskmanager.spark.process import PrintedLines, die_with_parent, step_back
-from taskmanager.spark.user_code import load_program, place_files
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, TidegateError
 from tidegate.model.options import PythonOptions
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
+from tidegate.taskmanager.runtime.launch import run_subtask
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.spark.control_stream import ControlStream
+from tidegate.taskmanager.spark.dependencies import check_interpreter
+from tidegate.taskmanager.spark.entry import SubtaskEntry
+from tidegate.taskmanager.spark.memory import WorkerSettings, limit_exchange, limit_memory
+from tidegate.taskmanager.spark.process import PrintedLines, die_with_parent, step_back
+from tidegate.taskmanager.spark.user_code import load_program, place_files
 
 SWITCH_INTERVAL_S = 0.001
 """A thread that has something to send or to write waits no longer for the mailbox to let go of the interpreter (Python: 5 ms)."""

@@ -13,11 +13,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from taskmanager.state.base import FrozenState, SegmentSource
-from taskmanager.state.ttl import Sweep, Ttl
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.taskmanager.state.base import FrozenState, SegmentSource
+from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
 Entry = tuple[Any, Any]
 """(key, namespace); the namespace is ``None`` where there is none."""

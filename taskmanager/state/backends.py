@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from taskmanager.state.backend import KeyedBackend
-from taskmanager.state.keyed_backend import KeyedStateBackend
-from taskmanager.state.rocksdb_backend import RocksKeyedBackend
-from taskmanager.state.rocksdb_database import RocksDatabase, RocksDBSettings
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.configuration import Configuration
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.options import CheckpointingOptions, StateBackendKind, StateOptions
+from tidegate.taskmanager.state.backend import KeyedBackend
+from tidegate.taskmanager.state.heap.backend import KeyedStateBackend
+from tidegate.taskmanager.state.rocksdb.backend import RocksKeyedBackend
+from tidegate.taskmanager.state.rocksdb.database import RocksDatabase, RocksDBSettings
 
 
 @dataclass(frozen=True, slots=True)

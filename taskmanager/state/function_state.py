@@ -18,8 +18,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from taskmanager.state.segments import (
+from tidegate.common.records.record_codec import decode_column, encode_column
+from tidegate.common.records.schema_evolution import Refusal, evolve
+from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
+from tidegate.functions.checkpointed_function import OperatorStateStore
+from tidegate.functions.state import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
+from tidegate.model.checkpoint import OperatorSnapshot, OperatorStateHandle, RestoredOperator, StateRedistribution
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
+from tidegate.taskmanager.state.files.segments import (
     ELEMENT,
     StateDescription,
     element_schema,
@@ -27,13 +34,6 @@ from taskmanager.state.segments import (
     read_element_table,
     write_elements,
 )
-from tidegate.common.record_codec import decode_column, encode_column
-from tidegate.common.schema_evolution import Refusal, evolve
-from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
-from tidegate.datastream.checkpointed_function import OperatorStateStore
-from tidegate.datastream.state import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
-from tidegate.model.checkpoint import OperatorSnapshot, OperatorStateHandle, RestoredOperator, StateRedistribution
-from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 _KINDS = {
     StateRedistribution.SPLIT: "list",

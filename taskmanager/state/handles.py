@@ -9,18 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from taskmanager.state.backend import Entry, KeyedBackend, ListCells, MapCells, Table
-from taskmanager.state.ttl import Ttl
-from taskmanager.state.ttl_handles import (
-    TtlAggregatingState,
-    TtlListState,
-    TtlMapState,
-    TtlPlace,
-    TtlReducingState,
-    TtlValueState,
-)
-from tidegate.datastream.functions import KeyedStateStore
-from tidegate.datastream.state import (
+from tidegate.functions.interfaces import KeyedStateStore
+from tidegate.functions.state import (
     AggregatingState,
     AggregatingStateDescriptor,
     ListState,
@@ -32,6 +22,16 @@ from tidegate.datastream.state import (
     StateDescriptor,
     ValueState,
     ValueStateDescriptor,
+)
+from tidegate.taskmanager.state.backend import Entry, KeyedBackend, ListCells, MapCells, Table
+from tidegate.taskmanager.state.ttl import Ttl
+from tidegate.taskmanager.state.ttl_handles import (
+    TtlAggregatingState,
+    TtlListState,
+    TtlMapState,
+    TtlPlace,
+    TtlReducingState,
+    TtlValueState,
 )
 
 

@@ -19,10 +19,17 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
-from taskmanager.state.segments import ELEMENT, MSGPACK, StateDescription, element_schema, read_elements, write_elements
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateRedistribution
 from tidegate.model.errors import CorruptData, NotSerializable
+from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
+from tidegate.taskmanager.state.files.segments import (
+    ELEMENT,
+    MSGPACK,
+    StateDescription,
+    element_schema,
+    read_elements,
+    write_elements,
+)
 
 _FILE_BYTES = 2048
 """More than an Arrow file needs besides its elements: schema, footer, padding."""

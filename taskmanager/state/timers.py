@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from taskmanager.state.backend import KeyedBackend
-from tidegate.common.batch import MIN_TIMESTAMP
+from tidegate.common.records.batch import MIN_TIMESTAMP
+from tidegate.taskmanager.state.backend import KeyedBackend
 
 EVENT_TIMERS = "_timers.event"
 PROCESSING_TIMERS = "_timers.processing"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tidegate.datastream.state_ttl import StateTtlConfig
+from tidegate.functions.state_ttl import StateTtlConfig
 
 Kept = Mapping[tuple[Any, Any], Any]
 """What is kept, by entry."""

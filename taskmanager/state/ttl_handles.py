@@ -1,4 +1,4 @@
-"""State that expires, as functions use it. What is kept is described in ``taskmanager.state.ttl``.
+"""State that expires, as functions use it. What is kept is described in ``tidegate.taskmanager.state.ttl``.
 
 Each access first takes a step of the cleanup, then looks at the entry of the current key (Flink: ``TtlValueState.java``
 and its like):
@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from taskmanager.state.backend import Entry, KeyedBackend, ListCells, MapCells, Table
-from taskmanager.state.ttl import Sweep, Ttl
-from tidegate.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from tidegate.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from tidegate.taskmanager.state.backend import Entry, KeyedBackend, ListCells, MapCells, Table
+from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
 Stamped = tuple[Any, int]
 

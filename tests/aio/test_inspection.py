@@ -10,16 +10,16 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from jobmanager.service.inspection import Inspector
-from taskmanager.service.inspection import InspectionService, Stream, ThreadDumps
 from tidegate.aio.logs import LineFormatter
 from tidegate.aio.pool import Pool
 from tidegate.aio.rpc import start_server
+from tidegate.jobmanager.service.task_managers.inspection import Inspector
 from tidegate.model.errors import StorageError, Unreachable
 from tidegate.model.ids import AttemptId, parse_attempt_id
 from tidegate.pb import subtask_pb2
 from tidegate.pb.common_pb2 import ThreadInfo
 from tidegate.pb.taskmanager_pb2_grpc import add_TaskManagerInspectionServicer_to_server
+from tidegate.taskmanager.service.inspection import InspectionService, Stream, ThreadDumps
 
 ANSWERS, IS_SILENT = (parse_attempt_id(f"{'a' * 32}_{'b' * 32}_{index}_0") for index in (0, 1))
 
@@ -96,7 +96,7 @@ async def test_a_process_that_logs_to_its_terminal_says_so() -> None:
 
 
 async def test_threads_of_subtasks_stand_before_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobmanager.service.inspection.SUBTASK_WAIT_MS", 1)
+    monkeypatch.setattr("tidegate.jobmanager.service.task_managers.inspection.SUBTASK_WAIT_MS", 1)
     async with task_manager() as (_, address):
         first, *own = await Inspector().threads(address)
     assert (first.name, first.stack) == ("window (1/2) mailbox", "in step()")

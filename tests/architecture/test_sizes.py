@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from tests.architecture.source import name_of, python_files, tree_of
 
 FILE_LINES = 400
 FUNCTION_LINES = 50
+ROOM_FILES = 20
 
 FILE_EXCEPTIONS: dict[str, int] = {}
 """File -> its lines today."""
@@ -20,6 +23,12 @@ def test_no_file_outgrows_one_sitting() -> None:
     sizes = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in python_files()}
     assert _beyond(sizes, FILE_LINES, FILE_EXCEPTIONS) == {}
     assert _stale(sizes, FILE_LINES, FILE_EXCEPTIONS) == []
+
+
+def test_no_room_of_the_product_is_crowded() -> None:
+    product = ("tidegate", "jobmanager", "taskmanager", "cli")
+    files = Counter(str(PurePosixPath(name_of(path)).parent) for path in python_files())
+    assert {room: n for room, n in files.items() if room.startswith(product) and n > ROOM_FILES} == {}
 
 
 def test_no_function_outgrows_one_screen() -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
-from jobmanager.machines import events as e
 from tests.contract.rest.asking import endpoint_of
 from tests.contract.rest.scene import Scene
 from tests.unit.jobmanager.machines.cluster_kit import (
@@ -22,6 +21,7 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     until_triggered,
     vertex,
 )
+from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import CheckpointMetrics, SubtaskSnapshot
 from tidegate.model.graph import JobGraph, Partitioner
 from tidegate.model.ids import AttemptId, CheckpointId, JobId

@@ -14,7 +14,7 @@ from tests.servers.kafka_reading import read_topic
 from tests.unit.taskmanager.operators.harness import Pool
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.connectors.base import DeliveryGuarantee, Sink
-from tidegate.connectors.kafka.producing import TransactionalProducer, make_transactional_producer
+from tidegate.connectors.kafka.producer_port import TransactionalProducer, make_transactional_producer
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sink import KafkaSink

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from click import Command, Context, Group
 
-from cli.main import main
-from cli.savepoint_check import check
+from tidegate.cli.commands.savepoint_check import check
+from tidegate.cli.main import main
 
 GOLDEN = Path(__file__).with_name("cli_help.txt")
 
@@ -37,9 +37,7 @@ def test_help_is_what_was_promised() -> None:
 
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     heavy = "{'grpc', 'pyarrow', 'pyspark', 'rich', 'aiohttp', 'numpy'}"
-    script = (
-        f"import sys, cli.main; sys.exit(str(sorted({heavy} & set(sys.modules))) if {heavy} & set(sys.modules) else 0)"
-    )
+    script = f"import sys, tidegate.cli.main; sys.exit(str(sorted({heavy} & set(sys.modules))) if {heavy} & set(sys.modules) else 0)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, env={**os.environ}, timeout=60
     )

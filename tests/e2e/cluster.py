@@ -1,4 +1,4 @@
-"""A cluster of real processes for a test: ``python -m cli.main jobmanager | taskmanager`` in a temporary directory.
+"""A cluster of real processes for a test: ``python -m tidegate.cli.main jobmanager | taskmanager`` in a temporary directory.
 
 Laws of the harness:
 1. Every process carries a mark in its environment, which its JVM, daemon and subtasks inherit: so nothing that was left
@@ -37,7 +37,7 @@ REPOSITORY = Path(__file__).parents[2]
 JOBS = Path(__file__).parent / "jobs"
 MARK = "E2E_MARK"
 """Not TIDEGATE_...: those are options."""
-DAEMON = "taskmanager.spark.daemon"
+DAEMON = "tidegate.taskmanager.spark.daemon"
 START_LIMIT_S = 180
 END_LIMIT_S = 30
 """For a signal to end a process and its children: a limit against hanging, not a figure (those are printed)."""
@@ -195,7 +195,7 @@ class Cluster:
 
     # --- processes -----------------------------------------------------------------------------------
 
-    def start_job_manager(self, *extra: str, entry: Sequence[str] = ("-m", "cli.main")) -> Proc:
+    def start_job_manager(self, *extra: str, entry: Sequence[str] = ("-m", "tidegate.cli.main")) -> Proc:
         """Start it (again) on the cluster's ports, and wait until it answers. ``entry`` may be a test's own wrapper."""
         args = [*entry, "jobmanager", "--host", "127.0.0.1", "--rpc-port", str(self.port)]
         args += ["--rest-port", str(self.rest_port), *extra]
@@ -217,7 +217,7 @@ class Cluster:
 
     def add_taskmanager(self, slots: int = 2, *extra: str) -> Proc:
         """Start one; ``wait_slots`` waits until it is registered."""
-        args = ["-m", "cli.main", "taskmanager", "--slots", str(slots), "--jobmanager", self.address, *extra]
+        args = ["-m", "tidegate.cli.main", "taskmanager", "--slots", str(slots), "--jobmanager", self.address, *extra]
         process = self._start("taskmanager", args)
         self.task_managers.append(process)
         return process
@@ -360,7 +360,7 @@ def run_cli(
 ) -> subprocess.CompletedProcess[str]:
     """``tidegate args``, to its end, with its output."""
     return subprocess.run(
-        [sys.executable, "-m", "cli.main", *args],
+        [sys.executable, "-m", "tidegate.cli.main", *args],
         cwd=directory,
         env={**os.environ, "COLUMNS": "200", **environment},
         stdin=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from cli.main import main
+from tidegate.cli.main import main
 from tidegate.store.checkpoints import CheckpointStorage
 
 _write = CheckpointStorage.write_manifest

@@ -173,8 +173,8 @@ def test_another_version_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     done = _patched(tmp_path, "VERSION", "9.9.9", "run", "--jobmanager", cluster.address, BAD, "ok")
     assert_one_line(done, "9.9.9")
     program = (
-        "import sys, cli.main, tidegate.datastream.job_graph_builder as built; from types import SimpleNamespace as N;"
-        "built.sys = N(version_info=N(major=3, minor=99)); cli.main.main(sys.argv[1:], prog_name='tidegate')"
+        "import sys, tidegate.cli.main, tidegate.datastream._graph.job_graph_builder as built; from types import SimpleNamespace as N;"
+        "built.sys = N(version_info=N(major=3, minor=99)); tidegate.cli.main.main(sys.argv[1:], prog_name='tidegate')"
     )
     command = [sys.executable, "-c", program, "run", "--jobmanager", cluster.address, BAD, "ok"]
     assert_one_line(_finished(command, tmp_path), "3.99", "Python")
@@ -183,7 +183,7 @@ def test_another_version_is_refused(cluster: Cluster, tmp_path: Path) -> None:
 def _patched(directory: Path, name: str, value: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     program = (
         f"import sys, tidegate.wire.versions as versions; versions.{name} = {value!r};"
-        "import cli.main; cli.main.main(sys.argv[1:], prog_name='tidegate')"
+        "import tidegate.cli.main; tidegate.cli.main.main(sys.argv[1:], prog_name='tidegate')"
     )
     return _finished([sys.executable, "-c", program, *arguments], directory)
 

@@ -73,7 +73,7 @@ def test_run_local_and_its_exit_codes(tmp_path: Path, short_tmp: Path) -> None:
 def test_ctrl_c_ends_a_local_run_with_everything_it_started(tmp_path: Path, short_tmp: Path) -> None:
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "run", "--local", "-p", "1", BAD, "long", str(tmp_path / "out")],
+        [sys.executable, "-m", "tidegate.cli.main", "run", "--local", "-p", "1", BAD, "long", str(tmp_path / "out")],
         cwd=tmp_path,
         env={**os.environ, **environment(short_tmp)},
         stdin=subprocess.DEVNULL,
@@ -148,7 +148,17 @@ def test_the_plan_is_shown_without_running(tmp_path: Path) -> None:
 
 def test_an_attached_run_is_canceled_by_ctrl_c(cluster: Cluster, tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "run", "--jobmanager", cluster.address, BAD, "long", str(tmp_path / "out")],
+        [
+            sys.executable,
+            "-m",
+            "tidegate.cli.main",
+            "run",
+            "--jobmanager",
+            cluster.address,
+            BAD,
+            "long",
+            str(tmp_path / "out"),
+        ],
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from jobmanager.service.app import Listening
 from tests.aio.jobmanager.cluster import (
     FakeTaskManager,
     client_of,
@@ -27,6 +26,7 @@ from tests.aio.jobmanager.cluster import (
     watch_until,
 )
 from tests.servers.flink_environment import FlinkEnvironment
+from tidegate.jobmanager.service.app import Listening
 from tidegate.model.ids import JobId, hex_id
 from tidegate.pb import jobmanager_pb2 as pb
 

@@ -8,7 +8,7 @@ from tests.conformance.test_kafka_sink import WAYS
 from tests.e2e.waiting import wait_until
 from tests.servers.kafka_broker import PASSWORD, USER, KafkaBroker
 from tests.unit.taskmanager.operators.harness import Running, spec, start
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import DeliveryGuarantee, ReaderContext, Sink, SplitState

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.waiting import wait_until
 from tests.servers.kafka_broker import KafkaBroker
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitState

@@ -12,7 +12,7 @@ from tests.servers.jars import fetched
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.postgres_server import PostgresServer
 from tests.unit.taskmanager.operators.harness import spec, start
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import DeliveryGuarantee, Sink
 from tidegate.connectors.file_sink import FileSink

@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from taskmanager.spark.session import Session, SessionSettings, start_session
 from tests.e2e.waiting import wait_until
+from tidegate.taskmanager.spark.session import Session, SessionSettings, start_session
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ JOB = "a" * 32
 VERTEX = "b" * 32
 MAIN = """
 import sys
-from taskmanager.service.app import run
+from tidegate.taskmanager.service.app import run
 from tidegate.aio.logs import set_up_logging
 from tidegate.model.configuration import Configuration
 set_up_logging()
@@ -161,7 +161,9 @@ async def deploy(fake: FakeJobManager, program: bytes, subtask: int, attempt: in
 
 def subtasks_of(manager: RealTaskManager) -> list[psutil.Process]:
     """Children of the Python daemon."""
-    daemons = [process for process in manager.family() if "-m taskmanager.spark.daemon" in " ".join(process.cmdline())]
+    daemons = [
+        process for process in manager.family() if "-m tidegate.taskmanager.spark.daemon" in " ".join(process.cmdline())
+    ]
     parents = {process.pid for process in daemons}
     return [process for process in daemons if process.ppid() in parents]
 
@@ -335,7 +337,7 @@ def is_subtask(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
         parent = process.parent()
         return parent is not None and all(
-            "-m taskmanager.spark.daemon" in " ".join(p.cmdline()) for p in (process, parent)
+            "-m tidegate.taskmanager.spark.daemon" in " ".join(p.cmdline()) for p in (process, parent)
         )
     return False
 

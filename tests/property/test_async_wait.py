@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmanager.machines.async_wait import (
+from tidegate.taskmanager.machines.async_wait import (
     AsyncWaitCommand,
     AsyncWaitQueue,
     EmitResults,

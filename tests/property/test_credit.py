@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmanager.machines.credit import GrantCredit, ReceiverCredit, SenderCredit
+from tidegate.taskmanager.machines.credit import GrantCredit, ReceiverCredit, SenderCredit
 
 Step = tuple[str, int]
 STEPS = st.lists(

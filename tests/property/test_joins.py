@@ -12,10 +12,10 @@ from tests.unit.taskmanager.operators.harness import restored_of, spec, start
 from tests.unit.taskmanager.operators.keyed_kit import PAIR, first
 from tidegate.common.time import Time
 from tidegate.common.typeinfo import Types
-from tidegate.datastream.functions import CoGroupFunction, ProcessJoinFunction
-from tidegate.datastream.joined_streams import CoGroupWindow, JoinWindow, Tagged, TaggedKey
-from tidegate.datastream.record_functions import ApplyWindow
+from tidegate.datastream._streams.joined_streams import CoGroupWindow, JoinWindow, Tagged, TaggedKey
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.functions.adapters import ApplyWindow
+from tidegate.functions.interfaces import CoGroupFunction, ProcessJoinFunction
 from tidegate.model.program import KeySpec, OperatorSpec
 
 RECORDS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from("ab"), st.integers(0, 30)), max_size=25)

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobmanager.machines.recovery import StateAssignment
-from taskmanager.state.function_state import FunctionStateBackend
 from tidegate.common import Types
-from tidegate.datastream.state import ListStateDescriptor, MapStateDescriptor
+from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor
+from tidegate.jobmanager.machines.restore.state_assignment import StateAssignment
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     OperatorSnapshot,
@@ -22,6 +21,7 @@ from tidegate.model.checkpoint import (
 from tidegate.model.graph import JobGraph, JobVertex, OperatorInfo
 from tidegate.model.ids import BlobKey, CheckpointId, JobId, OperatorId, SubtaskId, VertexId
 from tidegate.store.segments import InlineSegmentStore, open_segment_source
+from tidegate.taskmanager.state.function_state import FunctionStateBackend
 
 OPERATOR, VERTEX, JOB = OperatorId("2" * 32), VertexId("1" * 32), JobId("0" * 32)
 LISTED = ListStateDescriptor("listed", Types.LONG())

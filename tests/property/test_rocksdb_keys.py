@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmanager.state.rocksdb_keys import after, decode_key, encode_key
-from taskmanager.state.rocksdb_values import decode, encoder_of, stamp, stamp_of
 from tidegate.common.typeinfo import Types
 from tidegate.datastream.window import CountWindow, TimeWindow
+from tidegate.taskmanager.state.rocksdb.keys import after, decode_key, encode_key
+from tidegate.taskmanager.state.rocksdb.values import decode, encoder_of, stamp, stamp_of
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 PLAIN = st.one_of(

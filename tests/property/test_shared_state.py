@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobmanager.machines.shared_state import SharedStateRegistry
+from tidegate.jobmanager.machines.checkpoint.shared_state import SharedStateRegistry
 from tidegate.model.ids import CheckpointId
 
 FOREIGN = "/theirs/shared/f"

@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmanager.operators.sorting import ExternalSorter
-from tidegate.common.batch import MIN_TIMESTAMP
-from tidegate.common.record_codec import decode, encode
+from tidegate.common.records.batch import MIN_TIMESTAMP
+from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.typeinfo import Types
+from tidegate.taskmanager.operators.batch.sorting import ExternalSorter
 
 LONG = Types.LONG()
 ROWS = st.tuples(st.sampled_from([b"", b"a", b"ab", b"b"]), st.one_of(st.none(), st.integers(-3, 3)))

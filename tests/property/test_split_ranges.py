@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, SourceReader, SplitState
 from tidegate.connectors.number_sequence import NumberSequenceSource, ranges
 

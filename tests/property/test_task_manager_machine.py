@@ -7,13 +7,13 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmanager.machines import slots
-from taskmanager.machines import task_vocabulary as tv
-from taskmanager.machines.task_manager import TaskManagerEvent, TaskManagerMachine
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, VertexId
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines import slots
+from tidegate.taskmanager.machines import task_events as tv
+from tidegate.taskmanager.machines.task_manager import TaskManagerEvent, TaskManagerMachine
 
 JOB = JobId("a" * 32)
 ERROR = ErrorInfo.of(SubtaskLost("lost"))

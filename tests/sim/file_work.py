@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
 from tests.sim.storage import Storage
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
 from tidegate.model.errors import ErrorInfo, StorageError
 
 if TYPE_CHECKING:

@@ -3,14 +3,14 @@ machine only to ask what its executions were."""
 
 from __future__ import annotations
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
-from jobmanager.machines.execution import Execution
-from jobmanager.machines.jobmanager import JobManagerMachine
 from tests.sim.handles import origin_of
 from tests.sim.shared_watch import SharedFilesWatch
 from tests.sim.storage import Storage
 from tests.sim.watch import SHARED, LawBroken, Watch
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
+from tidegate.jobmanager.machines.dispatcher import Dispatcher
+from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.model.ids import AttemptId, JobId
 from tidegate.model.options import ClaimMode
 from tidegate.model.states import ExecutionState, JobState
@@ -31,7 +31,7 @@ class JobManagerWatch:
 
     def __init__(
         self,
-        machine: JobManagerMachine,
+        machine: Dispatcher,
         storage: Storage,
         watch: Watch,
         job_id: JobId,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from taskmanager.machines.alternating import forced_aligned
 from tests.sim.channel import Channel, Item, Row
 from tests.sim.in_flight import Flights
 from tests.sim.operators import Operator
@@ -14,6 +13,7 @@ from tests.sim.world import World
 from tidegate.model.channel_events import Barrier, EndOfPartition
 from tidegate.model.checkpoint import Alignment
 from tidegate.model.deployment import OutputDeployment
+from tidegate.taskmanager.machines.barrier_handler import forced_aligned
 
 if TYPE_CHECKING:
     from tests.sim.subtask import SimTask

@@ -8,21 +8,21 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from jobmanager.machines import checkpoint_coordinator
-from jobmanager.machines import events as e
-from jobmanager.machines.checkpoint_cleaner import CheckpointCleaner
-from jobmanager.machines.checkpoint_commands import CheckpointCommands
-from jobmanager.machines.checkpoint_coordinator import CheckpointCoordinator
-from jobmanager.machines.checkpoint_pending import AckResult, PendingCheckpoint
-from jobmanager.machines.checkpoint_plan import CheckpointPlan, PlanRefused, decide_plan
-from jobmanager.machines.execution import Execution
-from jobmanager.machines.execution_graph import ExecutionGraph
-from jobmanager.machines.failover import Failover
 from tests.sim.operators import CounterOperator, SinkOperator, SourceOperator
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
 from tests.sim.storage import Transaction
 from tests.sim.subtask import SimTask
+from tidegate.jobmanager.machines import events as e
+from tidegate.jobmanager.machines.checkpoint import coordinator as checkpoint_coordinator
+from tidegate.jobmanager.machines.checkpoint.cleaner import CheckpointCleaner
+from tidegate.jobmanager.machines.checkpoint.commands import CheckpointCommands
+from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordinator
+from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import AckResult, PendingCheckpoint
+from tidegate.jobmanager.machines.checkpoint.plan import CheckpointPlan, PlanRefused, decide_plan
+from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.scheduling.failover import Failover
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import SubtaskSnapshot
 from tidegate.model.ids import AttemptId, SubtaskId

@@ -6,15 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jobmanager.machines import channel_assignment, checkpoint_coordinator, job, job_recovery, recovery
-from jobmanager.machines import events as e
-from jobmanager.machines.checkpoint_cleaner import CheckpointCleaner
-from jobmanager.machines.checkpoint_commands import CheckpointCommands
-from jobmanager.machines.checkpoint_completed import CompletedCheckpoint
-from jobmanager.machines.checkpoint_custody import CheckpointCustody
-from jobmanager.machines.checkpoint_options import decide_options
-from jobmanager.machines.job_recovery import Inventory
-from jobmanager.machines.shared_state import SharedStateRegistry
 from tests.sim.channel import EVERYTHING as EVERYTHING_QUEUED
 from tests.sim.channel import Channel, Row
 from tests.sim.counts import CounterState, FrozenCounts
@@ -23,15 +14,28 @@ from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
 from tests.sim.subtask import SimTask
 from tests.sim.watch import SHARED
+from tidegate.jobmanager.machines import events as e
+from tidegate.jobmanager.machines.checkpoint import coordinator as checkpoint_coordinator
+from tidegate.jobmanager.machines.checkpoint import jobmanager_recovery as job_recovery
+from tidegate.jobmanager.machines.checkpoint.cleaner import CheckpointCleaner
+from tidegate.jobmanager.machines.checkpoint.commands import CheckpointCommands
+from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
+from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import Inventory
+from tidegate.jobmanager.machines.checkpoint.options import decide_options
+from tidegate.jobmanager.machines.checkpoint.retention import RetainedCheckpoints
+from tidegate.jobmanager.machines.checkpoint.shared_state import SharedStateRegistry
+from tidegate.jobmanager.machines.job import job_master as job
+from tidegate.jobmanager.machines.restore import channel_assignment
+from tidegate.jobmanager.machines.restore import state_assignment as recovery
 from tidegate.model.checkpoint import CheckpointOptions, InFlightEdge
 from tidegate.model.ids import CheckpointId
 
 
-def _owns_whatever_it_started_from(custody: CheckpointCustody, found: Sequence[CompletedCheckpoint]) -> None:
+def _owns_whatever_it_started_from(custody: RetainedCheckpoints, found: Sequence[CompletedCheckpoint]) -> None:
     _adopt(custody, [replace(checkpoint, is_ours=True) for checkpoint in found])
 
 
-_adopt = CheckpointCustody._adopt
+_adopt = RetainedCheckpoints._adopt
 
 # ---- shared files ----------------------------------------------------------------------------------------------------
 
@@ -150,7 +154,7 @@ OF_FILES = (
     Plant(
         "deletes what it was lent",
         frozenset({7, SHARED}),
-        patched(CheckpointCustody, "_adopt", _owns_whatever_it_started_from),
+        patched(RetainedCheckpoints, "_adopt", _owns_whatever_it_started_from),
     ),
     Plant(
         "deletes shared files in use",

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
-from jobmanager.machines.jobmanager import JobManagerMachine
 from tests.sim.context import TaskContext
 from tests.sim.in_flight import rows_in_flight
 from tests.sim.job import MOST_SUBTASKS, draw_job
@@ -23,6 +20,9 @@ from tests.sim.task_manager import SimTaskManager
 from tests.sim.user import User
 from tests.sim.watch import LawBroken, Watch
 from tests.sim.world import World
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
+from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import Generation, hex_id
@@ -127,7 +127,7 @@ class Schedule:
     def _start_jobmanager(self) -> None:
         self._generations += 1
         number = self._generations
-        shell = Shell(self.world, JobManagerMachine(CLUSTER), self.storage)
+        shell = Shell(self.world, Dispatcher(CLUSTER), self.storage)
         shell.observers.append(self)
         self.directory.current = shell
         shell.tell(e.GenerationStarted(Generation(hex_id("sim", str(self.seed), str(number))), self.seed + number))

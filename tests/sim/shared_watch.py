@@ -3,11 +3,11 @@ retained checkpoint names."""
 
 from __future__ import annotations
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
 from tests.sim.handles import shared_paths, shared_paths_of
 from tests.sim.storage import Storage
 from tests.sim.watch import SHARED, LawBroken
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import CheckpointManifest
 from tidegate.model.options import ClaimMode
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
-from jobmanager.machines.jobmanager import JobManagerMachine
 from tests.sim.file_work import FileWork
 from tests.sim.storage import Storage
 from tests.sim.world import World
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
+from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.model.errors import ErrorInfo, Unreachable
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 
@@ -122,7 +122,7 @@ class Directory:
 class Shell:
     """One life of a JobManager process."""
 
-    def __init__(self, world: World, machine: JobManagerMachine, storage: Storage) -> None:
+    def __init__(self, world: World, machine: Dispatcher, storage: Storage) -> None:
         self.world = world
         self.machine = machine
         self.observers: list[Observer] = []

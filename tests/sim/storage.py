@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from jobmanager.machines.events import FoundCheckpoint
 from tests.sim.world import Outage, World
+from tidegate.jobmanager.machines.events import FoundCheckpoint
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import CorruptData, ErrorInfo, StorageError
 from tidegate.model.ids import AttemptId, CheckpointId, JobId

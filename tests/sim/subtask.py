@@ -9,11 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from jobmanager.machines import events as e
-from taskmanager.machines import alignment as align
-from taskmanager.machines import snapshot as snap
-from taskmanager.machines import subtask as life
-from taskmanager.machines.alternating import AlternatingHandler
 from tests.sim.channel import Channel, Item, Row
 from tests.sim.context import TaskContext
 from tests.sim.handles import FileGone
@@ -22,12 +17,17 @@ from tests.sim.job import SINK, SOURCE
 from tests.sim.operators import CounterOperator, Frozen, Operator, SinkOperator, SourceOperator
 from tests.sim.outputs import Outputs
 from tests.sim.watch import SHARED, LawBroken
+from tidegate.jobmanager.machines import events as e
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition
 from tidegate.model.checkpoint import Alignment, CheckpointMetrics, SubtaskSnapshot
 from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import CorruptData, ErrorInfo, SubtaskLost
 from tidegate.model.ids import CheckpointId
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines import alignment as align
+from tidegate.taskmanager.machines import snapshot as snap
+from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
 
 STEP_MS = (3, 12)
 ITEMS_PER_STEP = 3
@@ -50,7 +50,7 @@ class SimTask:
         self.life = life.SubtaskLife(checkpointing=True, has_inputs=bool(deployment.inputs))
         self.snapshots = snap.SnapshotCoordinator(restored_id=restored_id)
         producers = [p for i in deployment.inputs for p in i.producers]
-        self.alignment = AlternatingHandler(range(len(producers)), last_id=restored_id)
+        self.alignment = ExactlyOnceBarrierHandler(range(len(producers)), last_id=restored_id)
         self.inputs: dict[int, Channel] = {}
         self.flights = Flights(deployment, self.inputs)
         self._channel_of = {producer: channel for channel, producer in enumerate(producers)}

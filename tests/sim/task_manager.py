@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
 from tests.sim.context import TaskContext
 from tests.sim.shell import Answer, Call, Directory, Shell
 from tests.sim.subtask import SimTask
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
 from tidegate.model.channel_events import Barrier
 from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, UnknownAttempt
 from tidegate.model.ids import AllocationId, AttemptId, JobId, TaskManagerId

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
 from tests.sim.handles import offsets_in
 from tests.sim.job import SimJob
 from tests.sim.shell import Shell
 from tests.sim.storage import External, Storage
 from tests.sim.watch import LawBroken
 from tests.sim.world import World
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import JobId

@@ -20,7 +20,7 @@ _QUIET = ("asyncio", "grpc", "py4j", "aiohttp.access")
 
 
 class LineFormatter(logging.Formatter):
-    """``2026-11-21 06:14:29,123 INFO  jobmanager.service - message``; a traceback follows, indented."""
+    """``2026-11-21 06:14:29,123 INFO  tidegate.jobmanager.service - message``; a traceback follows, indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = self.formatTime(record)

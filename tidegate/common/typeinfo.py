@@ -9,7 +9,7 @@
 | ``SCHEMA`` (ours, for columnar streams) | struct                              | those of the Arrow schema  |
 
 Types are values: equal when they mean the same, hashable, and picklable. Values and columns are turned into each other
-by ``tidegate.common.record_codec``, into PyFlink's internal form and back by ``tidegate.common.internal_form``.
+by ``tidegate.common.records.record_codec``, into PyFlink's internal form and back by ``tidegate.common.records.internal_form``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.internal_form import from_internal, to_internal
-from tidegate.common.schema_evolution import with_default
+from tidegate.common.records.internal_form import from_internal, to_internal
+from tidegate.common.records.schema_evolution import with_default
 from tidegate.model.errors import InvalidJob
 
 __all__ = ["ArrowTypeInfo", "BasicType", "BasicTypeInfo", "RowTypeInfo", "TupleTypeInfo", "TypeInformation", "Types"]
@@ -397,4 +397,4 @@ def _positions(field_types: Sequence[TypeInformation]) -> list[str]:
     return [f"f{i}" for i in range(len(field_types))]
 
 
-from tidegate.common.type_factory import Types, _from_java_type  # noqa: E402, F401  (it makes the types above)
+from tidegate.common.records.type_factory import Types, _from_java_type  # noqa: E402, F401  (it makes the types above)

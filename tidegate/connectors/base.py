@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from tidegate.common.batch import Batch
+from tidegate.common.records.batch import Batch
 
 _SHOWN = 200
 

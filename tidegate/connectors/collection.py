@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.batch import ArrowBatch
-from tidegate.common.record_codec import encode
+from tidegate.common.records.batch import ArrowBatch
+from tidegate.common.records.record_codec import encode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 import xxhash
 
 from tidegate.connectors.base import ReaderContext, SourceReader, Split, SplitState
-from tidegate.connectors.file_formats import FileFormat
 from tidegate.connectors.file_source import Fetched, FileReader, FileSource, uri_prefix
-from tidegate.connectors.file_system import list_files
+from tidegate.connectors.files.file_system import list_files
+from tidegate.connectors.files.formats import FileFormat
 from tidegate.model.errors import InvalidJob
 
 

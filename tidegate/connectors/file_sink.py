@@ -23,10 +23,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
-from tidegate.connectors.file_buckets import DateTimeBuckets
-from tidegate.connectors.file_encoders import (
+from tidegate.connectors.files.buckets import DateTimeBuckets
+from tidegate.connectors.files.encoders import (
     CsvEncoderFactory,
     EncoderFactory,
     FileEncoder,
@@ -34,7 +34,7 @@ from tidegate.connectors.file_encoders import (
     ParquetEncoderFactory,
     TextEncoderFactory,
 )
-from tidegate.connectors.file_system import (
+from tidegate.connectors.files.file_system import (
     directory_entries,
     is_local,
     resolve,

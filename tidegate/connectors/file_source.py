@@ -17,10 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
-from tidegate.connectors.file_formats import (
+from tidegate.connectors.files.file_system import list_files, resolve
+from tidegate.connectors.files.formats import (
     Block,
     CsvFormat,
     FileFormat,
@@ -32,7 +33,6 @@ from tidegate.connectors.file_formats import (
     infer_json_schema,
     parquet_schema,
 )
-from tidegate.connectors.file_system import list_files, resolve
 
 DEFAULT_RANGE_BYTES = 32 << 20
 _READ_AHEAD_BLOCKS = 4

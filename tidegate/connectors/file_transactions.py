@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.fs as pafs
 
 from tidegate.connectors.file_sink import FileCommitter, begun_in, job_mark, tombstone_of
-from tidegate.connectors.file_system import directory_entries, is_local, resolve, storage_errors, sync_directory
+from tidegate.connectors.files.file_system import directory_entries, is_local, resolve, storage_errors, sync_directory
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import Misuse
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState, SplitTimes
 from tidegate.model.errors import InvalidJob, SchemaMismatch

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from tidegate.common.batch import ArrowBatch, Batch
-from tidegate.common.record_codec import decode
-from tidegate.common.record_text import record_text
+from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.records.record_codec import decode
+from tidegate.common.records.record_text import record_text
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 

@@ -5,8 +5,12 @@ It builds a job graph and hands it to a client; nothing in this room runs a reco
 
 from __future__ import annotations
 
+from tidegate.datastream._streams.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+from tidegate.datastream._streams.closeable_iterator import CloseableIterator
+from tidegate.datastream._streams.connected_streams import ConnectedStreams
+from tidegate.datastream._streams.keyed_stream import KeyedStream
+from tidegate.datastream._streams.windowed_stream import AllWindowedStream, WindowedStream
 from tidegate.datastream.async_data_stream import AsyncDataStream
-from tidegate.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from tidegate.datastream.checkpoint_config import CheckpointConfig
 from tidegate.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -15,13 +19,30 @@ from tidegate.datastream.checkpoint_storage import (
     JobManagerCheckpointStorage,
 )
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
-from tidegate.datastream.closeable_iterator import CloseableIterator
-from tidegate.datastream.connected_streams import ConnectedStreams
 from tidegate.datastream.data_stream import DataStream, DataStreamSink
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
-from tidegate.datastream.expressions import call, coalesce, col, if_else, lit
 from tidegate.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
-from tidegate.datastream.functions import (
+from tidegate.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+from tidegate.datastream.state_backend import (
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    PredefinedOptions,
+    StateBackend,
+)
+from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+from tidegate.datastream.window import (
+    CountWindow,
+    GlobalWindow,
+    MergingWindowAssigner,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    Window,
+    WindowAssigner,
+)
+from tidegate.functions.expressions import call, coalesce, col, if_else, lit
+from tidegate.functions.interfaces import (
     AggregateFunction,
     AllWindowFunction,
     AsyncFunction,
@@ -55,31 +76,10 @@ from tidegate.datastream.functions import (
     RuntimeContext,
     WindowFunction,
 )
-from tidegate.datastream.java_functions import SinkFunction, SourceFunction
-from tidegate.datastream.keyed_stream import KeyedStream
-from tidegate.datastream.output_tag import OutputTag
-from tidegate.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
-from tidegate.datastream.state_backend import (
-    CustomStateBackend,
-    EmbeddedRocksDBStateBackend,
-    HashMapStateBackend,
-    PredefinedOptions,
-    StateBackend,
-)
-from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
-from tidegate.datastream.time_domain import TimeDomain
-from tidegate.datastream.timerservice import TimerService
-from tidegate.datastream.window import (
-    CountWindow,
-    GlobalWindow,
-    MergingWindowAssigner,
-    TimeWindow,
-    Trigger,
-    TriggerResult,
-    Window,
-    WindowAssigner,
-)
-from tidegate.datastream.windowed_stream import AllWindowedStream, WindowedStream
+from tidegate.functions.java_functions import SinkFunction, SourceFunction
+from tidegate.functions.output_tag import OutputTag
+from tidegate.functions.time_domain import TimeDomain
+from tidegate.functions.timerservice import TimerService
 
 __all__ = [
     "AggregateFunction",

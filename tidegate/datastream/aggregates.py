@@ -14,7 +14,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from tidegate.datastream.expressions import Column, Expression
+from tidegate.functions.expressions import Column, Expression
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 __all__ = [
@@ -98,7 +98,7 @@ class Aggregate:
 
 
 def _joint_type(function: str, kind: pa.DataType) -> pa.DataType:
-    """Of what travels for aggregates that are more than one number; as ``taskmanager.operators.joint_aggregates`` makes it."""
+    """Of what travels for aggregates that are more than one number; as ``tidegate.taskmanager.operators.columnar.sketch_aggregates`` makes it."""
     match function:
         case "first" | "last":
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -6,10 +6,10 @@ import inspect
 from typing import Any
 
 from tidegate.common.time import Duration, Time, to_millis
-from tidegate.datastream.async_functions import AsyncFunction, AsyncRetryStrategy
-from tidegate.datastream.async_retry_strategies import NO_RETRY_STRATEGY, NoRetryStrategy
+from tidegate.datastream._streams.stream_types import TypeHint, type_of
 from tidegate.datastream.data_stream import DataStream
-from tidegate.datastream.stream_types import TypeHint, type_of
+from tidegate.functions.async_functions import AsyncFunction, AsyncRetryStrategy
+from tidegate.functions.async_retry_strategies import NO_RETRY_STRATEGY, NoRetryStrategy
 from tidegate.model.errors import InvalidJob
 
 __all__ = ["AsyncDataStream"]

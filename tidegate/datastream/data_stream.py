@@ -14,42 +14,42 @@ from typing import TYPE_CHECKING, Any, overload
 import pyarrow as pa
 
 from tidegate.common.execution_config import ExecutionConfig
-from tidegate.common.record_text import RecordText
+from tidegate.common.records.record_text import RecordText
 from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink
 from tidegate.connectors.print_sink import PrintSink
-from tidegate.datastream import record_functions as adapters
-from tidegate.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-from tidegate.datastream.closeable_iterator import CloseableIterator, execute_and_collect
-from tidegate.datastream.column_methods import ColumnMethods
-from tidegate.datastream.connectors.row_format import RecordsAsText
-from tidegate.datastream.custom_partitioning import CustomTarget
-from tidegate.datastream.expressions import Expression
-from tidegate.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
-from tidegate.datastream.functions import Partitioner as UserPartitioner
-from tidegate.datastream.operator_handle import DataStreamSink
-from tidegate.datastream.output_tag import OutputTag
-from tidegate.datastream.state import MapStateDescriptor
-from tidegate.datastream.stream_types import TypeHint, bind_strategy, type_of
-from tidegate.datastream.transformation import (
+from tidegate.datastream._columns.column_methods import ColumnMethods
+from tidegate.datastream._graph.transformation import (
     ChainingStrategy,
     PartitionTransformation,
     SideOutputTransformation,
     Transformation,
     UnionTransformation,
 )
+from tidegate.datastream._streams.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+from tidegate.datastream._streams.closeable_iterator import CloseableIterator, execute_and_collect
+from tidegate.datastream._streams.custom_partitioning import CustomTarget
+from tidegate.datastream._streams.operator_handle import DataStreamSink
+from tidegate.datastream._streams.stream_types import TypeHint, bind_strategy, type_of
+from tidegate.datastream.connectors.row_format import RecordsAsText
+from tidegate.functions import adapters
+from tidegate.functions.expressions import Expression
+from tidegate.functions.interfaces import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
+from tidegate.functions.interfaces import Partitioner as UserPartitioner
+from tidegate.functions.output_tag import OutputTag
+from tidegate.functions.state import MapStateDescriptor
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OperatorKind
 
 if TYPE_CHECKING:
-    from tidegate.datastream.connected_streams import ConnectedStreams
-    from tidegate.datastream.joined_streams import CoGroupedStreams, JoinedStreams
-    from tidegate.datastream.keyed_stream import KeyedStream
+    from tidegate.datastream._streams.connected_streams import ConnectedStreams
+    from tidegate.datastream._streams.joined_streams import CoGroupedStreams, JoinedStreams
+    from tidegate.datastream._streams.keyed_stream import KeyedStream
+    from tidegate.datastream._streams.windowed_stream import AllWindowedStream
     from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
     from tidegate.datastream.window import WindowAssigner
-    from tidegate.datastream.windowed_stream import AllWindowedStream
 
 __all__ = ["CloseableIterator", "DataStream", "DataStreamSink"]
 
@@ -115,7 +115,7 @@ class DataStream(ColumnMethods):
         key_type: TypeInformation | None = None,
     ) -> KeyedStream:
         """Records of one key go to one subtask. ``key_by(selector, key_type)`` as in PyFlink, or ``key_by("column", ...)``."""
-        from tidegate.datastream.keyed_stream import KeyedStream
+        from tidegate.datastream._streams.keyed_stream import KeyedStream
 
         if isinstance(key_selector, str):
             return KeyedStream(self, self._column_key([key_selector, *more]))
@@ -186,7 +186,7 @@ class DataStream(ColumnMethods):
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
         """Windows of all records together, which are worked on by one subtask."""
-        from tidegate.datastream.windowed_stream import AllWindowedStream  # which needs DataStream
+        from tidegate.datastream._streams.windowed_stream import AllWindowedStream  # which needs DataStream
 
         return AllWindowedStream(self, window_assigner)
 
@@ -210,7 +210,7 @@ class DataStream(ColumnMethods):
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Two streams for one operator with two inputs."""
-        from tidegate.datastream.connected_streams import ConnectedStreams
+        from tidegate.datastream._streams.connected_streams import ConnectedStreams
 
         if isinstance(ds, BroadcastStream):
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
@@ -218,13 +218,13 @@ class DataStream(ColumnMethods):
 
     def join(self, other_stream: DataStream) -> JoinedStreams:
         """Pairs of records with equal keys in one window: ``.where(...).equal_to(...).window(...).apply(...)``."""
-        from tidegate.datastream.joined_streams import JoinedStreams
+        from tidegate.datastream._streams.joined_streams import JoinedStreams
 
         return JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
         """The records of both streams with equal keys in one window, like ``join``."""
-        from tidegate.datastream.joined_streams import CoGroupedStreams
+        from tidegate.datastream._streams.joined_streams import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
 

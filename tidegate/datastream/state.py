@@ -1,17 +1,25 @@
 """Keyed state as functions see it, and the descriptors that name it (PyFlink: ``pyflink.datastream.state``)."""
 
-from __future__ import annotations
-
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
-from tidegate.datastream.state_ttl import StateTtlConfig
-from tidegate.model.errors import InvalidJob
-
-if TYPE_CHECKING:
-    from tidegate.datastream.functions import AggregateFunction, ReduceFunction
+from tidegate.functions.state import (
+    AggregatingState,
+    AggregatingStateDescriptor,
+    AppendingState,
+    BroadcastState,
+    ListState,
+    ListStateDescriptor,
+    MapState,
+    MapStateDescriptor,
+    MergingState,
+    OperatorStateStore,
+    ReadOnlyBroadcastState,
+    ReducingState,
+    ReducingStateDescriptor,
+    State,
+    StateDescriptor,
+    StateTtlConfig,
+    ValueState,
+    ValueStateDescriptor,
+)
 
 __all__ = [
     "AggregatingState",
@@ -33,246 +41,3 @@ __all__ = [
     "ValueState",
     "ValueStateDescriptor",
 ]
-
-T = TypeVar("T")
-K = TypeVar("K")
-V = TypeVar("V")
-IN = TypeVar("IN")
-OUT = TypeVar("OUT")
-
-
-class State(ABC):
-    """State of the current key."""
-
-    @abstractmethod
-    def clear(self) -> None: ...
-
-
-class ValueState(State, Generic[T]):
-    """One value per key; ``None`` when there is none."""
-
-    @abstractmethod
-    def value(self) -> T | None: ...
-
-    @abstractmethod
-    def update(self, value: T) -> None: ...
-
-
-class AppendingState(State, Generic[IN, OUT]):
-    @abstractmethod
-    def get(self) -> OUT: ...
-
-    @abstractmethod
-    def add(self, value: IN) -> None: ...
-
-
-class MergingState(AppendingState[IN, OUT]):
-    """AppendingState whose contents can be merged, as session windows need."""
-
-
-class ReducingState(MergingState[T, T]):
-    """What is added is combined by a ReduceFunction."""
-
-
-class AggregatingState(MergingState[IN, OUT]):
-    """What is added goes into an accumulator of an AggregateFunction; ``get`` is its result."""
-
-
-class ListState(MergingState[T, Iterable[T]]):
-    @abstractmethod
-    def update(self, values: Sequence[T]) -> None: ...
-
-    @abstractmethod
-    def add_all(self, values: Sequence[T]) -> None: ...
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.get())
-
-
-class MapState(State, Generic[K, V]):
-    @abstractmethod
-    def get(self, key: K) -> V | None: ...
-
-    @abstractmethod
-    def put(self, key: K, value: V) -> None: ...
-
-    @abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None: ...
-
-    @abstractmethod
-    def remove(self, key: K) -> None: ...
-
-    @abstractmethod
-    def contains(self, key: K) -> bool: ...
-
-    @abstractmethod
-    def items(self) -> Iterable[tuple[K, V]]: ...
-
-    @abstractmethod
-    def keys(self) -> Iterable[K]: ...
-
-    @abstractmethod
-    def values(self) -> Iterable[V]: ...
-
-    @abstractmethod
-    def is_empty(self) -> bool: ...
-
-    def __getitem__(self, key: K) -> V | None:
-        return self.get(key)
-
-    def __setitem__(self, key: K, value: V) -> None:
-        self.put(key, value)
-
-    def __delitem__(self, key: K) -> None:
-        self.remove(key)
-
-    def __contains__(self, key: K) -> bool:
-        return self.contains(key)
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self.keys())
-
-
-class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """Entries of which every subtask has a copy. They belong to no key."""
-
-    @abstractmethod
-    def get(self, key: K) -> V | None: ...
-
-    @abstractmethod
-    def contains(self, key: K) -> bool: ...
-
-    @abstractmethod
-    def items(self) -> Iterable[tuple[K, V]]: ...
-
-    @abstractmethod
-    def keys(self) -> Iterable[K]: ...
-
-    @abstractmethod
-    def values(self) -> Iterable[V]: ...
-
-    @abstractmethod
-    def is_empty(self) -> bool: ...
-
-    def __getitem__(self, key: K) -> V | None:
-        return self.get(key)
-
-    def __contains__(self, key: K) -> bool:
-        return self.contains(key)
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self.keys())
-
-
-class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """All subtasks have to make the same changes in the same order."""
-
-    @abstractmethod
-    def put(self, key: K, value: V) -> None: ...
-
-    @abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None: ...
-
-    @abstractmethod
-    def remove(self, key: K) -> None: ...
-
-    def __setitem__(self, key: K, value: V) -> None:
-        self.put(key, value)
-
-    def __delitem__(self, key: K) -> None:
-        self.remove(key)
-
-
-class StateDescriptor:
-    """Name and type of a state. ``type_info`` is the type of what is kept for one key."""
-
-    def __init__(self, name: str, type_info: TypeInformation) -> None:
-        if not name:
-            raise InvalidJob(f"a {type(self).__name__} needs a name that is not empty")
-        if not isinstance(type_info, TypeInformation):
-            raise InvalidJob(f"state {name!r}: {type_info!r} is no TypeInformation; use one of Types")
-        self.name = name
-        self.type_info = type_info
-        self._ttl_config: StateTtlConfig | None = None
-
-    def get_name(self) -> str:
-        return self.name
-
-    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """What is kept in the state is forgotten some time after it was written, each element of a collection by itself."""
-        self._ttl_config = ttl_config if ttl_config.is_enabled() else None
-
-    @property
-    def ttl_config(self) -> StateTtlConfig | None:
-        """``None``: it lives for ever."""
-        return self._ttl_config
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {self.type_info!r})"
-
-
-class ValueStateDescriptor(StateDescriptor):
-    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
-        super().__init__(name, value_type_info)
-
-
-class ListStateDescriptor(StateDescriptor):
-    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
-        super().__init__(name, ListTypeInfo(elem_type_info))
-        self.elem_type_info = elem_type_info
-
-
-class MapStateDescriptor(StateDescriptor):
-    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
-        super().__init__(name, MapTypeInfo(key_type_info, value_type_info))
-        self.key_type_info = key_type_info
-        self.value_type_info = value_type_info
-
-
-class ReducingStateDescriptor(StateDescriptor):
-    """``reduce_function`` is a ReduceFunction or a callable of two values."""
-
-    def __init__(
-        self, name: str, reduce_function: ReduceFunction | Callable[[Any, Any], Any], type_info: TypeInformation
-    ) -> None:
-        super().__init__(name, type_info)
-        if not callable(getattr(reduce_function, "reduce", reduce_function)):
-            raise InvalidJob(f"state {name!r}: neither a ReduceFunction nor a callable: {reduce_function!r}")
-        self._reduce_function = reduce_function
-
-    def get_reduce_function(self) -> ReduceFunction | Callable[[Any, Any], Any]:
-        return self._reduce_function
-
-
-class AggregatingStateDescriptor(StateDescriptor):
-    """``state_type_info`` is the type of the accumulator."""
-
-    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
-        super().__init__(name, state_type_info)
-        if not hasattr(agg_function, "create_accumulator"):
-            raise InvalidJob(f"state {name!r}: not an AggregateFunction: {agg_function!r}")
-        self._agg_function = agg_function
-
-    def get_agg_function(self) -> AggregateFunction:
-        return self._agg_function
-
-
-class OperatorStateStore(ABC):
-    """Operator state by descriptor. Elements have the type of the descriptor on disk; with
-    ``Types.PICKLED_BYTE_ARRAY()`` they may be any objects that can be pickled."""
-
-    @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
-
-    @abstractmethod
-    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
-
-    @abstractmethod
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]: ...
-
-    @abstractmethod
-    def get_registered_state_names(self) -> Set[str]:
-        """List and union state: restored, or asked for."""
-
-    @abstractmethod
-    def get_registered_broadcast_state_names(self) -> Set[str]: ...

@@ -20,29 +20,29 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Source
 from tidegate.connectors.collection import CollectionSource
-from tidegate.connectors.spark_query import describe
-from tidegate.connectors.spark_source import SparkSource
-from tidegate.datastream.batch_execution import batch_configuration
+from tidegate.connectors.spark.query import describe
+from tidegate.connectors.spark.source import SparkSource
+from tidegate.datastream._graph.batch_execution import batch_configuration
+from tidegate.datastream._graph.dependencies import configured_files, local_path
+from tidegate.datastream._graph.executor import configuration_below, current_executor
+from tidegate.datastream._graph.job_graph_builder import BuiltJob, build_job_graph
+from tidegate.datastream._graph.local_modules import python_file
+from tidegate.datastream._graph.plan import execution_plan
+from tidegate.datastream._graph.stream_graph import StreamGraph, make_stream_graph
+from tidegate.datastream._graph.transformation import OperatorTransformation, Transformation
+from tidegate.datastream._streams.stream_types import bind_strategy, type_of
 from tidegate.datastream.checkpoint_config import CheckpointConfig
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
 from tidegate.datastream.data_stream import DataStream
-from tidegate.datastream.dependencies import configured_files, local_path
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
-from tidegate.datastream.executor import configuration_below, current_executor
 from tidegate.datastream.formats.avro import AvroInputFormat
-from tidegate.datastream.job_graph_builder import BuiltJob, build_job_graph
-from tidegate.datastream.local_modules import python_file
-from tidegate.datastream.plan import execution_plan
 from tidegate.datastream.slot_sharing_group import SlotSharingGroup
 from tidegate.datastream.state_backend import StateBackend
-from tidegate.datastream.stream_graph import StreamGraph, make_stream_graph
-from tidegate.datastream.stream_types import bind_strategy, type_of
-from tidegate.datastream.transformation import OperatorTransformation, Transformation
 from tidegate.model.configuration import Configuration as CheckedConfiguration
 from tidegate.model.errors import InvalidJob
-from tidegate.model.flink_old_keys import OLD_KEYS
 from tidegate.model.ids import JobId
 from tidegate.model.options import PythonOptions
+from tidegate.model.options.flink_old_keys import OLD_KEYS
 from tidegate.model.program import KeySpec, OperatorKind
 from tidegate.model.units import parse_duration_ms
 

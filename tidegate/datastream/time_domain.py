@@ -1,12 +1,9 @@
 """`TimeDomain`: which time a timer fires by (PyFlink: ``pyflink.datastream.time_domain``)."""
 
-from __future__ import annotations
+from tidegate.functions.time_domain import (
+    TimeDomain,
+)
 
-from enum import Enum
-
-__all__ = ["TimeDomain"]
-
-
-class TimeDomain(Enum):
-    EVENT_TIME = 0
-    PROCESSING_TIME = 1
+__all__ = [
+    "TimeDomain",
+]

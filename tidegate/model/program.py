@@ -41,7 +41,7 @@ OperatorKind = Literal[
     "columnar_session_local",
     "columnar_aggregate",
 ]
-"""What ``taskmanager.operators.factory`` can build. The options of each kind are documented there, and validated
+"""What ``tidegate.taskmanager.operators.factory`` can build. The options of each kind are documented there, and validated
 by the client when the graph is built."""
 
 

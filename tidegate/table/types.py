@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidegate.common.java_only import refusing
+from tidegate.common.records.data_types import DataType, DataTypes, RowField, RowType
+from tidegate.common.records.java_only import refusing
 from tidegate.common.row import Row, RowKind
-from tidegate.table.data_types import DataType, DataTypes, RowField, RowType
 
 __all__ = ["DataType", "DataTypes", "Row", "RowField", "RowKind", "RowType"]
 

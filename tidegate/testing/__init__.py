@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 from tidegate.testing.exactly_once import assert_exactly_once
 
 if TYPE_CHECKING:
-    from cli.mini_cluster import MiniCluster
-    from taskmanager.harness.operators import HarnessSnapshot, OperatorHarness
+    from tidegate.cli.embedded.mini_cluster import MiniCluster
+    from tidegate.taskmanager.harness.operators import HarnessSnapshot, OperatorHarness
 
 __all__ = ["HarnessSnapshot", "MiniCluster", "OperatorHarness", "assert_exactly_once"]
 
 _ELSEWHERE = {
-    "HarnessSnapshot": "taskmanager.harness.operators:HarnessSnapshot",
-    "MiniCluster": "cli.mini_cluster:MiniCluster",
-    "OperatorHarness": "taskmanager.harness.operators:OperatorHarness",
+    "HarnessSnapshot": "tidegate.taskmanager.harness.operators:HarnessSnapshot",
+    "MiniCluster": "tidegate.cli.embedded.mini_cluster:MiniCluster",
+    "OperatorHarness": "tidegate.taskmanager.harness.operators:OperatorHarness",
 }
 
 
 def __getattr__(name: str) -> Any:
-    from tidegate.datastream.executor import own_object
+    from tidegate.datastream._graph.executor import own_object
 
     if name in _ELSEWHERE:
         return own_object(_ELSEWHERE[name])

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import cloudpickle
 
-from tidegate.common.java_only import refusing
 from tidegate.common.job_client import JobControl
 from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.common.records.java_only import refusing
+from tidegate.datastream._graph.executor import Executor, current_executor, installed
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
-from tidegate.datastream.executor import Executor, current_executor, installed
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey

@@ -24,7 +24,7 @@ from tidegate.wire.convert_state import (
 
 
 class TaskMetricsLike(Protocol):
-    """``taskmanager.runtime.ports.TaskMetrics``, which this package may not import."""
+    """``tidegate.taskmanager.runtime.ports.TaskMetrics``, which this package may not import."""
 
     @property
     def records_in(self) -> int: ...

@@ -10,9 +10,9 @@ from typing import Any
 
 import grpc.aio
 
-from jobmanager.service.app import Listening, start_services
 from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.rpc import open_channel, start_server
+from tidegate.jobmanager.service.app import Listening, start_services
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo, Partitioner
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from jobmanager.machines.commands import (
+from tidegate.aio.pool import Pool
+from tidegate.jobmanager.machines.commands import (
     CreateLocation,
     DiscardCheckpoint,
     DiscardSharedFiles,
     ReadBackManifest,
     WriteManifest,
 )
-from jobmanager.machines.events import (
+from tidegate.jobmanager.machines.events import (
     CheckpointDiscarded,
     Event,
     LocationCreated,
@@ -25,8 +26,7 @@ from jobmanager.machines.events import (
     ManifestWritten,
     SharedFilesDiscarded,
 )
-from jobmanager.service.checkpoint_files import CheckpointFiles, JobDirectories
-from tidegate.aio.pool import Pool
+from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.checkpoints import CheckpointStorage

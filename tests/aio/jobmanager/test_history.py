@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from jobmanager.service.history_server import start_history_server
 from tests.aio.jobmanager.cluster import JOB, cluster, run_job, running_job_manager, watch_until
 from tests.contract.web.listening import Listening
 from tidegate.aio.process import Services
+from tidegate.jobmanager.service.history_server import start_history_server
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.ids import JobId, hex_id

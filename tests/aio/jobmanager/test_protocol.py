@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from jobmanager.service import client_servicer
 from tests.aio.jobmanager.cluster import (
     JOB,
     KEY,
@@ -24,6 +23,7 @@ from tests.aio.jobmanager.cluster import (
     submit,
     watch_until,
 )
+from tidegate.jobmanager.service.rpc import client_servicer
 from tidegate.model.ids import OperatorId
 from tidegate.pb import common_pb2, jobmanager_pb2
 from tidegate.wire.manifest import METADATA_FILE

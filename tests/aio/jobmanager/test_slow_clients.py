@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from jobmanager.rest import slow_clients
-from jobmanager.rest.slow_clients import Response, runner_of
 from tests.aio.jobmanager.cluster import running_job_manager
+from tidegate.jobmanager.rest.http import timeouts as slow_clients
+from tidegate.jobmanager.rest.http.timeouts import Response, runner_of
 
 LIMIT_S = 20
 

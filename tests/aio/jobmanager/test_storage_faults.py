@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from jobmanager.machines import commands as c
-from jobmanager.machines.events import Event
-from jobmanager.service.checkpoint_files import CheckpointFiles, JobDirectories
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, JOB, Cluster, P, two_stage
 from tidegate.aio.pool import Pool
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines.events import Event
+from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
 from tidegate.model.states import ExecutionState as E
 from tidegate.model.states import JobState as J
 from tidegate.store.checkpoints import CheckpointStorage

@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from jobmanager.service.traces import SCOPE, is_asked_for
 from tests.aio.jobmanager.cluster import JOB, cluster, start_job, watch_until
+from tidegate.jobmanager.service.reporting.traces import SCOPE, is_asked_for
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 

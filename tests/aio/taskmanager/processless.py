@@ -11,19 +11,6 @@ from pathlib import Path
 
 import grpc.aio
 
-from taskmanager.machines.task_manager import TaskManagerMachine
-from taskmanager.machines.task_vocabulary import TaskLimits
-from taskmanager.runtime.ports import Mail
-from taskmanager.service.blob_cache import BlobCache
-from taskmanager.service.identity import make_identity
-from taskmanager.service.inspection import InspectionService
-from taskmanager.service.job_manager import JobManagerClient, RegistrationTimes
-from taskmanager.service.registration import keep_registered
-from taskmanager.service.servicer import TaskManagerService
-from taskmanager.service.subtask_stream import SubtaskControl, listen_for_subtasks
-from taskmanager.service.task_executor import OnEnd, TaskExecutor
-from taskmanager.spark.control_stream import ControlStream
-from taskmanager.spark.entry import SubtaskEntry
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager
 from tidegate.aio.pool import Pool
 from tidegate.aio.rpc import start_server
@@ -35,6 +22,19 @@ from tidegate.pb.taskmanager_pb2_grpc import (
     add_TaskManagerInspectionServicer_to_server,
     add_TaskManagerServicer_to_server,
 )
+from tidegate.taskmanager.machines.task_events import TaskLimits
+from tidegate.taskmanager.machines.task_manager import TaskManagerMachine
+from tidegate.taskmanager.runtime.ports import Mail
+from tidegate.taskmanager.service.blob_cache import BlobCache
+from tidegate.taskmanager.service.identity import make_identity
+from tidegate.taskmanager.service.inspection import InspectionService
+from tidegate.taskmanager.service.jobmanager.connection import JobManagerClient, RegistrationTimes
+from tidegate.taskmanager.service.jobmanager.registration import keep_registered
+from tidegate.taskmanager.service.servicer import TaskManagerService
+from tidegate.taskmanager.service.subtasks.control_streams import SubtaskControl, listen_for_subtasks
+from tidegate.taskmanager.service.task_executor import OnEnd, TaskExecutor
+from tidegate.taskmanager.spark.control_stream import ControlStream
+from tidegate.taskmanager.spark.entry import SubtaskEntry
 
 LIMITS = TaskLimits(
     start_timeout_ms=20_000,

@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from taskmanager.runtime.ports import TaskMetrics
-from taskmanager.service import gathering
-from taskmanager.spark.control_stream import ControlStream
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager
 from tests.aio.taskmanager.processless import Processless
 from tests.aio.taskmanager.test_service import ATTEMPT, JOB, VERTEX, in_thread, submit
@@ -18,6 +15,9 @@ from tidegate.model.checkpoint import Acknowledgement, CheckpointMetrics, Subtas
 from tidegate.model.ids import CheckpointId, parse_attempt_id
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, jobmanager_pb2
+from tidegate.taskmanager.runtime.ports import TaskMetrics
+from tidegate.taskmanager.service.jobmanager import ack_batcher as gathering
+from tidegate.taskmanager.spark.control_stream import ControlStream
 
 
 def acknowledge(stream: ControlStream, name: str, checkpoint_id: int) -> None:

@@ -11,15 +11,6 @@ from typing import Any
 
 import pytest
 
-from taskmanager.runtime.ports import (
-    CancelTask,
-    ConfirmCheckpoint,
-    ConnectInputs,
-    ControlLost,
-    TaskMetrics,
-    TriggerCheckpoint,
-)
-from taskmanager.service.job_manager import RegistrationTimes
 from tests.aio.taskmanager.fake_job_manager import VERSION_MISMATCH, FakeJobManager, slot_request
 from tests.aio.taskmanager.processless import Processless, processless
 from tidegate.aio.rpc import open_channel
@@ -37,6 +28,15 @@ from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, 
 from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
 from tidegate.pb.taskmanager_pb2_grpc import TaskManagerInspectionStub
+from tidegate.taskmanager.runtime.ports import (
+    CancelTask,
+    ConfirmCheckpoint,
+    ConnectInputs,
+    ControlLost,
+    TaskMetrics,
+    TriggerCheckpoint,
+)
+from tidegate.taskmanager.service.jobmanager.connection import RegistrationTimes
 from tidegate.wire.convert import deployment_to_pb, options_to_pb, producer_to_pb
 
 JOB, VERTEX = "a" * 32, "b" * 32
@@ -341,7 +341,7 @@ async def test_a_subtask_without_its_task_manager_gets_control_lost(
     fake: FakeJobManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[float] = []
-    monkeypatch.setattr("taskmanager.spark.control_stream.end_process_after", ended.append)
+    monkeypatch.setattr("tidegate.taskmanager.spark.control_stream.end_process_after", ended.append)
     async with processless(fake, tmp_path) as manager:
         await fake.wait_for(lambda: fake.beats)
         await submit(fake)

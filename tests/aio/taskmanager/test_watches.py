@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from taskmanager.machines.task_vocabulary import TaskFailed
-from taskmanager.service import watches
-from taskmanager.service.watches import end_process, watch
-from taskmanager.spark.deploy import Submission, error_of_job
 from tidegate.aio.process import Shutdown
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable
 from tidegate.model.ids import AttemptId, JobId, VertexId
+from tidegate.taskmanager.machines.task_events import TaskFailed
+from tidegate.taskmanager.service.subtasks import watches
+from tidegate.taskmanager.service.subtasks.watches import end_process, watch
+from tidegate.taskmanager.spark.deploy import Submission, error_of_job
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)
 

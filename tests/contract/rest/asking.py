@@ -6,15 +6,17 @@ from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
 
-from jobmanager.rest.app import RestEndpoint
-from jobmanager.rest.outside import Outside
 from tests.contract.rest.scene import Scene
+from tidegate.jobmanager.rest.surroundings import Surroundings
+from tidegate.jobmanager.service.rest_endpoint import RestEndpoint
 
 Client = TestClient[Any, Any]
 
 
 def endpoint_of(scene: Scene) -> RestEndpoint:
-    return RestEndpoint(scene, Outside(scene.shut_down, scene.dispose, scene.inspector, scene.programs), scene.now_ms)
+    return RestEndpoint(
+        scene, Surroundings(scene.shut_down, scene.dispose, scene.inspector, scene.programs), scene.now_ms
+    )
 
 
 def serving(scene: Scene) -> Client:

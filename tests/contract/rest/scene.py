@@ -7,15 +7,15 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from jobmanager.machines.commands import Command, ReportSnapshot
-from jobmanager.machines.events import Event
-from jobmanager.machines.jobmanager import JobManagerMachine
-from jobmanager.service.program_files import ProgramFiles
-from jobmanager.service.program_runs import ProgramRuns
-from jobmanager.service.snapshot_requests import SnapshotRequests
-from jobmanager.service.watchers import Watchers
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, two_stage
 from tidegate.aio.inspection import LogFile, ThreadInfo
+from tidegate.jobmanager.machines.commands import Command, ReportSnapshot
+from tidegate.jobmanager.machines.dispatcher import Dispatcher
+from tidegate.jobmanager.machines.events import Event
+from tidegate.jobmanager.programs.files import ProgramFiles
+from tidegate.jobmanager.programs.runs import ProgramRuns
+from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
+from tidegate.jobmanager.service.clients.watchers import Watchers
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import StorageError
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
@@ -130,7 +130,7 @@ class Scene:
         cluster.tell = self._told  # type: ignore[method-assign]
 
     @property
-    def machine(self) -> JobManagerMachine:
+    def machine(self) -> Dispatcher:
         return self.cluster.machine
 
     def _told(self, *events: Event) -> list[Command]:

@@ -16,10 +16,10 @@ import schemathesis
 from aiohttp import web
 from hypothesis import HealthCheck, Phase, given, settings
 
-from jobmanager.rest.openapi import BODIES, QUERIES, document
 from tests.contract.rest.asking import endpoint_of
 from tests.contract.rest.scene import recorded_scene
 from tests.contract.rest.test_every_route import GOOD, check
+from tidegate.jobmanager.rest.openapi import BODIES, QUERIES, document
 
 HANGS_S = 60
 EXAMPLES = 12

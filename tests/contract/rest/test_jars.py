@@ -93,7 +93,7 @@ async def test_what_is_refused(case: str, client: Client) -> None:
 
 
 async def test_too_many_members(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobmanager.service.program_files.MAX_MEMBERS", 100)
+    monkeypatch.setattr("tidegate.jobmanager.programs.files.MAX_MEMBERS", 100)
     name, content, _ = BAD["too many members"]
     body = await ask(client, "POST", "/jars/upload", 400, data=form(name, content))
     assert "501 members" in body["errors"][0]

@@ -7,11 +7,11 @@ import io
 
 import pytest
 
-from jobmanager.machines import commands as c
-from jobmanager.rest.bodies import MAX_BODY_BYTES
 from tests.contract.rest.asking import Client, ask, operation, serving
 from tests.contract.rest.scene import Scene, failed_job
 from tests.unit.jobmanager.machines.cluster_kit import JOB, running_job, vertex_id
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.rest.http.bodies import MAX_BODY_BYTES
 from tidegate.model.ids import hex_id
 from tidegate.model.states import JobState
 

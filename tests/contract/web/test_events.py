@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from jobmanager.web import live
-from jobmanager.web.pages import STATIC
 from tests.contract.rest.asking import Client, ask, serving
 from tests.contract.rest.scene import Scene, failed_job, recorded_scene
 from tests.contract.web.listening import listen
 from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
+from tidegate.jobmanager.web import live
+from tidegate.jobmanager.web.pages import STATIC
 from tidegate.pb.common_pb2 import Accumulator
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yarl
 
-from jobmanager.web.pages import STATIC
 from tests.contract.rest.asking import ask, serving
 from tests.contract.rest.scene import RETAINED, Scene, recorded_scene
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, JOB, running_job
+from tidegate.jobmanager.web.pages import STATIC
 from tidegate.model.errors import ConfigurationError
 
 

@@ -24,7 +24,7 @@ from tidegate.datastream import (
     StreamExecutionEnvironment,
 )
 from tidegate.datastream.connectors.file_system import FileSink
-from tidegate.datastream.state import ListStateDescriptor, MapStateDescriptor
+from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor
 
 GROUP = 64
 

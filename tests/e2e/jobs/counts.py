@@ -37,8 +37,8 @@ from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream import KeyedProcessFunction, MapFunction, RuntimeContext, StreamExecutionEnvironment
 from tidegate.datastream.aggregates import count, sum
-from tidegate.datastream.state import ValueStateDescriptor
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.functions.state import ValueStateDescriptor
 
 KEYS = 97
 WINDOW_MS = 1_000
@@ -83,7 +83,7 @@ class Trace:
         """In the subtask's process, before the subtask is made."""
         self.__dict__.update(state)
         self._file: Any = None
-        if "taskmanager.spark.worker" in sys.modules:
+        if "tidegate.taskmanager.spark.worker" in sys.modules:
             _install(self)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -127,12 +127,12 @@ def read_trace(directory: Path) -> list[Seen]:
 
 def _install(trace: Trace) -> None:
     """Put the probe, and the planted bug, into this subtask's process."""
-    launch: Any = sys.modules["taskmanager.runtime.launch"]
-    worker: Any = sys.modules["taskmanager.spark.worker"]
+    launch: Any = sys.modules["tidegate.taskmanager.runtime.launch"]
+    worker: Any = sys.modules["tidegate.taskmanager.spark.worker"]
     if trace.kills:
         worker.SubtaskEnvironment = functools.partial(worker.SubtaskEnvironment, probe=Hooks(trace))
     if trace.plant == "no-alignment":
-        launch.AlternatingHandler = launch.TrackingHandler
+        launch.ExactlyOnceBarrierHandler = launch.TrackingHandler
 
 
 class Hooks:

@@ -20,7 +20,7 @@ from tidegate.datastream.connectors.kafka import (
     KafkaSink,
     KafkaSource,
 )
-from tidegate.datastream.functions import MapFunction, RuntimeContext
+from tidegate.functions.interfaces import MapFunction, RuntimeContext
 
 COLUMNS = Types.ROW_NAMED(["key", "topic", "n", "twice"], [Types.STRING(), Types.STRING(), Types.LONG(), Types.LONG()])
 

@@ -28,7 +28,7 @@ from tidegate.datastream import (
     StreamExecutionEnvironment,
 )
 from tidegate.datastream.connectors.file_system import FileSink
-from tidegate.datastream.state import ListStateDescriptor, MapStateDescriptor
+from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor
 
 KEYS = 10
 RULES = MapStateDescriptor("rules", Types.LONG(), Types.LONG())

@@ -20,7 +20,7 @@ from tidegate.common.serialization import Encoder
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from tidegate.datastream.connectors.file_system import FileSink
-from tidegate.datastream.state import ValueStateDescriptor
+from tidegate.functions.state import ValueStateDescriptor
 
 KEYS = 17
 

@@ -10,7 +10,7 @@ from tidegate.common import Row, Types, WatermarkStrategy
 from tidegate.connectors.file_sink import FileSink
 from tidegate.connectors.number_sequence import NumberSequenceSource
 from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
-from tidegate.datastream.state import ValueStateDescriptor
+from tidegate.functions.state import ValueStateDescriptor
 
 NAMES = ["key", "count", "subtask", "partition", "attempt", "pid", "parent"]
 

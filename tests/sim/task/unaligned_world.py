@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from taskmanager.machines import alignment as a
-from taskmanager.machines import snapshot as s
-from taskmanager.machines import subtask as life
-from taskmanager.machines.alternating import AlternatingHandler, forced_aligned
 from tests.sim.task.laws import Record
 from tests.sim.task.world import Action, Item, Plants, SimSubtask, World
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfPartition
 from tidegate.model.checkpoint import Alignment, CheckpointMetrics, CheckpointOptions, SubtaskSnapshot
+from tidegate.taskmanager.machines import alignment as a
+from tidegate.taskmanager.machines import snapshot as s
+from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler, forced_aligned
 
 TIMEOUT_MS = 40
 
@@ -192,7 +192,7 @@ class UnalignedWorld(World):
                     channel = SimChannel(self.unaligned_plants)
                     producer.outputs.append(channel)  # type: ignore[arg-type]
                     consumer.inputs.append(channel)  # type: ignore[arg-type]
-                consumer.handler = AlternatingHandler(range(len(consumer.inputs)))
+                consumer.handler = ExactlyOnceBarrierHandler(range(len(consumer.inputs)))
 
     def _act(self, action: Action) -> None:
         super()._act(action)

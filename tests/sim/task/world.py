@@ -15,17 +15,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from taskmanager.machines import alignment as a
-from taskmanager.machines import snapshot as s
-from taskmanager.machines import subtask as life
-from taskmanager.machines import watermarks as w
-from taskmanager.machines.alternating import AlternatingHandler
-from taskmanager.machines.barrier_tracker import TrackingHandler
 from tests.sim.task.coordinator import Abort, Confirm, SimCoordinator, ToTask, Trigger
 from tests.sim.task.laws import Laws, Record
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition, WatermarkEvent
 from tidegate.model.checkpoint import CheckpointMetrics, SubtaskSnapshot
 from tidegate.model.errors import ErrorInfo
+from tidegate.taskmanager.machines import alignment as a
+from tidegate.taskmanager.machines import snapshot as s
+from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines import watermarks as w
+from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
+from tidegate.taskmanager.machines.barrier_tracker import TrackingHandler
 
 Item = Record | Barrier | CancelBarrier | WatermarkEvent | EndOfData | EndOfPartition
 Action = Callable[[], None]
@@ -363,5 +363,7 @@ class World:
                     consumer.inputs.append(channel)
                 channels = range(len(consumer.inputs))
                 consumer.open_data = set(channels)
-                consumer.handler = AlternatingHandler(channels) if self.exactly_once else TrackingHandler(channels)
+                consumer.handler = (
+                    ExactlyOnceBarrierHandler(channels) if self.exactly_once else TrackingHandler(channels)
+                )
                 consumer.valve = w.WatermarkValve(len(channels))

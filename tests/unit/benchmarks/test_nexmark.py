@@ -20,7 +20,7 @@ from tests.unit.docs.test_guides import InThisProcess
 from tests.unit.taskmanager.runtime import in_process
 from tidegate.connectors.file_sink import FileSink
 from tidegate.datastream import StreamExecutionEnvironment
-from tidegate.datastream.executor import installed
+from tidegate.datastream._graph.executor import installed
 
 EPOCHS, RATE = 100, 100.0
 """5,000 events in 50 seconds."""

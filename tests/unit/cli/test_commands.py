@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.main import main
+from tidegate.cli.main import main
 
 JOB = """
 from tidegate.datastream import StreamExecutionEnvironment

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cli.errors import cause_in_a_few_lines
-from cli.executor import (
+from tidegate.cli.embedded.local import slots_of
+from tidegate.cli.errors import cause_in_a_few_lines
+from tidegate.cli.executor import (
     JobCanceled,
     SubmittedJob,
     absolute,
@@ -18,9 +19,8 @@ from cli.executor import (
     tell_warnings,
     with_absolute_directories,
 )
-from cli.local import slots_of
-from cli.progress import Progress, line_of, records_of
-from cli.tables import duration, size
+from tidegate.cli.progress import Progress, line_of, records_of
+from tidegate.cli.tables import duration, size
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.errors import ErrorInfo, UserFunctionError
 from tidegate.model.graph import JobGraph, JobVertex

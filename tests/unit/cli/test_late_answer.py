@@ -11,7 +11,7 @@ from concurrent import futures
 import grpc
 import pytest
 
-from cli.client import JobManagerClient
+from tidegate.cli.client import JobManagerClient
 from tidegate.model.errors import TidegateError, Unreachable
 
 HELD_S = 0.5

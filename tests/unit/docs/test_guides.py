@@ -20,10 +20,10 @@ import pytest
 from tests.architecture.source import ROOT
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tidegate.common.job_execution_result import JobExecutionResult
-from tidegate.connectors.spark_query import QueryDescription
+from tidegate.connectors.spark.query import QueryDescription
 from tidegate.datastream import stream_execution_environment as environment
-from tidegate.datastream.executor import PlanRecorded, PlanRecorder, installed
-from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder, installed
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.accumulators import merged
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey

@@ -21,16 +21,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from tidegate.common.record_codec import decode
+from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.connectors.collect.messages import (
-    NO_VERSION,
-    Answer,
-    Request,
-    ResultBatch,
-    receive_answer,
-    send_request,
-)
+from tidegate.connectors.collect.messages import NO_VERSION, Answer, Request, ResultBatch, receive_answer, send_request
 from tidegate.model.errors import ExternalError
 
 _SPOOL_BYTES = 32 * 1024 * 1024

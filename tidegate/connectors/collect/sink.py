@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 from tidegate.connectors.collect.messages import Answer, Request, ResultBatch
 from tidegate.connectors.collect.server import CollectServer

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.connectors.base import Split
+from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRecord
 from tidegate.connectors.kafka.splits import KafkaSubscription
 from tidegate.connectors.kafka.taken import PoisonAction, Taken, dead_letter
-from tidegate.connectors.message_formats import DeserializationSchema, PoisonRecord
 from tidegate.model.errors import CorruptData
 
 _LOG = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ import numpy as np
 
 from tidegate.connectors.base import ReaderContext, Split, SplitState
 from tidegate.connectors.kafka.client import library
+from tidegate.connectors.kafka.consumer_port import FETCH_WAIT_S, ConsumerPort, Place
 from tidegate.connectors.kafka.decoding import Decoding, Fetched, ReaderSettings
-from tidegate.connectors.kafka.incoming import FETCH_WAIT_S, Incoming, Place
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.splits import owner_of, split_of
 from tidegate.connectors.kafka.taken import Taken
@@ -31,7 +31,7 @@ class Fetch:
         settings: ReaderSettings,
         context: ReaderContext,
         shared: SharedClient,
-        incoming: Incoming,
+        incoming: ConsumerPort,
         todo: list[SplitState],
         known: set[str],
         clock: Callable[[], float] = time.monotonic,

@@ -15,14 +15,14 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.kafka.client import consumer, library
 from tidegate.connectors.kafka.columnar.settings import goes_by_column
+from tidegate.connectors.kafka.consumer_port import Consumed, ConsumerPort
 from tidegate.connectors.kafka.decoding import Fetched, ReaderSettings
 from tidegate.connectors.kafka.fetching import Fetch
-from tidegate.connectors.kafka.incoming import Consumed, Incoming
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.taken import PoisonAction
 
@@ -146,7 +146,7 @@ class KafkaReader(SourceReader):
         thread.join(SETTLE_LIMIT_S)
 
 
-def _incoming(settings: ReaderSettings, shared: SharedClient) -> Incoming:
+def _incoming(settings: ReaderSettings, shared: SharedClient) -> ConsumerPort:
     with_keys = settings.poison is PoisonAction.SIDE_OUTPUT
     if not goes_by_column(settings.properties):
         return Consumed(shared, settings.servers, with_keys=with_keys)

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.batch import ArrowBatch
-from tidegate.common.record_codec import decode as decode_records
+from tidegate.common.records.batch import ArrowBatch
+from tidegate.common.records.record_codec import decode as decode_records
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.connectors.message_formats import SerializationSchema, serializer_of
+from tidegate.connectors.formats.messages import SerializationSchema, serializer_of
 from tidegate.model.errors import InvalidJob, UserError
 
 SCHEMA = pa.schema(

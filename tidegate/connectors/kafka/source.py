@@ -16,13 +16,13 @@ from typing import Any
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
+from tidegate.connectors.formats.messages import ByteArraySchema, DeserializationSchema, deserializer_of
 from tidegate.connectors.kafka.client import checked_properties, consumer, contact, library
 from tidegate.connectors.kafka.decoding import ReaderSettings
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.splits import KafkaSubscription, owner_of, split_of
 from tidegate.connectors.kafka.taken import DEAD_LETTER, PoisonAction
-from tidegate.connectors.message_formats import ByteArraySchema, DeserializationSchema, deserializer_of
 from tidegate.model.errors import InvalidJob
 
 DISCOVERY_KEY = "partition.discovery.interval.ms"

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.common.typeinfo import Types
+from tidegate.connectors.formats.messages import PoisonRecord, Values, objects
 from tidegate.connectors.kafka.client import library
-from tidegate.connectors.message_formats import PoisonRecord, Values, objects
 
 DEAD_LETTER = Types.ROW_NAMED(
     ["topic", "partition", "offset", "timestamp", "key", "value", "error"],

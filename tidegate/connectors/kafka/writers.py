@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.batch import ArrowBatch, Batch, from_wire, to_wire
+from tidegate.common.records.batch import ArrowBatch, Batch, from_wire, to_wire
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import SinkContext, SinkWriter
 from tidegate.connectors.kafka.client import typed_error

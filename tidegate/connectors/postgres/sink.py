@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.common.batch import ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.postgres.rows import check_types, copy, quoted
 from tidegate.connectors.postgres.session import connect, library, place_of, postgres_errors

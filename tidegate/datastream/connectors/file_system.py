@@ -12,16 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from tidegate.common.java_only import refusing
+from tidegate.common.records.java_only import refusing
 from tidegate.common.serialization import BulkWriterFactory, Encoder
 from tidegate.common.time import Duration
-from tidegate.connectors.file_buckets import DateTimeBuckets
-from tidegate.connectors.file_encoders import TextEncoderFactory
-from tidegate.connectors.file_formats import FileFormat, TextFormat
 from tidegate.connectors.file_sink import FileSink as OurFileSink
 from tidegate.connectors.file_sink import RollingPolicy as OurRollingPolicy
 from tidegate.connectors.file_source import DEFAULT_RANGE_BYTES
 from tidegate.connectors.file_source import FileSource as OurFileSource
+from tidegate.connectors.files.buckets import DateTimeBuckets
+from tidegate.connectors.files.encoders import TextEncoderFactory
+from tidegate.connectors.files.formats import FileFormat, TextFormat
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory
 from tidegate.model.errors import InvalidJob

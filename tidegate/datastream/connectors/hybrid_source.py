@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.common.java_only import refusing
+from tidegate.common.records.java_only import refusing
 
 _NAMES = """
 HybridSource HybridSourceBuilder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.common.java_only import refusing
+from tidegate.common.records.java_only import refusing
 from tidegate.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, KafkaRecordSerializationSchemaBuilder
 from tidegate.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder

@@ -16,9 +16,14 @@ from functools import partial
 from typing import Any
 
 from tidegate.common.serialization import BulkWriterFactory
-from tidegate.connectors.avro_files import AvroEncoderFactory, AvroFileFormat, AvroSchema, GenericRecordAvroTypeInfo
-from tidegate.connectors.avro_format import AvroMessages, AvroRows, SchemaRegistry, checked_schema
 from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.formats.avro_files import (
+    AvroEncoderFactory,
+    AvroFileFormat,
+    AvroSchema,
+    GenericRecordAvroTypeInfo,
+)
+from tidegate.connectors.formats.avro_messages import AvroMessages, AvroRows, SchemaRegistry, checked_schema
 from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory
 from tidegate.model.errors import InvalidJob
 

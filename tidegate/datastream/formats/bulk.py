@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.common.configuration import Configuration
 from tidegate.common.serialization import BulkWriterFactory
-from tidegate.connectors.file_encoders import EncoderFactory
+from tidegate.connectors.files.encoders import EncoderFactory
 from tidegate.model.errors import InvalidJob
 
 

@@ -12,17 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
+from tidegate.common.records.data_types import DataType, DataTypes
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.connectors.csv_cells import CsvColumn
-from tidegate.connectors.csv_dialect import CsvDialect
-from tidegate.connectors.csv_files import CsvLayout, CsvSchemaEncoderFactory, CsvSchemaFormat
-from tidegate.connectors.csv_messages import CsvRowDeserializationSchema as OurDeserializationSchema
-from tidegate.connectors.csv_messages import CsvRowSerializationSchema as OurSerializationSchema
+from tidegate.connectors.formats.csv_cells import CsvColumn
+from tidegate.connectors.formats.csv_dialect import CsvDialect
+from tidegate.connectors.formats.csv_files import CsvLayout, CsvSchemaEncoderFactory, CsvSchemaFormat
+from tidegate.connectors.formats.csv_messages import CsvRowDeserializationSchema as OurDeserializationSchema
+from tidegate.connectors.formats.csv_messages import CsvRowSerializationSchema as OurSerializationSchema
 from tidegate.datastream.connectors.file_system import StreamFormat
 from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory
 from tidegate.model.errors import InvalidJob
-from tidegate.table.data_types import DataType, DataTypes
 
 __all__ = [
     "CsvBulkWriters",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.connectors.message_formats import JsonRowDeserializationSchema as OurDeserializationSchema
-from tidegate.connectors.message_formats import JsonRowSerializationSchema as OurSerializationSchema
+from tidegate.connectors.formats.messages import JsonRowDeserializationSchema as OurDeserializationSchema
+from tidegate.connectors.formats.messages import JsonRowSerializationSchema as OurSerializationSchema
 from tidegate.model.errors import InvalidJob
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]

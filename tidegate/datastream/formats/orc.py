@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import partial
 
 from tidegate.common.configuration import Configuration
+from tidegate.common.records.data_types import RowType
 from tidegate.common.serialization import BulkWriterFactory
-from tidegate.connectors.file_columns import SchemaEncoderFactory
-from tidegate.connectors.file_encoders import OrcEncoderFactory
+from tidegate.connectors.files.columns import SchemaEncoderFactory
+from tidegate.connectors.files.encoders import OrcEncoderFactory
 from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory, only_setting
-from tidegate.table.data_types import RowType
 
 __all__ = ["OrcBulkWriters"]
 

@@ -15,14 +15,14 @@ from __future__ import annotations
 from functools import partial
 
 from tidegate.common.configuration import Configuration
+from tidegate.common.records.data_types import RowType
 from tidegate.common.serialization import BulkWriterFactory
-from tidegate.connectors.avro_files import AvroSchema
-from tidegate.connectors.avro_parquet import AvroParquetEncoderFactory, AvroParquetFormat
-from tidegate.connectors.file_columns import RowParquetFormat, SchemaEncoderFactory
-from tidegate.connectors.file_encoders import ParquetEncoderFactory
+from tidegate.connectors.files.columns import RowParquetFormat, SchemaEncoderFactory
+from tidegate.connectors.files.encoders import ParquetEncoderFactory
+from tidegate.connectors.formats.avro_files import AvroSchema
+from tidegate.connectors.formats.avro_parquet import AvroParquetEncoderFactory, AvroParquetFormat
 from tidegate.datastream.connectors.file_system import BulkFormat, StreamFormat
 from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory, only_setting
-from tidegate.table.data_types import RowType
 
 __all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
 

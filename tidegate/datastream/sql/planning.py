@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from tidegate.common.time import Time
 from tidegate.datastream.aggregates import Aggregate, AggregateFunctionName
-from tidegate.datastream.expressions import Expression, col, lit
 from tidegate.datastream.sql.engine import DuckDbColumns, aggregate_names, interval_ms, text_of, types_of
 from tidegate.datastream.sql.query import Node, Query, arguments_of, column_ref, parse, plain, replaced, walk
 from tidegate.datastream.sql.translation import column_name, translated
 from tidegate.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from tidegate.functions.expressions import Expression, col, lit
 from tidegate.model.errors import InvalidJob
 
 if TYPE_CHECKING:

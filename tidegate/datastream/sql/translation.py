@@ -10,8 +10,8 @@ from functools import reduce
 
 import pyarrow as pa
 
-from tidegate.datastream.expressions import Expression, call, coalesce, col, if_else, lit
 from tidegate.datastream.sql.query import Node, arguments_of
+from tidegate.functions.expressions import Expression, call, coalesce, col, if_else, lit
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 _MOST_ALTERNATIVES = 16

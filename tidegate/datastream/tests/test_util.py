@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate.common.batch import ArrowBatch, Batch
-from tidegate.common.column_codec import pickle_value
-from tidegate.common.record_codec import decode
-from tidegate.common.record_text import record_text
+from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.records.column_codec import pickle_value
+from tidegate.common.records.record_codec import decode
+from tidegate.common.records.record_text import record_text
 from tidegate.common.watermark_strategy import TimestampAssigner
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 

@@ -34,12 +34,7 @@ from tidegate.model.options.cluster import (
     TaskManagerOptions,
     TaskOptions,
 )
-from tidegate.model.options.job import (
-    ExecutionOptions,
-    PipelineOptions,
-    RestartStrategyOptions,
-    RestartStrategyType,
-)
+from tidegate.model.options.job import ExecutionOptions, PipelineOptions, RestartStrategyOptions, RestartStrategyType
 from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptions
 from tidegate.model.options.option import ConfigOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, SparkOptions

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
-from jobmanager.machines.jobmanager import JobManagerMachine
-from jobmanager.machines.views import CheckpointsView, JobView
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
+from tidegate.jobmanager.machines.dispatcher import Dispatcher
+from tidegate.jobmanager.machines.views import CheckpointsView, JobView
 from tidegate.model.checkpoint import CheckpointMetrics, DeclineReason, SubtaskSnapshot
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.graph import DEFAULT_SLOT_SHARING_GROUP, JobEdge, JobGraph, JobVertex, OperatorInfo, Partitioner
@@ -71,7 +71,7 @@ def two_stage(parallelism: int = 2, partitioner: Partitioner = Partitioner.HASH,
 
 class Cluster:
     def __init__(self, configuration: Mapping[str, str] | None = None) -> None:
-        self.machine = JobManagerMachine(configuration)
+        self.machine = Dispatcher(configuration)
         self.now_ms = 1_000_000
         self.sent: list[c.Command] = []
         self.inbox: list[c.Command] = []

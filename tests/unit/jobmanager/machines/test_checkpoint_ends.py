@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
 from tests.unit.jobmanager.machines.cluster_kit import (
     CHECKPOINTED,
     JOB,
@@ -16,6 +14,8 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     two_stage,
     until_triggered,
 )
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import CheckpointMetrics, DeclineReason, SnapshotType, SubtaskSnapshot
 from tidegate.model.graph import Partitioner
 from tidegate.model.states import ExecutionState as E

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
 from tests.unit.jobmanager.machines.cluster_kit import (
     CHECKPOINTED,
     JOB,
@@ -18,6 +16,8 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     two_stage,
     until_triggered,
 )
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import Alignment, DeclineReason
 from tidegate.model.errors import ErrorInfo, StorageError
 from tidegate.model.states import ExecutionState as E

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
-from jobmanager.machines.checkpoint_failure import FailureCounter, FailureReason
 from tests.unit.jobmanager.machines.cluster_kit import JOB, Cluster, checkpointed, operator_id, until_triggered
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
+from tidegate.jobmanager.machines.checkpoint.failure import FailureCounter, FailureReason
 from tidegate.model.checkpoint import (
     CheckpointMetrics,
     OperatorSnapshot,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jobmanager.machines import commands as c
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, running_job, until_triggered
+from tidegate.jobmanager.machines import commands as c
 from tidegate.model.states import ExecutionState as E
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
 from tests.unit.jobmanager.machines.cluster_kit import checkpointed, operator_id
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import (
     OperatorSnapshot,
     OperatorStateHandle,

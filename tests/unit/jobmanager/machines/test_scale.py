@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from time import process_time
 
-from jobmanager.machines import commands as c
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, graph, vertex
+from tidegate.jobmanager.machines import commands as c
 from tidegate.model.graph import Partitioner
 from tidegate.model.states import ExecutionState as E
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from jobmanager.machines import commands as c
-from jobmanager.machines import events as e
 from tests.unit.jobmanager.machines.cluster_kit import (
     CHECKPOINTED,
     JOB,
@@ -20,6 +18,8 @@ from tests.unit.jobmanager.machines.cluster_kit import (
     until_triggered,
     vertex,
 )
+from tidegate.jobmanager.machines import commands as c
+from tidegate.jobmanager.machines import events as e
 from tidegate.model.checkpoint import (
     CheckpointMetrics,
     OperatorSnapshot,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobmanager.rest.errors import RestError
-from jobmanager.rest.routes import Router, reads, writes
+from tidegate.jobmanager.rest.http.errors import RestError
+from tidegate.jobmanager.rest.routes import Router, reads, writes
 
 
 def router() -> Router:

@@ -9,17 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskmanager.exchange.base import RecordingEnded
-from taskmanager.exchange.endpoint import DataEndpoint
-from taskmanager.exchange.input_gate import ChannelInputGate
-from taskmanager.exchange.result_partition import PipelinedResultPartition
-from taskmanager.exchange.settings import ExchangeSettings
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import ChannelEvent
 from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.program import KeySpec, OutputSpec
+from tidegate.taskmanager.exchange.base import RecordingEnded
+from tidegate.taskmanager.exchange.endpoint import DataEndpoint
+from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
+from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
 
 JOB = JobId("0" * 31 + "1")
 SOURCE, SINK = VertexId("a" * 32), VertexId("b" * 32)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from taskmanager.exchange.addresses import give_up_in_time, make_client
+from tidegate.taskmanager.exchange.addresses import give_up_in_time, make_client
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="options of Linux")

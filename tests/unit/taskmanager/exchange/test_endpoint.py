@@ -9,8 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.machines.credit import WindowBounds
 from tests.unit.taskmanager.exchange.harness import (
     Net,
     output_of,
@@ -19,18 +17,15 @@ from tests.unit.taskmanager.exchange.harness import (
     spec_of,
 )
 from tests.unit.taskmanager.exchange.raw_peers import fake_producer
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition, WatermarkEvent
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.deployment import OutputDeployment, ProducerAddress
-from tidegate.model.errors import (
-    SubtaskLost,
-    UnknownAttempt,
-    Unreachable,
-    UserError,
-)
+from tidegate.model.errors import SubtaskLost, UnknownAttempt, Unreachable, UserError
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OutputSpec
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.machines.credit import WindowBounds
 
 BARRIER = Barrier(1, 2, CheckpointOptions("file:///c"))
 SMALL = WindowBounds(1000, 50_000, 25.0)

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.machines.credit import WindowBounds
 from tests.unit.taskmanager.exchange.harness import (
     EDGE,
     JOB,
@@ -34,6 +32,8 @@ from tidegate.model.errors import (
 )
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import OutputSpec
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.channel_messages import Credit, Hello, encode_message
 from tidegate.wire.frames import FrameType, event_frame, make_frame, make_header
 

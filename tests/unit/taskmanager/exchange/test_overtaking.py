@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
-from taskmanager.exchange.input_gate import ChannelInputGate
-from taskmanager.exchange.result_partition import PipelinedResultPartition
-from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.machines.credit import WindowBounds
 from tests.unit.taskmanager.exchange.harness import Net, rows
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import (
     Barrier,
     BarrierAnnouncement,
@@ -23,6 +18,11 @@ from tidegate.model.channel_events import (
     WatermarkEvent,
 )
 from tidegate.model.checkpoint import Alignment, CheckpointOptions
+from tidegate.taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
+from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
+from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.channel_messages import decode_event
 from tidegate.wire.frames import EncodedBatch, FrameType, OutgoingFrame, encoded_batch
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmanager.exchange.partitioners import Dealt, make_dealer
 from tests.unit.taskmanager.exchange.harness import output_of, rows, spec_of
-from tidegate.common.batch import TIMESTAMP_COLUMN, ArrowBatch
-from tidegate.common.key_hashing import hash_key
+from tidegate.common.keys.hashing import hash_key
+from tidegate.common.records.batch import TIMESTAMP_COLUMN, ArrowBatch
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.graph import Partitioner
 from tidegate.model.keygroups import key_group, subtask_of
 from tidegate.model.program import KeySpec
+from tidegate.taskmanager.exchange.partitioners import Dealt, make_dealer
 
 
 def values(dealt: Dealt, column: str = "a") -> dict[int, list[Any]]:

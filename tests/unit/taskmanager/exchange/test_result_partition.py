@@ -5,16 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from taskmanager.exchange.base import InputGate, ResultPartition
-from taskmanager.exchange.endpoint import DataEndpoint
-from taskmanager.exchange.result_partition import PipelinedResultPartition
-from taskmanager.exchange.settings import ExchangeSettings
-from taskmanager.exchange.subpartition import Subpartition
-from taskmanager.machines.credit import WindowBounds
 from tests.unit.taskmanager.exchange.harness import Net, output_of, producer_id, rows, spec_of
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import EndOfPartition, WatermarkEvent
 from tidegate.model.graph import Partitioner
+from tidegate.taskmanager.exchange.base import InputGate, ResultPartition
+from tidegate.taskmanager.exchange.endpoint import DataEndpoint
+from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
+from tidegate.taskmanager.exchange.settings import ExchangeSettings
+from tidegate.taskmanager.exchange.subpartition import Subpartition
+from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.wire.frames import FrameType
 
 BOUNDS = WindowBounds(1_000, 20_000, 25.0)

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from taskmanager.harness.operators import OperatorHarness
 from tidegate.common import Duration, Row, Time, Types, WatermarkStrategy
 from tidegate.datastream import DataStream, ProcessWindowFunction, TimeWindow
 from tidegate.datastream.aggregates import count, last, sum
 from tidegate.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.taskmanager.harness.operators import OperatorHarness
 
 PAIR = Types.TUPLE([Types.DOUBLE(), Types.LONG()])
 COLUMNS = Types.SCHEMA(pa.schema([("k", pa.float64()), ("v", pa.int64()), ("ts", pa.int64())]))

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from taskmanager.harness.operators import OperatorHarness
 from tidegate.common import Time, Types
 from tidegate.common.accumulators import IntCounter
 from tidegate.datastream import AsyncDataStream, AsyncFunction, DataStream, OutputTag
-from tidegate.datastream.functions import CoMapFunction, KeyedProcessFunction, MapFunction, RuntimeContext
-from tidegate.datastream.state import ValueStateDescriptor
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.functions.interfaces import CoMapFunction, KeyedProcessFunction, MapFunction, RuntimeContext
+from tidegate.functions.state import ValueStateDescriptor
 from tidegate.model.errors import InvalidJob, Misuse
+from tidegate.taskmanager.harness.operators import OperatorHarness
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 LATE = OutputTag("late", PAIR)

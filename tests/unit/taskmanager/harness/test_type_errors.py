@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from taskmanager.harness.operators import OperatorHarness
 from tidegate.common import Row, Types
-from tidegate.common.record_codec import codec_of
+from tidegate.common.records.record_codec import codec_of
 from tidegate.datastream import DataStream, OutputTag
-from tidegate.datastream.functions import ProcessFunction
+from tidegate.functions.interfaces import ProcessFunction
 from tidegate.model.errors import InvalidJob, NotSerializable, SchemaMismatch
+from tidegate.taskmanager.harness.operators import OperatorHarness
 
 PERSON = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
 NESTED = Types.TUPLE([Types.LONG(), Types.LIST(Types.LIST(Types.LONG()))])

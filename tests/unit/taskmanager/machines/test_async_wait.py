@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskmanager.machines.async_wait import (
+from tidegate.taskmanager.machines.async_wait import (
     AsyncWaitCommand,
     AsyncWaitQueue,
     EmitResults,

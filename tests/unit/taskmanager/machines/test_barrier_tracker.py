@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from taskmanager.machines.alignment import (
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
+from tidegate.taskmanager.machines.alignment import (
     AbortAlignment,
     AlignmentCommand,
     BarrierArrived,
@@ -10,9 +12,7 @@ from taskmanager.machines.alignment import (
     CheckpointTriggered,
     StartSnapshot,
 )
-from taskmanager.machines.barrier_tracker import MAX_TRACKED, TrackingHandler
-from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
+from tidegate.taskmanager.machines.barrier_tracker import MAX_TRACKED, TrackingHandler
 
 CANCELLED = DeclineReason.ON_CANCELLATION_BARRIER
 

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from taskmanager.machines.credit import (
+from tidegate.model.errors import CorruptFrame
+from tidegate.taskmanager.machines.credit import (
     BufferDebloater,
     GrantCredit,
     ReceiverCredit,
@@ -15,7 +16,6 @@ from taskmanager.machines.credit import (
     WorkRate,
     decide_window,
 )
-from tidegate.model.errors import CorruptFrame
 
 
 def test_nothing_is_sent_before_the_first_grant() -> None:

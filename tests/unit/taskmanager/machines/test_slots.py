@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskmanager.machines.slots import (
+from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId, VertexId
+from tidegate.taskmanager.machines.slots import (
     FailTasks,
     JobManagerFound,
     JobManagerLost,
@@ -23,7 +24,6 @@ from taskmanager.machines.slots import (
     TaskRemoved,
     check,
 )
-from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId, VertexId
 
 GENERATION = Generation("g1")
 JOB, OTHER_JOB = JobId("a" * 32), JobId("b" * 32)

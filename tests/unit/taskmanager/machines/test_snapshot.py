@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from taskmanager.machines.snapshot import (
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import CheckpointMetrics, CheckpointOptions, DeclineReason, SubtaskSnapshot
+from tidegate.model.errors import ErrorInfo
+from tidegate.taskmanager.machines.snapshot import (
     MAX_ABORTED,
     AbortReceived,
     Acknowledge,
@@ -22,9 +25,6 @@ from taskmanager.machines.snapshot import (
     SnapshotWritten,
     SubtaskStopped,
 )
-from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import CheckpointMetrics, CheckpointOptions, DeclineReason, SubtaskSnapshot
-from tidegate.model.errors import ErrorInfo
 
 SNAPSHOT = SubtaskSnapshot()
 METRICS = CheckpointMetrics()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmanager.machines.split_watermarks import NO_WATERMARK, SplitWatermarks
+from tidegate.taskmanager.machines.split_watermarks import NO_WATERMARK, SplitWatermarks
 
 
 def made(**watermarks: int) -> SplitWatermarks:

@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from taskmanager.machines.subtask import (
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import CheckpointOptions, DeclineReason, SnapshotType
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines.subtask import (
     CancelRequested,
     CheckpointConfirmed,
     CommitAll,
@@ -28,10 +32,6 @@ from taskmanager.machines.subtask import (
     SubtaskLife,
     TriggerReceived,
 )
-from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import CheckpointOptions, DeclineReason, SnapshotType
-from tidegate.model.errors import ErrorInfo
-from tidegate.model.states import ExecutionState
 
 ERROR = ErrorInfo("internal", "internal", "broken")
 BARRIER = Barrier(1, 0, CheckpointOptions("mem"))

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from taskmanager.machines.slots import JobManagerFound, JobManagerLost, Refuse
-from taskmanager.machines.task_vocabulary import (
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import ErrorInfo, SubtaskLost, UserFunctionError
+from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, VertexId
+from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, Refuse
+from tidegate.taskmanager.machines.task_events import (
     AcceptStream,
     AttemptRejected,
     CancelRequested,
@@ -38,11 +42,7 @@ from taskmanager.machines.task_vocabulary import (
     TimerFired,
     TimerKind,
 )
-from taskmanager.machines.tasks import TaskTable
-from tidegate.model.deployment import TaskDeployment
-from tidegate.model.errors import ErrorInfo, SubtaskLost, UserFunctionError
-from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, VertexId
-from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines.tasks import TaskTable
 
 GENERATION = Generation("g1")
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 3)

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmanager.machines.alignment import (
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import Alignment, CheckpointOptions, DeclineReason
+from tidegate.taskmanager.machines.alignment import (
     AbortAlignment,
     AlignmentCommand,
     AlignmentEvent,
@@ -27,10 +29,8 @@ from taskmanager.machines.alignment import (
     StopPersisting,
     UnblockChannel,
 )
-from taskmanager.machines.alternating import AlternatingHandler, forced_aligned
-from taskmanager.machines.barrier_tracker import TrackingHandler
-from tidegate.model.channel_events import Barrier
-from tidegate.model.checkpoint import Alignment, CheckpointOptions, DeclineReason
+from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler, forced_aligned
+from tidegate.taskmanager.machines.barrier_tracker import TrackingHandler
 
 OPTIONS = CheckpointOptions("mem")
 SUBSUMED = DeclineReason.SUBSUMED
@@ -47,7 +47,7 @@ def timed(n: int) -> Barrier:
 
 
 def arrives(
-    handler: AlternatingHandler, channel: int, barrier: Barrier, now_ms: float = 1000.0
+    handler: ExactlyOnceBarrierHandler, channel: int, barrier: Barrier, now_ms: float = 1000.0
 ) -> list[AlignmentCommand]:
     return list(handler.on(BarrierArrived(channel, barrier), now_ms))
 
@@ -57,7 +57,7 @@ def started(n: int, delay_ms: float = 0.0, alignment_ms: float = 0.0) -> StartSn
 
 
 def test_the_first_unaligned_barrier_starts_the_snapshot_and_blocks_nothing() -> None:
-    handler = AlternatingHandler(range(3))
+    handler = ExactlyOnceBarrierHandler(range(3))
     assert arrives(handler, 1, unaligned(7), 1004.0) == [
         started(7, 4.0),
         PersistChannel(7, 0),
@@ -70,7 +70,7 @@ def test_the_first_unaligned_barrier_starts_the_snapshot_and_blocks_nothing() ->
 
 
 def test_later_barriers_only_stop_the_persisting_of_their_channel_and_the_last_one_finishes() -> None:
-    handler = AlternatingHandler(range(3))
+    handler = ExactlyOnceBarrierHandler(range(3))
     arrives(handler, 1, unaligned(7), 1004.0)
     assert arrives(handler, 0, unaligned(7), 1009.0) == [StopPersisting(7, 0)]
     assert arrives(handler, 0, unaligned(7), 1009.0) == []
@@ -80,7 +80,7 @@ def test_later_barriers_only_stop_the_persisting_of_their_channel_and_the_last_o
 
 
 def test_a_single_channel_is_persisted_too() -> None:
-    handler = AlternatingHandler(range(1))
+    handler = ExactlyOnceBarrierHandler(range(1))
     assert arrives(handler, 0, unaligned(1)) == [
         started(1),
         PersistChannel(1, 0),
@@ -90,7 +90,7 @@ def test_a_single_channel_is_persisted_too() -> None:
 
 
 def test_a_timeout_while_waiting_starts_the_snapshot_and_unblocks_all_channels() -> None:
-    handler = AlternatingHandler(range(3))
+    handler = ExactlyOnceBarrierHandler(range(3))
     assert arrives(handler, 0, timed(4), 1010.0) == [BlockChannel(0), StartAlignmentTimer(4, 40.0)]
     assert arrives(handler, 1, timed(4), 1020.0) == [BlockChannel(1)]
     assert list(handler.on(AlignmentTimedOut(4), 1050.0)) == [
@@ -103,7 +103,7 @@ def test_a_timeout_while_waiting_starts_the_snapshot_and_unblocks_all_channels()
 
 
 def test_an_announcement_starts_the_timer_before_any_barrier_came() -> None:
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     assert list(handler.on(BarrierAnnounced(0, timed(4)), 1010.0)) == [StartAlignmentTimer(4, 40.0)]
     assert list(handler.on(BarrierAnnounced(1, timed(4)), 1011.0)) == []
     assert handler.collecting == 4
@@ -117,7 +117,7 @@ def test_an_announcement_starts_the_timer_before_any_barrier_came() -> None:
 
 
 def test_a_barrier_that_comes_late_switches_without_a_timer() -> None:
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     assert arrives(handler, 0, timed(4), 1050.0) == [
         BlockChannel(0),
         started(4, 50.0),
@@ -127,12 +127,12 @@ def test_a_barrier_that_comes_late_switches_without_a_timer() -> None:
 
 
 def test_a_late_announcement_switches_too() -> None:
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     assert next(iter(handler.on(BarrierAnnounced(1, timed(4)), 1051.0))) == started(4, 51.0)
 
 
 def test_a_checkpoint_whose_last_barrier_came_stays_aligned_however_late_it_is() -> None:
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     arrives(handler, 0, timed(4), 1010.0)
     assert arrives(handler, 1, timed(4), 1070.0) == [
         BlockChannel(1),
@@ -144,7 +144,7 @@ def test_a_checkpoint_whose_last_barrier_came_stays_aligned_however_late_it_is()
 
 
 def test_an_unaligned_barrier_while_aligning_switches_at_once() -> None:
-    handler = AlternatingHandler(range(3))
+    handler = ExactlyOnceBarrierHandler(range(3))
     arrives(handler, 0, timed(4), 1010.0)
     assert arrives(handler, 2, unaligned(4), 1020.0) == [
         started(4, 10.0, 10.0),
@@ -156,14 +156,14 @@ def test_an_unaligned_barrier_while_aligning_switches_at_once() -> None:
 
 
 def test_the_timer_of_an_older_checkpoint_does_nothing() -> None:
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     arrives(handler, 0, timed(4), 1010.0)
     arrives(handler, 0, timed(5), 1011.0)
     assert list(handler.on(AlignmentTimedOut(4), 1050.0)) == []
 
 
 def test_a_newer_barrier_subsumes_what_is_being_persisted() -> None:
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     arrives(handler, 0, unaligned(4))
     commands = arrives(handler, 1, unaligned(5))
     assert commands[:3] == [AbortAlignment(4, SUBSUMED), DropPersisted(4), started(5)]
@@ -171,7 +171,7 @@ def test_a_newer_barrier_subsumes_what_is_being_persisted() -> None:
 
 
 def test_a_cancel_barrier_drops_what_was_persisted() -> None:
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     arrives(handler, 0, unaligned(4))
     assert list(handler.on(CancelBarrierArrived(1, 4), 1000.0)) == [AbortAlignment(4, CANCELLED), DropPersisted(4)]
     assert list(handler.on(CancelBarrierArrived(0, 4), 1000.0)) == []
@@ -179,13 +179,13 @@ def test_a_cancel_barrier_drops_what_was_persisted() -> None:
 
 
 def test_an_abort_drops_what_was_persisted() -> None:
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     arrives(handler, 0, unaligned(4))
     assert list(handler.on(CheckpointAborted(4), 1000.0)) == [AbortAlignment(4, None), DropPersisted(4)]
 
 
 def test_the_end_of_a_channel_counts_as_its_barrier() -> None:
-    handler = AlternatingHandler(range(3))
+    handler = ExactlyOnceBarrierHandler(range(3))
     arrives(handler, 0, unaligned(4))
     assert list(handler.on(ChannelEnded(0), 1000.0)) == []
     assert list(handler.on(ChannelEnded(1), 1001.0)) == [StopPersisting(4, 1)]
@@ -193,7 +193,7 @@ def test_the_end_of_a_channel_counts_as_its_barrier() -> None:
 
 
 def test_without_checkpoints_after_the_end_a_persisting_one_is_aborted() -> None:
-    handler = AlternatingHandler(range(2), checkpoints_after_tasks_finish=False)
+    handler = ExactlyOnceBarrierHandler(range(2), checkpoints_after_tasks_finish=False)
     arrives(handler, 0, unaligned(4))
     reason = DeclineReason.INPUT_END_OF_STREAM
     assert list(handler.on(ChannelEnded(1), 1000.0)) == [AbortAlignment(4, reason), DropPersisted(4)]
@@ -203,7 +203,7 @@ def test_without_checkpoints_after_the_end_a_persisting_one_is_aborted() -> None
 def test_a_forced_barrier_aligns_and_is_behind_the_subtask_what_it_was(before: Barrier) -> None:
     forced = replace(before, options=forced_aligned(before.options))
     assert forced.options.alignment is Alignment.FORCED_ALIGNED
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     assert arrives(handler, 0, forced, 5000.0) == [BlockChannel(0)]
     assert arrives(handler, 1, forced, 5000.0)[1] == StartSnapshot(before, 4000.0, 0.0)
 
@@ -213,7 +213,7 @@ def test_an_aligned_barrier_is_never_forced() -> None:
 
 
 def test_a_barrier_that_was_announced_only_is_forgotten_when_all_channels_end() -> None:
-    handler = AlternatingHandler(range(1))
+    handler = ExactlyOnceBarrierHandler(range(1))
     handler.on(BarrierAnnounced(0, timed(4)), 1000.0)
     assert list(handler.on(ChannelEnded(0), 1000.0)) == []
     assert list(handler.on(CheckpointTriggered(timed(5)), 1000.0)) == [StartSnapshot(timed(5), 0.0, 0.0)]
@@ -226,7 +226,7 @@ def test_who_tracks_barriers_takes_no_notice_of_announcements_and_timers() -> No
 
 
 def test_an_unaligned_trigger_takes_what_the_channels_still_have_and_waits_for_no_barrier() -> None:
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     assert list(handler.on(CheckpointTriggered(unaligned(4)), 1003.0)) == [
         started(4, 3.0),
         PersistChannel(4, 0),
@@ -239,7 +239,7 @@ def test_an_unaligned_trigger_takes_what_the_channels_still_have_and_waits_for_n
 
 
 def test_a_drained_channel_that_ends_counts_once() -> None:
-    handler = AlternatingHandler(range(2))
+    handler = ExactlyOnceBarrierHandler(range(2))
     handler.on(CheckpointTriggered(unaligned(4)), 1000.0)
     handler.on(ChannelDrained(1, 4), 1000.0)
     assert list(handler.on(ChannelEnded(1), 1000.0)) == []
@@ -247,12 +247,12 @@ def test_a_drained_channel_that_ends_counts_once() -> None:
 
 
 def test_a_held_trigger_becomes_unaligned_in_time() -> None:
-    handler = AlternatingHandler(range(1))
+    handler = ExactlyOnceBarrierHandler(range(1))
     assert list(handler.on(CheckpointTriggered(timed(4)), 1010.0)) == [StartAlignmentTimer(4, 40.0)]
     assert list(handler.on(AlignmentTimedOut(4), 1050.0)) == [started(4, 50.0), PersistChannel(4, 0)]
-    late = AlternatingHandler(range(1))
+    late = ExactlyOnceBarrierHandler(range(1))
     assert list(late.on(CheckpointTriggered(timed(4)), 1060.0)) == [started(4, 60.0), PersistChannel(4, 0)]
-    ended = AlternatingHandler(range(1))
+    ended = ExactlyOnceBarrierHandler(range(1))
     ended.on(CheckpointTriggered(timed(4)), 1010.0)
     assert list(ended.on(ChannelEnded(0), 1020.0)) == [StartSnapshot(timed(4), 20.0, 0.0)]
     assert list(ended.on(AlignmentTimedOut(4), 1050.0)) == []
@@ -283,7 +283,7 @@ _any_events: st.SearchStrategy[AlignmentEvent] = st.one_of(
 
 @given(st.lists(_any_events, max_size=40))
 def test_each_snapshot_is_finished_or_dropped_once_and_persists_each_channel_once(events: list[AlignmentEvent]) -> None:
-    handler = AlternatingHandler(range(CHANNELS))
+    handler = ExactlyOnceBarrierHandler(range(CHANNELS))
     ended: set[int] = set()
     started_ids: list[int] = []
     persisting: dict[int, set[int]] = {}

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from taskmanager.machines.watermarks import (
+from tidegate.taskmanager.machines.watermarks import (
     END_OF_TIME,
     AdvanceWatermark,
     ChangeStatus,

@@ -9,16 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskmanager.harness import surroundings
-from taskmanager.harness.surroundings import HandClock, HandTimers
-from taskmanager.operators.base import Operator, OperatorContext
-from taskmanager.operators.factory import make_operator
-from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateHandle, StateRedistribution
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorSpec
+from tidegate.taskmanager.harness import surroundings
+from tidegate.taskmanager.harness.surroundings import HandClock, HandTimers
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.factory import make_operator
 
 CONFIGURATION: dict[str, str] = {}
 """Of operators that are started without one; see ``keyed_kit.backends``."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.taskmanager.operators.harness import CONFIGURATION, spec
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.datastream.functions import AggregateFunction
+from tidegate.functions.interfaces import AggregateFunction
 from tidegate.model.program import KeySpec, OperatorSpec
 
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])

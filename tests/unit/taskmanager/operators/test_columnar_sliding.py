@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.unit.taskmanager.operators.columnar.test_windows import exchange
 from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
-from tests.unit.taskmanager.operators.test_columnar_windows import exchange
 from tidegate.common import Time, WatermarkStrategy
-from tidegate.common.batch import MAX_TIMESTAMP, ArrowBatch
+from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.aggregates import count

@@ -14,23 +14,23 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from taskmanager.operators.source import SourceOperator
 from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
 from tidegate.common import Duration, WatermarkStrategy
-from tidegate.common.record_codec import encode
+from tidegate.common.records.record_codec import encode
 from tidegate.common.typeinfo import Types
 from tidegate.common.watermark_strategy import Watermark, WatermarkGenerator, WatermarkOutput
-from tidegate.connectors.avro_files import AvroEncoderFactory, AvroFileFormat
-from tidegate.connectors.avro_parquet import AvroParquetEncoderFactory
 from tidegate.connectors.base import Source, Split
-from tidegate.connectors.file_encoders import EncoderFactory
 from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.files.encoders import EncoderFactory
+from tidegate.connectors.formats.avro_files import AvroEncoderFactory, AvroFileFormat
+from tidegate.connectors.formats.avro_parquet import AvroParquetEncoderFactory
 from tidegate.connectors.number_sequence import NumberSequenceSource
 from tidegate.datastream.connectors.file_system import FileSource as PyFlinksFileSource
 from tidegate.datastream.connectors.file_system import StreamFormat
 from tidegate.datastream.formats.avro import AvroSchema
 from tidegate.datastream.formats.csv import CsvReaderFormat, CsvSchema
 from tidegate.datastream.formats.parquet import AvroParquetReaders
+from tidegate.taskmanager.operators.sources.source import SourceOperator
 
 AVRO = AvroSchema.parse_string(
     json.dumps({"type": "record", "name": "Row", "fields": [{"name": "at", "type": "long"}]})

@@ -8,8 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from taskmanager.operators.window_aggregates import WINDOW, Accumulators, plan_of_partials, plan_of_rows
-from taskmanager.operators.window_merging import merge
+from tidegate.taskmanager.operators.columnar.window_aggregates import (
+    WINDOW,
+    Accumulators,
+    plan_of_partials,
+    plan_of_rows,
+)
+from tidegate.taskmanager.operators.columnar.window_merging import merge
 
 AGGREGATES = [("n", "count", None), ("s", "sum", "v")]
 

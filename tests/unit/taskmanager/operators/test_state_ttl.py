@@ -12,8 +12,8 @@ from tests.unit.taskmanager.operators.harness import MemoryStore, Running, resto
 from tests.unit.taskmanager.operators.keyed_kit import MeanAggregate, keyed
 from tidegate.common.time import Duration, Time
 from tidegate.common.typeinfo import Types
-from tidegate.datastream.functions import KeyedContext, KeyedProcessFunction, RuntimeContext
-from tidegate.datastream.state import (
+from tidegate.functions.interfaces import KeyedContext, KeyedProcessFunction, RuntimeContext
+from tidegate.functions.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,

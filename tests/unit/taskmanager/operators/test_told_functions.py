@@ -7,8 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from taskmanager.machines.subtask import COMMIT_EVERYTHING
-from taskmanager.operators.user_function import UserFunction
 from tests.unit.taskmanager.operators.harness import spec, start
 from tidegate.common.typeinfo import Types
 from tidegate.datastream import (
@@ -25,10 +23,12 @@ from tidegate.datastream import (
     ProcessWindowFunction,
     ReduceFunction,
 )
-from tidegate.datastream.record_functions import ApplyWindow, KeyedMap
-from tidegate.datastream.state import ListStateDescriptor
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.functions.adapters import ApplyWindow, KeyedMap
+from tidegate.functions.state import ListStateDescriptor
 from tidegate.model.program import KeySpec
+from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.operators.user_code.user_function import UserFunction
 
 LISTED = ListStateDescriptor("listed", Types.LONG())
 

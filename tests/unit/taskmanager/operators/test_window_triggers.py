@@ -12,7 +12,6 @@ import pytest
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, start
 from tests.unit.taskmanager.operators.keyed_kit import MeanAggregate, keyed
 from tests.unit.taskmanager.operators.keyed_kit import backends as backends
-from tidegate.datastream.functions import ProcessWindowFunction
 from tidegate.datastream.window import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -35,6 +34,7 @@ from tidegate.datastream.window import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
+from tidegate.functions.interfaces import ProcessWindowFunction
 from tidegate.model.errors import UserFunctionError
 from tidegate.model.program import OperatorSpec
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobmanager.machines.recovery import StateAssignment
 from tests.unit.taskmanager.runtime.in_process import Completed
-from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.jobmanager.machines.restore.state_assignment import StateAssignment
 from tidegate.model.checkpoint import CheckpointManifest, InFlightEdge, OperatorState, RestoredOperator, SnapshotType
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import CheckpointId, OperatorId, SubtaskId

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 
 _WORLDS: dict[str, dict[str, list[Any]]] = {}

@@ -6,18 +6,18 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal
 
-from taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
-from taskmanager.operators.base import Operator, OperatorContext, Output
-from taskmanager.runtime.metrics import OperatorMetrics, TaskCounters
-from taskmanager.runtime.ports import TaskMetrics
-from taskmanager.runtime.timers import TimerQueue
-from taskmanager.state.base import FrozenState, SegmentStore
-from tidegate.common.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.model.channel_events import Barrier, ChannelEvent
 from tidegate.model.checkpoint import Acknowledgement, DeclineReason, OperatorSnapshot, StateHandle
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
+from tidegate.taskmanager.operators.base import Operator, OperatorContext, Output
+from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
+from tidegate.taskmanager.runtime.ports import TaskMetrics
+from tidegate.taskmanager.runtime.timers import TimerQueue
+from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)
 

@@ -17,20 +17,8 @@ from typing import Any
 
 import cloudpickle
 
-from taskmanager.runtime.environment import SubtaskEnvironment
-from taskmanager.runtime.launch import run_subtask
-from taskmanager.runtime.mailbox import Mailbox
-from taskmanager.runtime.ports import (
-    AbortCheckpoint,
-    CancelTask,
-    ConfirmCheckpoint,
-    ConnectInputs,
-    ControlLost,
-    TaskMetrics,
-    TriggerCheckpoint,
-)
 from tidegate.aio.async_calls import AsyncCalls
-from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.checkpoint import (
     Acknowledgement,
     Alignment,
@@ -49,6 +37,18 @@ from tidegate.model.graph import JobEdge, JobVertex, consumers_of, producers_of
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, OperatorId, VertexId
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
+from tidegate.taskmanager.runtime.launch import run_subtask
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.ports import (
+    AbortCheckpoint,
+    CancelTask,
+    ConfirmCheckpoint,
+    ConnectInputs,
+    ControlLost,
+    TaskMetrics,
+    TriggerCheckpoint,
+)
 
 TIMEOUT_S = 60.0
 

@@ -6,21 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskmanager.machines import subtask as life
-from taskmanager.machines.alignment import BarrierHandler
-from taskmanager.machines.alternating import AlternatingHandler
-from taskmanager.machines.snapshot import SnapshotCoordinator
-from taskmanager.runtime.background import BackgroundThread
-from taskmanager.runtime.barriers import BarrierSender
-from taskmanager.runtime.chain import OperatorChain
-from taskmanager.runtime.input import ChannelInput
-from taskmanager.runtime.mailbox import Mailbox
-from taskmanager.runtime.metrics import TaskCounters
-from taskmanager.runtime.outputs import ChainOutput, NetworkTarget
-from taskmanager.runtime.slicing import SliceSizer
-from taskmanager.runtime.snapshots import SnapshotDriver
-from taskmanager.runtime.subtask import SubtaskLoop
-from taskmanager.runtime.timers import TimerQueue
 from tests.unit.taskmanager.runtime.fakes import (
     ATTEMPT,
     FakeClock,
@@ -32,11 +17,26 @@ from tests.unit.taskmanager.runtime.fakes import (
     context_of,
 )
 from tidegate.common import Types
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, OperatorSpec
+from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines.alignment import BarrierHandler
+from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
+from tidegate.taskmanager.machines.snapshot import SnapshotCoordinator
+from tidegate.taskmanager.runtime.background import BackgroundThread
+from tidegate.taskmanager.runtime.chain import OperatorChain
+from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender
+from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
+from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.outputs import ChainOutput, NetworkTarget
+from tidegate.taskmanager.runtime.slicing import SliceSizer
+from tidegate.taskmanager.runtime.subtask import SubtaskLoop
+from tidegate.taskmanager.runtime.timers import TimerQueue
 
 LONG = Types.LONG()
 OPTIONS = CheckpointOptions("mem")
@@ -84,7 +84,7 @@ class Subtask:
             on_started=lambda n: list(self.life.on(life.SnapshotStarted(n), 0)).clear(),
             inline_bytes=inline_bytes,
         )
-        self.loop = self._loop(chain, handler or AlternatingHandler(range(channels)), flush_ms)
+        self.loop = self._loop(chain, handler or ExactlyOnceBarrierHandler(range(channels)), flush_ms)
         for event in (life.InitializationStarted(), life.Initialized()):
             self.life.on(event, 0)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from taskmanager.runtime.metrics import OperatorMetrics, TaskCounters
 from tests.unit.taskmanager.runtime.collecting import CollectingSink
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tests.unit.tidegate.datastream.graph_kit import make_env, numbers
@@ -18,6 +17,7 @@ from tidegate.common.accumulators import AverageAccumulator, Histogram, IntCount
 from tidegate.datastream import MapFunction, RuntimeContext
 from tidegate.model.accumulators import merged, results
 from tidegate.model.errors import InvalidJob
+from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
 
 
 @pytest.fixture

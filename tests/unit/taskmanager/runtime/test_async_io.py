@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from taskmanager.runtime.ports import TriggerCheckpoint
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tidegate.common import Time, Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import NumberSequenceSource
 from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream.async_data_stream import AsyncDataStream
-from tidegate.datastream.functions import AsyncFunction
-from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.functions.interfaces import AsyncFunction
 from tidegate.model.checkpoint import CheckpointOptions, SnapshotType
+from tidegate.taskmanager.runtime.ports import TriggerCheckpoint
 
 TOTAL = 500
 CAPACITY = 7

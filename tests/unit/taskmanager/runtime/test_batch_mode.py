@@ -20,8 +20,8 @@ from tidegate.datastream import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
-from tidegate.datastream.functions import KeyedContext, KeyedTimerContext
-from tidegate.datastream.state import ListStateDescriptor
+from tidegate.functions.interfaces import KeyedContext, KeyedTimerContext
+from tidegate.functions.state import ListStateDescriptor
 
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 

@@ -6,17 +6,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from taskmanager.operators.keys import KeyFunction
-from taskmanager.runtime.chain import FinishedOperator, OperatorChain, SourceHead
-from taskmanager.runtime.metrics import TaskCounters
-from taskmanager.runtime.outputs import ChainedTarget, ChainOutput, NetworkTarget
 from tests.unit.taskmanager.runtime.fakes import ArrowOperator, FakeFrozen, FakeOperator, FakePartition, context_of
 from tidegate.common import Types
-from tidegate.common.batch import ArrowBatch, RecordsBatch
+from tidegate.common.records.batch import ArrowBatch, RecordsBatch
 from tidegate.model.channel_events import WatermarkEvent, WatermarkStatus
 from tidegate.model.errors import InternalError, UserFunctionError
 from tidegate.model.ids import OperatorId
 from tidegate.model.program import InputSpec, KeySpec, OperatorSpec
+from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.runtime.chain import FinishedOperator, OperatorChain, SourceHead
+from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.outputs import ChainedTarget, ChainOutput, NetworkTarget
 
 LONG = Types.LONG()
 

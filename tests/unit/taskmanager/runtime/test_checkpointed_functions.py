@@ -24,8 +24,8 @@ from tidegate.datastream import (
     FunctionSnapshotContext,
     StreamExecutionEnvironment,
 )
-from tidegate.datastream.job_graph_builder import BuiltJob
-from tidegate.datastream.state import ListStateDescriptor, MapStateDescriptor
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor
 from tidegate.store.segments import open_segment_source
 
 TOTAL, GROUP = 30_000, 64

@@ -14,7 +14,7 @@ from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tests.unit.tidegate.datastream.graph_kit import make_env, numbers, same
 from tidegate.common import Types
 from tidegate.datastream import MapFunction, RuntimeContext
-from tidegate.datastream.functions import KeySelector, Partitioner
+from tidegate.functions.interfaces import KeySelector, Partitioner
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner as EdgePartitioner
 

@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ControlLost, TriggerCheckpoint
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.common.time import Time
 from tidegate.connectors.number_sequence import DataGeneratorSource, NumberSequenceSource
 from tidegate.datastream import CheckpointingMode, OutputTag, ProcessFunction, StreamExecutionEnvironment, aggregates
-from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.model.checkpoint import CheckpointOptions, DeclineReason
 from tidegate.model.ids import AttemptId
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ControlLost, TriggerCheckpoint
 
 KEYS = 10
 WINDOW_ROWS = 1000

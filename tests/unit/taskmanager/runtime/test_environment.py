@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from taskmanager.runtime.environment import RuntimeSettings
+from tidegate.taskmanager.runtime.environment import RuntimeSettings
 
 DEBLOAT = "taskmanager.network.memory.buffer-debloat"
 

@@ -20,9 +20,9 @@ from tidegate.common.configuration import Configuration
 from tidegate.common.time import Time
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, aggregates
-from tidegate.datastream.job_graph_builder import BuiltJob
-from tidegate.datastream.state import ValueStateDescriptor
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.functions.state import ValueStateDescriptor
 
 TOTAL = 40_000
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import threading
 
-from taskmanager.runtime.background import BackgroundThread
-from taskmanager.runtime.mailbox import Mailbox
-from taskmanager.runtime.ports import CallMail, CancelTask, ControlLost
+from tidegate.taskmanager.runtime.background import BackgroundThread
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.ports import CallMail, CancelTask, ControlLost
 
 
 def test_mails_come_out_in_their_order_once() -> None:

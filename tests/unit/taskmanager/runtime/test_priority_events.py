@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from taskmanager.exchange.base import RecordingEnded
-from taskmanager.machines.alternating import AlternatingHandler
 from tests.unit.taskmanager.runtime.subtask_kit import Subtask, barrier, numbers
 from tidegate.model.channel_events import (
     Barrier,
@@ -20,6 +18,8 @@ from tidegate.model.channel_events import (
 )
 from tidegate.model.checkpoint import Alignment
 from tidegate.model.errors import CorruptFrame, SubtaskLost, UnknownEvent
+from tidegate.taskmanager.exchange.base import RecordingEnded
+from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def unaligned(n: int) -> Barrier:
 
 
 def subtask(channels: int = 2) -> Subtask:
-    return Subtask(channels, handler=AlternatingHandler(range(channels)))
+    return Subtask(channels, handler=ExactlyOnceBarrierHandler(range(channels)))
 
 
 def frozen(found: Subtask) -> list[int]:

@@ -14,8 +14,8 @@ from tidegate.common import WatermarkStrategy
 from tidegate.common.configuration import Configuration
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream.aggregates import count, sum
-from tidegate.datastream.job_graph_builder import BuiltJob
 
 KEYS = 20_011
 ROWS = 150_000

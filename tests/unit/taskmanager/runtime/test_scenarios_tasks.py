@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from taskmanager.machines import subtask as life
-from taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint
-from taskmanager.state.base import SegmentStore
 from tests.unit.taskmanager.runtime.fakes import FakeFrozen
 from tests.unit.taskmanager.runtime.subtask_kit import Subtask, barrier, numbers
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition
 from tidegate.model.checkpoint import CheckpointOptions, DeclineReason, OperatorSnapshot, SnapshotType
+from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint
+from tidegate.taskmanager.state.base import SegmentStore
 
 SUBSUMED, CANCELED = DeclineReason.SUBSUMED, DeclineReason.ON_CANCELLATION_BARRIER
 

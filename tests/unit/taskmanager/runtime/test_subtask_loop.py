@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from taskmanager.machines import subtask as life
-from taskmanager.machines.watermarks import END_OF_TIME
-from taskmanager.runtime.chain import NO_CHECKPOINT
-from taskmanager.runtime.ports import AbortCheckpoint, CancelTask, ConfirmCheckpoint, ControlLost, TriggerCheckpoint
-from taskmanager.runtime.slicing import FIRST_RECORDS
 from tests.unit.taskmanager.runtime.fakes import FakeFrozen
 from tests.unit.taskmanager.runtime.subtask_kit import OPTIONS, Subtask, barrier, numbers
-from tidegate.model.channel_events import (
-    Barrier,
-    CancelBarrier,
-    EndOfData,
-    EndOfPartition,
-    WatermarkEvent,
-)
+from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition, WatermarkEvent
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.errors import CorruptFrame, InternalError
+from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines.watermarks import END_OF_TIME
+from tidegate.taskmanager.runtime.chain import NO_CHECKPOINT
+from tidegate.taskmanager.runtime.ports import (
+    AbortCheckpoint,
+    CancelTask,
+    ConfirmCheckpoint,
+    ControlLost,
+    TriggerCheckpoint,
+)
+from tidegate.taskmanager.runtime.slicing import FIRST_RECORDS
 
 
 def test_records_are_processed_in_slices_and_mails_come_between_them() -> None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 import sys
 import threading
 
-from taskmanager.runtime.slicing import FIRST_RECORDS, MAX_RECORDS, STEP_MS, WHOLE, SliceSizer
-from taskmanager.runtime.step_meter import StepMeter
-from taskmanager.runtime.timers import MAX_FIRE_MS, TimerQueue
 from tests.unit.taskmanager.runtime.fakes import FakeClock
+from tidegate.taskmanager.runtime.measuring.step_meter import StepMeter
+from tidegate.taskmanager.runtime.slicing import FIRST_RECORDS, MAX_RECORDS, STEP_MS, WHOLE, SliceSizer
+from tidegate.taskmanager.runtime.timers import MAX_FIRE_MS, TimerQueue
 
 
 def test_timers_fire_in_the_order_of_their_time_and_never_early() -> None:

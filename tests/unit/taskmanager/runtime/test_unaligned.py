@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from taskmanager.runtime.in_flight import read_channel
 from tests.unit.taskmanager.runtime import test_data_plane as data_plane
 from tests.unit.taskmanager.runtime.assigned import Assigned
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
@@ -23,17 +22,13 @@ from tidegate.common import Row, Types, WatermarkStrategy
 from tidegate.common.configuration import Configuration
 from tidegate.common.time import Time
 from tidegate.connectors.number_sequence import DataGeneratorSource
-from tidegate.datastream import (
-    KeyedProcessFunction,
-    RuntimeContext,
-    StreamExecutionEnvironment,
-    aggregates,
-)
-from tidegate.datastream.job_graph_builder import BuiltJob
-from tidegate.datastream.state import ValueStateDescriptor
+from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment, aggregates
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.functions.state import ValueStateDescriptor
 from tidegate.model.checkpoint import Alignment, ChannelStateHandle
 from tidegate.store.segments import open_segment_source
+from tidegate.taskmanager.runtime.checkpointing.in_flight import read_channel
 
 KEYS, TOTAL = 23, 6_000
 TIMEOUT_MS = 30

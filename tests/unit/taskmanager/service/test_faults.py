@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from taskmanager.service.faults import Delays, Faults
 from tidegate.model.errors import ConfigurationError
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb import taskmanager_pb2
 from tidegate.pb.common_pb2 import ProducerAddress
+from tidegate.taskmanager.service.faults import Delays, Faults
 
 
 def acknowledging(*ids: int) -> pb.AcknowledgeCheckpointRequest:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from taskmanager.service.identity import local_state_roots, remove_all
-from taskmanager.service.slot_memory import SlotMemory
-from taskmanager.service.subtasks import SparkSubtasks
-from taskmanager.state.local_copies import allocation_directory
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AllocationId
+from tidegate.taskmanager.service.identity import local_state_roots, remove_all
+from tidegate.taskmanager.service.subtasks.processes import SparkSubtasks
+from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
+from tidegate.taskmanager.state.files.local_copies import allocation_directory
 
 
 async def no_blob(key: str) -> bytes:

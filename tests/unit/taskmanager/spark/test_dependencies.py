@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from taskmanager.spark.dependencies import check_interpreter, use_archives, use_requirements
 from tidegate.model.errors import ExternalError, InvalidJob
+from tidegate.taskmanager.spark.dependencies import check_interpreter, use_archives, use_requirements
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from taskmanager.spark.java import check_java, find_java, parse_version
 from tidegate.model.errors import ExternalError
+from tidegate.taskmanager.spark.java import check_java, find_java, parse_version
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from taskmanager.spark.memory import LEAST_CREDIT_BYTES, WorkerSettings, limit_exchange
 from tidegate.model.deployment import InputDeployment, OutputDeployment, TaskDeployment
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, VertexId
 from tidegate.model.options import RuntimeOptions
 from tidegate.model.units import parse_size_bytes
+from tidegate.taskmanager.spark.memory import LEAST_CREDIT_BYTES, WorkerSettings, limit_exchange
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)
 KEY = RuntimeOptions.CHANNEL_CREDIT.key
@@ -57,7 +57,7 @@ def test_an_allocation_beyond_all_bounds_is_a_memory_error_and_not_the_end_of_th
     if not sys.platform.startswith("linux"):
         return
     code = (
-        "from taskmanager.spark.memory import limit_memory\n"
+        "from tidegate.taskmanager.spark.memory import limit_memory\n"
         "limit_memory(64 << 20)\n"
         "bytearray(1 << 20)\n"
         "try:\n    bytearray(4 << 30)\n"

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from taskmanager.spark.outbox import GATHERED_BYTES, PRINTED_BYTES, Outbox
 from tidegate.pb import subtask_pb2
+from tidegate.taskmanager.spark.outbox import GATHERED_BYTES, PRINTED_BYTES, Outbox
 from tidegate.wire import control_frames as frames
 
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from taskmanager.spark.daemon import PREIMPORTED, prepare_path
-from taskmanager.spark.process import PrintedLines, step_back
+from tidegate.taskmanager.spark.daemon import PREIMPORTED, prepare_path
+from tidegate.taskmanager.spark.process import PrintedLines, step_back
 
 
 def test_only_whole_lines_are_handed_on() -> None:
@@ -50,20 +50,20 @@ def test_archives_leave_the_path() -> None:
 def test_the_daemon_has_one_thread_after_its_imports() -> None:
     code = (
         "import importlib, os\n"
-        "from taskmanager.spark import daemon\n"
+        "from tidegate.taskmanager.spark import daemon\n"
         "os.environ.update(daemon.ENVIRONMENT)\n"
         "for name in daemon.PREIMPORTED: importlib.import_module(name)\n"
         "print(daemon.thread_count())\n"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert told.stdout == "1\n", told.stderr
-    assert "taskmanager.spark.worker" in PREIMPORTED
+    assert "tidegate.taskmanager.spark.worker" in PREIMPORTED
 
 
 def test_the_daemon_begins_again_with_what_the_c_library_reads_at_its_start() -> None:
     code = (
         "import os\n"
-        "from taskmanager.spark import daemon\n"
+        "from tidegate.taskmanager.spark import daemon\n"
         "daemon.set_environment()\n"
         "print(os.getpid(), all(name in os.environ for name in daemon.ENVIRONMENT), os.environ['MALLOC_ARENA_MAX'])\n"
     )
@@ -74,7 +74,7 @@ def test_the_daemon_begins_again_with_what_the_c_library_reads_at_its_start() ->
 
 
 def test_a_process_dies_with_its_parent() -> None:
-    armed = "from taskmanager.spark.process import die_with_parent; die_with_parent()"
+    armed = "from tidegate.taskmanager.spark.process import die_with_parent; die_with_parent()"
     child = f"import signal; {armed}; print(flush=True); signal.pause()"
     parent = (
         "import subprocess, sys, signal\n"

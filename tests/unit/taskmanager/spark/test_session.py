@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskmanager.spark.session import why_no_workers
+from tidegate.taskmanager.spark.session import why_no_workers
 
 SAID = """An error occurred while calling o31.count.
 : org.apache.spark.SparkException: Job aborted due to stage failure

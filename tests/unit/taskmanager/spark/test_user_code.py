@@ -9,10 +9,10 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from taskmanager.spark.user_code import load_program, place_files
 from tidegate.model.errors import InvalidJob, UserFunctionError
 from tidegate.model.ids import BlobKey
 from tidegate.model.program import VertexProgram
+from tidegate.taskmanager.spark.user_code import load_program, place_files
 
 KEY = BlobKey("f" * 64)
 

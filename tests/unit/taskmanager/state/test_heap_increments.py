@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from taskmanager.state import heap_snapshot, segment_streams
-from taskmanager.state.keyed_backend import KeyedStateBackend
-from tests.unit.taskmanager.state.test_columnar_keyed import SHARED, Store
+from tests.unit.taskmanager.state.columnar.test_keyed import SHARED, Store
 from tidegate.common.typeinfo import Types
 from tidegate.datastream.window import TimeWindow
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SnapshotType
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.taskmanager.state.files import segment_streams
+from tidegate.taskmanager.state.heap import snapshot as heap_snapshot
+from tidegate.taskmanager.state.heap.backend import KeyedStateBackend
 
 OWNED = KeyGroupRange(2, 9)
 Model = dict[tuple[int, Any], Any]

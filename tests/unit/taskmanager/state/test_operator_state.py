@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from taskmanager.state.operator_state import freeze_elements, restore_elements
 from tidegate.model.checkpoint import RestoredOperator
 from tidegate.store.segments import open_segment_source, open_segment_store
+from tidegate.taskmanager.state.operator_state import freeze_elements, restore_elements
 
 LARGE = b"x" * (1 << 20)
 

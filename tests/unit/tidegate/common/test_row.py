@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from tidegate.common import Row, RowKind, Types
-from tidegate.common.record_text import record_text, text_of
+from tidegate.common.records.record_text import record_text, text_of
 from tidegate.common.row import PositionalNames, make_row
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tidegate.common import Duration, TimestampAssigner, WatermarkStrategy
 from tidegate.common.watermark_strategy import event_times
-from tidegate.datastream.record_functions import FieldTimestamp
+from tidegate.functions.adapters import FieldTimestamp
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 

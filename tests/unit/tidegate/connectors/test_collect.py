@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tidegate.common.batch import ArrowBatch
-from tidegate.common.record_codec import encode
+from tidegate.common.records.batch import ArrowBatch
+from tidegate.common.records.record_codec import encode
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext
 from tidegate.connectors.collect import CollectedResults, CollectSink

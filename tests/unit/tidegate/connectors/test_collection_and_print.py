@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tidegate.common import Row, TypeInformation, Types
-from tidegate.common.batch import ArrowBatch, RecordsBatch
-from tidegate.common.record_codec import decode, encode
+from tidegate.common.records.batch import ArrowBatch, RecordsBatch
+from tidegate.common.records.record_codec import decode, encode
 from tidegate.connectors.base import ReaderContext, SinkContext, SplitState
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.print_sink import PrintSink

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.waiting import wait_until
 from tidegate.common import Duration
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, SourceReader, SplitState
 from tidegate.connectors.file_source import FileSource
 from tidegate.datastream.connectors.file_system import FileEnumeratorProvider, StreamFormat

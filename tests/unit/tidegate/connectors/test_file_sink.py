@@ -12,13 +12,13 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext, SinkWriter
-from tidegate.connectors.file_buckets import DateTimeBuckets
-from tidegate.connectors.file_encoders import ParquetEncoderFactory
 from tidegate.connectors.file_sink import FileSink, RollingPolicy, tombstone_of
-from tidegate.connectors.file_system import directory_entries
+from tidegate.connectors.files.buckets import DateTimeBuckets
+from tidegate.connectors.files.encoders import ParquetEncoderFactory
+from tidegate.connectors.files.file_system import directory_entries
 from tidegate.model.errors import CorruptData, InvalidJob, StorageError
 
 SCHEMA = pa.schema([("n", pa.int64())])

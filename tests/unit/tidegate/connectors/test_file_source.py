@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.connectors import file_formats
 from tidegate.connectors.base import ReaderContext, Source, SplitState
 from tidegate.connectors.file_source import FileSource
+from tidegate.connectors.files import formats as file_formats
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 
 CONTEXT = ReaderContext(0, 1, 128, "j", "a", "o")

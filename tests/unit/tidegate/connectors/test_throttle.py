@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.common.batch import RecordsBatch
+from tidegate.common.records.batch import RecordsBatch
 from tidegate.connectors.base import Polled, SourceReader, Split, SplitState
 from tidegate.connectors.throttle import ThrottledReader
 

@@ -6,11 +6,8 @@ from typing import Any
 
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import NumberSequenceSource
-from tidegate.datastream import (
-    DataStream,
-    StreamExecutionEnvironment,
-)
-from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.datastream import DataStream, StreamExecutionEnvironment
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import VertexProgram
 

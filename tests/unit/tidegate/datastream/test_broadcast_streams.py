@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.tidegate.datastream.graph_kit import make_env, numbers, partitioners, program_of, same
 from tidegate.common import Types
-from tidegate.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from tidegate.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from tidegate.functions.interfaces import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from tidegate.functions.state import MapStateDescriptor, ValueStateDescriptor
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 

@@ -16,8 +16,8 @@ import pytest
 from tidegate.common import Configuration, JobExecutionResult, JobStatus, RestartStrategies, Types
 from tidegate.common.time import Duration
 from tidegate.datastream import CheckpointingMode, ExternalizedCheckpointRetention, StreamExecutionEnvironment
-from tidegate.datastream.executor import PlanRecorded, PlanRecorder, installed
-from tidegate.datastream.local_modules import JOB_MODULES
+from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder, installed
+from tidegate.datastream._graph.local_modules import JOB_MODULES
 from tidegate.model.accumulators import Accumulator, IntCounter
 from tidegate.model.errors import InvalidJob, TidegateError
 from tidegate.model.graph import JobGraph

@@ -9,12 +9,7 @@ import pytest
 
 from tests.unit.tidegate.datastream.graph_kit import make_env, names, numbers, partitioners, program_of, same
 from tidegate.common import Types, WatermarkStrategy
-from tidegate.datastream import (
-    CoMapFunction,
-    DataStream,
-    OutputTag,
-    ProcessFunction,
-)
+from tidegate.datastream import CoMapFunction, DataStream, OutputTag, ProcessFunction
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import ChainLink

@@ -11,12 +11,8 @@ from tests.unit.tidegate.datastream.graph_kit import PAIR, make_env, names, numb
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import NumberSequenceSource
 from tidegate.connectors.print_sink import PrintSink
-from tidegate.datastream import (
-    KeyedProcessFunction,
-    MapFunction,
-    RuntimeExecutionMode,
-)
-from tidegate.datastream.job_graph_builder import BuiltJob
+from tidegate.datastream import KeyedProcessFunction, MapFunction, RuntimeExecutionMode
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.errors import ConfigurationError, InvalidJob
 
 

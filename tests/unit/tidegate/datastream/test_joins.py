@@ -10,8 +10,8 @@ import pytest
 from tests.unit.tidegate.datastream.graph_kit import make_env, numbers, partitioners, program_of, same
 from tidegate.common import Time, Types
 from tidegate.datastream import KeySelector, OutputTag
-from tidegate.datastream.functions import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.functions.interfaces import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.datastream.executor import PlanRecorded, PlanRecorder, installed
+from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder, installed
 
 SCRIPT = """
 import sys

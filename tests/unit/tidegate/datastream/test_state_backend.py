@@ -7,8 +7,8 @@ import pytest
 from tidegate.common import Time
 from tidegate.common.typeinfo import Types
 from tidegate.datastream import EmbeddedRocksDBStateBackend, HashMapStateBackend, StreamExecutionEnvironment
-from tidegate.datastream.state import StateTtlConfig, ValueStateDescriptor
 from tidegate.datastream.state_backend import StateBackend
+from tidegate.functions.state import StateTtlConfig, ValueStateDescriptor
 
 BACKEND, INCREMENTAL = "state.backend.type", "execution.checkpointing.incremental"
 

@@ -15,7 +15,7 @@ from tidegate.datastream import (
     StreamExecutionEnvironment,
     WindowFunction,
 )
-from tidegate.datastream.function import RuntimeContext
+from tidegate.datastream._streams.windowed_stream import WindowedStream
 from tidegate.datastream.window import (
     EventTimeTrigger,
     SlidingEventTimeWindows,
@@ -23,7 +23,7 @@ from tidegate.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from tidegate.datastream.windowed_stream import WindowedStream
+from tidegate.functions.base import RuntimeContext
 from tidegate.model.errors import InvalidJob
 
 

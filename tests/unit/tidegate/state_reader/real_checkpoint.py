@@ -17,9 +17,9 @@ from tidegate.common.configuration import Configuration
 from tidegate.common.time import Time
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, aggregates
-from tidegate.datastream.job_graph_builder import BuiltJob
-from tidegate.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tidegate.model.checkpoint import CheckpointManifest, OperatorSnapshot, OperatorState, SnapshotType
 from tidegate.model.graph import JobVertex
 from tidegate.model.ids import CheckpointId

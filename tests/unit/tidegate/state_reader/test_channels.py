@@ -12,12 +12,11 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from cli.main import main
-from taskmanager.runtime.in_flight import ChannelContent, ChannelDescription, read_channel, write_channels
 from tests.unit.taskmanager.runtime import test_unaligned as job
 from tests.unit.taskmanager.runtime.fakes import FakeStore
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
 from tests.unit.tidegate.state_reader.real_checkpoint import write_manifest
+from tidegate.cli.main import main
 from tidegate.model.channel_events import WatermarkEvent
 from tidegate.model.checkpoint import Alignment, StateHandle
 from tidegate.model.errors import CorruptData
@@ -25,6 +24,12 @@ from tidegate.model.ids import OperatorId
 from tidegate.state_reader import compare, open_checkpoint
 from tidegate.state_reader.channels import CHANNEL_COLUMNS, INPUT
 from tidegate.state_reader.channels import read_channel as read_table
+from tidegate.taskmanager.runtime.checkpointing.in_flight import (
+    ChannelContent,
+    ChannelDescription,
+    read_channel,
+    write_channels,
+)
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from taskmanager.state import segments as written
 from tests.unit.tidegate.state_reader.real_checkpoint import KEYS, WINDOW_MS
 from tidegate.model.errors import CorruptData, Misuse, StorageError
 from tidegate.state_reader import Checkpoint, open_checkpoint, segments
+from tidegate.taskmanager.state.files import segments as written
 
 
 def numbers_read(checkpoint: Checkpoint) -> list[int]:

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from taskmanager.state.segments import ELEMENT, MSGPACK, StateDescription, element_schema, write_elements, write_keyed
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     OperatorSnapshot,
@@ -23,6 +22,14 @@ from tidegate.model.keygroups import KeyGroupRange, range_of
 from tidegate.state_reader import Checkpoint, StateDifference, compare, open_checkpoint
 from tidegate.state_reader.difference import JOIN_ROWS
 from tidegate.store.segments import InlineSegmentStore, open_segment_source
+from tidegate.taskmanager.state.files.segments import (
+    ELEMENT,
+    MSGPACK,
+    StateDescription,
+    element_schema,
+    write_elements,
+    write_keyed,
+)
 
 ABOUT = StateDescription("count", "total", "value")
 SCHEMA = element_schema(pa.field(ELEMENT, pa.binary(), metadata=MSGPACK), ABOUT)

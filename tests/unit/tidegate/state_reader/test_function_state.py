@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskmanager.state.function_state import FunctionStateBackend
 from tests.unit.cli.test_commands import tidegate
 from tidegate.common import Row, Types
-from tidegate.datastream.state import ListStateDescriptor, MapStateDescriptor
+from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor
 from tidegate.model.checkpoint import CheckpointManifest, OperatorState, SnapshotType
 from tidegate.model.ids import CheckpointId, JobId, OperatorId
 from tidegate.state_reader import compare, open_checkpoint
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.segments import InlineSegmentStore
+from tidegate.taskmanager.state.function_state import FunctionStateBackend
 
 
 class Secret:

@@ -10,15 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from taskmanager.state import segment_streams
-from taskmanager.state.columnar_keyed import ColumnarKeyedState
 from tests.unit.docs.documented import code_of
-from tidegate.model.checkpoint import (
-    CheckpointManifest,
-    CheckpointOptions,
-    OperatorState,
-    SnapshotType,
-)
+from tidegate.model.checkpoint import CheckpointManifest, CheckpointOptions, OperatorState, SnapshotType
 from tidegate.model.ids import CheckpointId, JobId, OperatorId
 from tidegate.model.keygroups import range_of
 from tidegate.state_reader import compare, open_checkpoint
@@ -26,6 +19,8 @@ from tidegate.state_reader.checkpoint import is_identity
 from tidegate.state_reader.levels import merged
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.segments import open_segment_store
+from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState
+from tidegate.taskmanager.state.files import segment_streams
 
 MAX_PARALLELISM = 16
 KEYS = [pa.field("k", pa.string())]
@@ -44,7 +39,7 @@ class Job:
         (directory / "shared").mkdir()
 
     def write(self, changes: dict[str, int]) -> None:
-        from tidegate.common.key_hashing import hash_columns, key_groups
+        from tidegate.common.keys.hashing import hash_columns, key_groups
         from tidegate.model.keygroups import subtask_of
 
         self.model.update(changes)

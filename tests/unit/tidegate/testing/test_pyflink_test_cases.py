@@ -13,7 +13,7 @@ import pytest
 from tests.unit.docs.test_guides import InThisProcess
 from tidegate.common import Configuration, Row, Types
 from tidegate.datastream import StreamExecutionEnvironment
-from tidegate.datastream.executor import installed
+from tidegate.datastream._graph.executor import installed
 from tidegate.datastream.tests.test_util import DataStreamTestSinkFunction, SecondColumnTimestampAssigner
 from tidegate.testing import test_case_utils
 from tidegate.testing.test_case_utils import PyFlinkBatchTestCase, PyFlinkStreamingTestCase, PyFlinkUTTestCase

@@ -16,7 +16,7 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, In
 from tidegate.connectors.kafka.client import library
 from tidegate.connectors.kafka.columnar.connection import Connections, refusal
 from tidegate.connectors.kafka.columnar.record_batches import Producer
-from tidegate.connectors.kafka.incoming import Place
+from tidegate.connectors.kafka.consumer_port import Place
 
 ASK_AGAIN_S = 0.005
 CONNECT_AGAIN_S = 0.1

@@ -29,7 +29,14 @@ from tidegate.connectors.kafka.columnar.fetch_requests import (
 )
 from tidegate.connectors.kafka.columnar.leaders import Leaders
 from tidegate.connectors.kafka.columnar.record_batches import decode
-from tidegate.connectors.kafka.incoming import FETCH_WAIT_S, Arrived, Consumed, Incoming, Place, records_are_gone
+from tidegate.connectors.kafka.consumer_port import (
+    FETCH_WAIT_S,
+    Arrived,
+    Consumed,
+    ConsumerPort,
+    Place,
+    records_are_gone,
+)
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.taken import Taken
 
@@ -55,7 +62,7 @@ class _Found:
     end: int
 
 
-class ByColumn(Incoming):
+class ByColumn(ConsumerPort):
     def __init__(
         self,
         shared: SharedClient,

@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.connectors.kafka.client import library, typed_error
 from tidegate.connectors.kafka.columnar.connection import Connections, failure, is_soon
-from tidegate.connectors.kafka.incoming import Place
+from tidegate.connectors.kafka.consumer_port import Place
 
 ASK_AGAIN_S = 0.1
 ASK_LIMIT_S = 10.0

@@ -29,8 +29,8 @@ from tidegate.connectors.kafka.columnar.coordinator import Coordinator, Partitio
 from tidegate.connectors.kafka.columnar.record_batches import Producer, encode
 from tidegate.connectors.kafka.columnar.settings import number
 from tidegate.connectors.kafka.columnar.topics import Topics, pieces
-from tidegate.connectors.kafka.incoming import Place
-from tidegate.connectors.kafka.producing import ABORT_TIMEOUT_S, BatchLimit, Refusal, TransactionalProducer
+from tidegate.connectors.kafka.consumer_port import Place
+from tidegate.connectors.kafka.producer_port import ABORT_TIMEOUT_S, BatchLimit, Refusal, TransactionalProducer
 from tidegate.connectors.kafka.records import SCHEMA, by_topic
 
 ON_THEIR_WAY = 5

@@ -14,7 +14,7 @@ from tests.unit.tidegate.connectors.kafka.scripted_brokers import Answer, Script
 from tidegate.connectors.kafka.columnar import fetching
 from tidegate.connectors.kafka.columnar.fetch_requests import end_of
 from tidegate.connectors.kafka.columnar.record_batches import Producer, decode, encode
-from tidegate.connectors.kafka.incoming import FETCH_WAIT_S, Arrived
+from tidegate.connectors.kafka.consumer_port import FETCH_WAIT_S, Arrived
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.model.errors import CorruptData, ExternalError
 

@@ -24,7 +24,7 @@ from kafka.protocol.producer import (
 from tests.unit.tidegate.connectors.kafka.scripted_brokers import ScriptedBrokers
 from tidegate.connectors.kafka.columnar import transaction
 from tidegate.connectors.kafka.columnar.topics import pieces
-from tidegate.connectors.kafka.producing import BatchLimit
+from tidegate.connectors.kafka.producer_port import BatchLimit
 from tidegate.connectors.kafka.records import SCHEMA
 
 

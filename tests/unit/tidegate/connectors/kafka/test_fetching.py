@@ -12,17 +12,17 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 
 from tests.e2e.waiting import wait_until
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
+from tidegate.connectors.formats.messages import ByteArraySchema, Values
+from tidegate.connectors.kafka.consumer_port import FETCH_MESSAGES, GATHER_S, PIECE, Consumed
 from tidegate.connectors.kafka.decoding import Fetched, ReaderSettings
 from tidegate.connectors.kafka.fetching import Fetch
-from tidegate.connectors.kafka.incoming import FETCH_MESSAGES, GATHER_S, PIECE, Consumed
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.splits import KafkaSubscription, split_of
 from tidegate.connectors.kafka.taken import PoisonAction
-from tidegate.connectors.message_formats import ByteArraySchema, Values
 from tidegate.model.errors import Unreachable
 
 CONTEXT = ReaderContext(0, 1, 128, "job", "attempt", "op")

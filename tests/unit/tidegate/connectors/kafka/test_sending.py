@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.e2e.waiting import wait_until
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.kafka.records import (

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidegate.common.batch import ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext
+from tidegate.connectors.formats.messages import ByteArraySchema, FunctionSerializationSchema
 from tidegate.connectors.kafka import writers
 from tidegate.connectors.kafka.publisher import Epoch
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, from_bytes, messages
-from tidegate.connectors.message_formats import ByteArraySchema, FunctionSerializationSchema
 from tidegate.model.errors import UserError
 
 BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())

@@ -1,0 +1,161 @@
+"""`tidegate list`, `tidegate cancel`, `tidegate checkpoints`: jobs of a running cluster."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidegate.cli.commands.snapshots import connect
+from tidegate.cli.errors import reporting
+from tidegate.cli.options import configuration_options, job_manager_option
+from tidegate.model.errors import UserError
+
+if TYPE_CHECKING:
+    from tidegate.pb import jobmanager_pb2 as pb
+
+
+@click.command("list")
+@click.option("-a", "--all", "include_terminal", is_flag=True, help="Also jobs that are over.")
+@job_manager_option
+@configuration_options
+@reporting
+def list_jobs(
+    include_terminal: bool, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]
+) -> None:
+    """List the jobs of a cluster."""
+    from tidegate.cli.tables import duration, make_table, moment, show
+
+    with connect(job_manager, config, definitions) as client:
+        jobs = client.list_jobs(include_terminal)
+    if not jobs:
+        click.echo("No jobs." if include_terminal else "No running jobs; `tidegate list -a` shows those that are over.")
+        return
+    table = make_table("job", "name", "state", "start", "duration", "tasks", "restarts", "checkpoints")
+    for job in sorted(jobs, key=lambda job: job.start_ms):
+        end_ms = job.end_ms if job.HasField("end_ms") else int(time.time() * 1000)
+        state = f"{job.state}, waiting for {job.waiting_for}" if job.waiting_for else job.state
+        table.add_row(
+            job.job_id,
+            job.name,
+            state,
+            moment(job.start_ms),
+            duration(max(0, end_ms - job.start_ms)),
+            _tasks_of(job),
+            str(job.restarts),
+            str(job.checkpoints_completed),
+        )
+    show(table)
+
+
+@click.command()
+@click.argument("job", metavar="JOB")
+@job_manager_option
+@configuration_options
+@reporting
+def cancel(job: str, job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> None:
+    """Cancel a job."""
+    with connect(job_manager, config, definitions) as client:
+        click.echo(f"Cancelling job {job}.")
+        client.cancel(job)
+    click.echo(f"Cancelled job {job}.")
+
+
+@click.command()
+@click.argument("job", metavar="JOB")
+@click.option("--id", "checkpoint_id", type=click.IntRange(min=1), metavar="N", help="Draw checkpoint N as a timeline.")
+@job_manager_option
+@configuration_options
+@reporting
+def checkpoints(
+    job: str,
+    checkpoint_id: int | None,
+    job_manager: str | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
+) -> None:
+    """Show the last checkpoints of a job, newest first."""
+    from tidegate.cli.tables import duration, make_table, moment, show, size
+
+    with connect(job_manager, config, definitions) as client:
+        listed = client.checkpoints(job, subtasks_of=checkpoint_id or 0)
+        if checkpoint_id is not None:
+            _draw(_chosen(listed, checkpoint_id, job), client.status(job))
+            return
+    click.echo(
+        f"completed {listed.completed}, failed {listed.failed}, in progress {listed.in_progress}, restored {listed.restored}"
+    )
+    if not listed.checkpoints:
+        return
+    table = make_table("id", "status", "type", "trigger", "duration", "size", "acknowledged", "path or failure")
+    for checkpoint in listed.checkpoints:
+        taken = checkpoint.completed_ms - checkpoint.trigger_ms if checkpoint.HasField("completed_ms") else None
+        table.add_row(
+            str(checkpoint.checkpoint_id),
+            _status_of(checkpoint),
+            checkpoint.snapshot_type,
+            moment(checkpoint.trigger_ms),
+            "-" if taken is None else duration(taken),
+            size(checkpoint.size_bytes),
+            f"{checkpoint.acknowledged}/{checkpoint.expected}",
+            checkpoint.failure or checkpoint.path,
+        )
+    show(table)
+
+
+def _chosen(listed: pb.CheckpointList, checkpoint_id: int, job: str) -> pb.CheckpointStatus:
+    for checkpoint in listed.checkpoints:
+        if checkpoint.checkpoint_id == checkpoint_id:
+            return checkpoint
+    ids = [checkpoint.checkpoint_id for checkpoint in listed.checkpoints]
+    kept = f"ids {min(ids)} to {max(ids)} are" if ids else "nothing is"
+    raise UserError(
+        f"checkpoint {checkpoint_id} of job {job} is not in the history: {kept}; web.checkpoints.history sets its length"
+    )
+
+
+def _draw(checkpoint: pb.CheckpointStatus, job: pb.JobStatus) -> None:
+    from tidegate.cli.commands.timeline import (
+        SUBTASKS_SHOWN,
+        explained,
+        legend,
+        make_timeline,
+        missing_of,
+        tracks_of,
+        waits,
+    )
+    from tidegate.cli.tables import duration, lines_of, moment, screen_width, show, size
+
+    took = ""
+    if checkpoint.HasField("completed_ms"):
+        took = f", took {duration(checkpoint.completed_ms - checkpoint.trigger_ms)}"
+    tracks = tracks_of(checkpoint, {vertex.vertex_id: vertex.name for vertex in job.vertices})
+    click.echo(
+        f"{checkpoint.snapshot_type} {checkpoint.checkpoint_id} of job '{job.name}': {_status_of(checkpoint)}\n"
+        f"triggered {moment(checkpoint.trigger_ms)}, {checkpoint.acknowledged}/{checkpoint.expected} acknowledged, "
+        f"{size(checkpoint.size_bytes)}{took}"
+    )
+    if tracks:
+        show(make_timeline(tracks, screen_width()))
+        if len(checkpoint.subtasks) > SUBTASKS_SHOWN:
+            click.echo(f"... the {SUBTASKS_SHOWN} slowest of {len(checkpoint.subtasks)}")
+        for line in [*lines_of(legend(tracks)), *waits(tracks, screen_width())]:
+            click.echo(line)
+    click.echo(explained(checkpoint, tracks, missing_of(checkpoint, job.vertices), int(time.time() * 1000)))
+
+
+def _tasks_of(job: pb.JobStatus) -> str:
+    states: Counter[str] = Counter()
+    for vertex in job.vertices:
+        states.update(vertex.task_counts)
+    return ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+
+
+def _status_of(checkpoint: pb.CheckpointStatus) -> str:
+    marks = [
+        mark for mark, is_set in (("discarded", checkpoint.discarded), ("restored", checkpoint.restored)) if is_set
+    ]
+    return f"{checkpoint.status} ({', '.join(marks)})" if marks else checkpoint.status

@@ -1,0 +1,145 @@
+"""`tidegate jobmanager`, `tidegate taskmanager` and `tidegate historyserver`: the processes themselves, in the foreground."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli.errors import reporting
+from tidegate.cli.options import address_definitions, configuration_options, job_manager_option, load_configuration
+from tidegate.model.errors import ExternalError, TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.model.configuration import Configuration
+
+_PATH = click.Path(path_type=Path)
+_ANY_INTERFACE = ("0.0.0.0", "::")
+
+
+def process_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What `cluster start` and the embedded cluster say to their children."""
+    for option in (
+        click.option("--log-file", type=_PATH, help="Log into this file instead of the terminal."),
+        click.option("--pid-file", type=_PATH, hidden=True),
+        click.option("--ready-file", type=_PATH, hidden=True),
+        click.option("--exit-with-parent", is_flag=True, hidden=True),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.option("--host", metavar="H", help="Interface to listen on; default: localhost.")
+@click.option("--rpc-port", type=int, metavar="PORT", help="Port of the gRPC service; default: 6123.")
+@click.option("--rest-port", type=int, metavar="PORT", help="Port of the REST API; default: 8081.")
+@configuration_options
+@process_options
+@reporting
+def jobmanager(
+    host: str | None,
+    rpc_port: int | None,
+    rest_port: int | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
+    **process: Any,
+) -> None:
+    """Run a JobManager until Ctrl-C or SIGTERM."""
+    forced = []
+    if host is not None:
+        forced += [f"jobmanager.bind-host={host}", f"rest.bind-address={host}"]
+        if host not in _ANY_INTERFACE:
+            forced.append(f"jobmanager.rpc.address={host}")
+    if rpc_port is not None:
+        forced.append(f"jobmanager.rpc.port={rpc_port}")
+    if rest_port is not None:
+        forced.append(f"rest.port={rest_port}")
+    configuration = load_configuration(config, definitions, *forced)
+
+    def run(ready: Callable[[dict[str, Any]], None]) -> int:
+        from tidegate.jobmanager.service import app
+
+        return app.run(configuration, lambda at: ready({"rpc_port": at.rpc_port, "rest_port": at.rest_port}))
+
+    _serve(run, configuration, **process)
+
+
+@click.command()
+@click.option("--slots", type=click.IntRange(1, 1024), metavar="N", help="Slots to offer; default: 1.")
+@job_manager_option
+@configuration_options
+@process_options
+@reporting
+def taskmanager(
+    slots: int | None, job_manager: str | None, config: Path | None, definitions: tuple[str, ...], **process: Any
+) -> None:
+    """Run a TaskManager until Ctrl-C or SIGTERM."""
+    forced = address_definitions(job_manager)
+    if slots is not None:
+        forced.append(f"taskmanager.numberOfTaskSlots={slots}")
+    configuration = load_configuration(config, definitions, *forced)
+
+    def run(ready: Callable[[dict[str, Any]], None]) -> int:
+        from tidegate.taskmanager.service import app
+
+        return app.run(configuration, lambda identity: ready({"id": str(identity.task_manager_id)}))
+
+    _serve(run, configuration, **process)
+
+
+@click.command()
+@click.option("--port", type=int, metavar="PORT", help="Port to listen on; default: 8082.")
+@configuration_options
+@process_options
+@reporting
+def historyserver(port: int | None, config: Path | None, definitions: tuple[str, ...], **process: Any) -> None:
+    """Show jobs that are over, from the archives of JobManagers, until Ctrl-C or SIGTERM."""
+    forced = [] if port is None else [f"historyserver.web.port={port}"]
+    configuration = load_configuration(config, definitions, *forced)
+
+    def run(ready: Callable[[dict[str, Any]], None]) -> int:
+        from tidegate.jobmanager.service import history_server
+
+        return history_server.run(configuration, lambda bound: ready({"rest_port": bound}))
+
+    _serve(run, configuration, **process)
+
+
+def _serve(
+    run: Callable[[Callable[[dict[str, Any]], None]], int],
+    configuration: Configuration,
+    log_file: Path | None,
+    pid_file: Path | None,
+    ready_file: Path | None,
+    exit_with_parent: bool,
+) -> None:
+    """Run the process, with log, pid file and word to whoever started it."""
+    from tidegate.aio.logs import set_up_logging
+    from tidegate.aio.process import remove_pid_file, write_pid_file
+    from tidegate.cli.embedded.children import end_with_parent, write_failure, write_ready
+    from tidegate.model.options import FileOptions, LogFormat
+
+    if exit_with_parent:
+        end_with_parent()
+    try:
+        level = configuration.get(FileOptions.LOG_LEVEL).value
+        is_json = configuration.get(FileOptions.LOG_FORMAT) is LogFormat.JSON
+        set_up_logging(level, log_file, None if log_file else sys.stderr, is_json=is_json)
+        if pid_file is not None:
+            write_pid_file(pid_file)
+    except OSError as error:
+        raise ExternalError(f"cannot write {error.filename}: {error.strerror}") from None
+    try:
+        code = run(lambda content: write_ready(ready_file, content))
+    except TidegateError as error:
+        if ready_file is None:
+            raise
+        write_failure(ready_file, error)
+        code = 1
+    finally:
+        if pid_file is not None:
+            remove_pid_file(pid_file)
+    sys.exit(code)

@@ -1,0 +1,162 @@
+"""`tidegate run` and `tidegate info`: a job file, executed or only looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli.errors import reporting
+from tidegate.cli.options import (
+    address_definitions,
+    address_of,
+    configuration_options,
+    job_manager_option,
+    load_configuration,
+)
+from tidegate.cli.python_options import Brought, python_options
+from tidegate.model.errors import InvalidJob, Misuse
+from tidegate.model.ids import JobId
+
+if TYPE_CHECKING:
+    from tidegate.model.graph import JobGraph
+
+_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+_PARALLELISM = click.option(
+    "-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="Subtasks of operators that set none."
+)
+
+
+@click.command(context_settings=_PROGRAM)
+@click.option("-d", "--detached", is_flag=True, help="Print the job's id and leave.")
+@_PARALLELISM
+@click.option("-s", "--from-savepoint", "restore", metavar="PATH", help="Start from this checkpoint or savepoint.")
+@click.option(
+    "-n", "--allow-non-restored-state", is_flag=True, help="Skip state of operators that the job no longer has."
+)
+@click.option(
+    "--claim-mode",
+    type=click.Choice(["claim", "no-claim", "legacy"]),
+    help="Who owns the files of -s: the job (claim), or you (no-claim, as configured).",
+)
+@job_manager_option
+@click.option("--local", is_flag=True, help="Run in a cluster of its own, for the length of the job.")
+@python_options
+@click.option("--profile", is_flag=True, help="Print at the end what the subtasks' time went into.")
+@click.option("--job-id", hidden=True)
+@click.option("--submitted-file", type=click.Path(path_type=Path), hidden=True)
+@configuration_options
+@click.argument("job", metavar="job.py", required=False, type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@reporting
+def run(
+    detached: bool,
+    parallelism: int | None,
+    restore: str | None,
+    allow_non_restored_state: bool,
+    claim_mode: str | None,
+    job_manager: str | None,
+    local: bool,
+    brought: Brought,
+    profile: bool,
+    job_id: str | None,
+    submitted_file: Path | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
+    job: Path | None,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run a job file. Attached, it shows progress and exits with 0 when the job FINISHED, 1 when it FAILED or was
+    CANCELED; Ctrl-C cancels the job."""
+    from tidegate.cli.program import check_readable, run_program
+
+    if local and (job_manager is not None or detached):
+        raise Misuse("--local runs a cluster only as long as the job: it goes with neither --jobmanager nor --detached")
+    program, arguments = brought.program(job, arguments)
+    check_readable(program)
+    forced = address_definitions(job_manager) + brought.definitions()
+    if parallelism is not None:
+        forced.append(f"parallelism.default={parallelism}")
+    if profile:
+        forced.append("tidegate.profile=true")
+    if claim_mode is not None:
+        forced.append(f"execution.state-recovery.claim-mode={claim_mode.replace('-', '_').upper()}")
+    configuration = load_configuration(config, definitions, *forced)
+    texts = configuration.to_strings()
+    if local:
+        from tidegate.cli.embedded.local import LocalClusterExecutor
+
+        local_executor = LocalClusterExecutor(restore or "", allow_non_restored_state)
+        run_program(program, arguments, local_executor, texts)
+        _check_submitted(program, local_executor.submitted)
+        return
+    from tidegate.cli.client import JobManagerClient
+    from tidegate.cli.executor import ClusterExecutor
+
+    with JobManagerClient(address_of(configuration)) as client:
+        client.cluster()  # no cluster: say so before the program does its work
+        given = None if job_id is None else JobId(job_id)
+        executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached, given, submitted_file)
+        run_program(program, arguments, executor, texts)
+        _check_submitted(program, executor.submitted)
+
+
+@click.command(context_settings=_PROGRAM)
+@_PARALLELISM
+@click.option("--graph-file", type=click.Path(path_type=Path), hidden=True)
+@configuration_options
+@click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@reporting
+def info(
+    parallelism: int | None,
+    graph_file: Path | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
+    job: Path,
+    arguments: tuple[str, ...],
+) -> None:
+    """Show the plan of a job file, without running it."""
+    from tidegate.cli.program import run_program
+    from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder
+
+    forced = [] if parallelism is None else [f"parallelism.default={parallelism}"]
+    recorder = PlanRecorder()
+    texts = load_configuration(config, definitions, *forced).to_strings()
+    with contextlib.suppress(PlanRecorded):
+        run_program(job, arguments, recorder, texts)
+    if recorder.graph is None:
+        _check_submitted(job, 0)
+    elif graph_file is not None:
+        from tidegate.wire.convert import graph_to_pb
+
+        graph_file.write_bytes(graph_to_pb(recorder.graph).SerializeToString())
+    else:
+        _show_plan(recorder.graph)
+
+
+def _check_submitted(job: Path, submitted: int) -> None:
+    if submitted == 0:
+        raise InvalidJob(f"{job.name} ended without a job; call env.execute() at its end")
+
+
+def _show_plan(graph: JobGraph) -> None:
+    from rich.table import Table
+
+    from tidegate.cli.embedded.local import slots_of
+    from tidegate.cli.tables import make_table, show
+
+    numbers = {vertex.vertex_id: number for number, vertex in enumerate(graph.vertices, start=1)}
+    table: Table = make_table("", "vertex", "parallelism", "max", "inputs", "slot group")
+    for vertex in graph.vertices:
+        inputs = ", ".join(
+            f"{edge.partitioner.value} from {numbers[edge.source]}" for edge in graph.inputs_of(vertex.vertex_id)
+        )
+        row: list[Any] = [numbers[vertex.vertex_id], vertex.name, vertex.parallelism, vertex.max_parallelism]
+        table.add_row(*(str(cell) for cell in row), inputs or "-", vertex.slot_sharing_group)
+    click.echo(f"Job {graph.name!r}: {len(graph.vertices)} vertices, {slots_of(graph)} slots")
+    show(table)
+    sys.stdout.flush()

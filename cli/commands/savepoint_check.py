@@ -1,0 +1,224 @@
+"""`tidegate savepoint check`: what becomes of each operator's state when a job starts from a checkpoint, before it does.
+
+    job file ── run here, up to its job graph ──▶ graph, programs ─┐
+    PATH ── _metadata, and the schema of each state ───────────────┴─▶ a verdict for each operator ─▶ exit code
+
+Matching and parallelism are judged by the rule that the JobManager applies (``restore_check``), types by the one with which
+a subtask restores (``restorable``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli.errors import reporting
+from tidegate.cli.options import configuration_options, load_configuration
+from tidegate.model.errors import CorruptData, InvalidJob, StorageError
+from tidegate.model.restore_check import OperatorVerdict, RestoreOutcome
+
+if TYPE_CHECKING:
+    from tidegate.datastream._graph.executor import PlanRecorder
+    from tidegate.model.ids import OperatorId
+    from tidegate.model.program import OperatorSpec
+    from tidegate.state_reader import Checkpoint, Operator
+    from tidegate.taskmanager.operators.restore_compatibility import StateVerdict, StoredState
+
+ALL_RESTORES, SOME_DROPPED, CANNOT = 0, 1, 2
+_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
+_WORDS = {
+    RestoreOutcome.RESTORES: "restores",
+    RestoreOutcome.DROPPED: "dropped",
+    RestoreOutcome.CANNOT_BE_READ: "cannot be read",
+    RestoreOutcome.STARTS_EMPTY: "nothing stored",
+}
+
+
+@dataclass(slots=True)
+class Finding:
+    """An operator's verdict, and those of its states."""
+
+    verdict: OperatorVerdict
+    parallelism: str = ""
+    states: list[StateVerdict] = field(default_factory=list)
+
+    @property
+    def outcome(self) -> RestoreOutcome:
+        """The worst of them."""
+        outcomes = {state.outcome.name for state in self.states}
+        if self.verdict.outcome is not RestoreOutcome.RESTORES:
+            return self.verdict.outcome
+        if "CANNOT_BE_READ" in outcomes:
+            return RestoreOutcome.CANNOT_BE_READ
+        return RestoreOutcome.DROPPED if "DROPPED" in outcomes else RestoreOutcome.RESTORES
+
+
+def _failing_with(exit_code: int) -> Callable[[Any], Any]:
+    def mark(command: Any) -> Any:
+        command.failed_with = exit_code
+        return command
+
+    return mark
+
+
+@click.command(context_settings=_PROGRAM)
+@click.option("-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="As for `tidegate run`.")
+@click.option("-n", "--allow-non-restored-state", is_flag=True, help="Dropped state is fine: exit with 0.")
+@click.option("--open", "opened", is_flag=True, help="Open the functions here, to learn what state they ask for.")
+@click.option("--verify", is_flag=True, help="Read all state that restores, and verify its checksums.")
+@configuration_options
+@click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
+@click.argument("path", metavar="PATH")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@reporting
+@_failing_with(CANNOT)
+def check(
+    parallelism: int | None,
+    allow_non_restored_state: bool,
+    opened: bool,
+    verify: bool,
+    config: Path | None,
+    definitions: tuple[str, ...],
+    job: Path,
+    path: str,
+    arguments: tuple[str, ...],
+) -> None:
+    """Tell what a job file would restore from the checkpoint or savepoint at PATH, without running the job.
+
+    Exits with 0 when everything restores, 1 when state is dropped (with -n: 0), 2 when something cannot be read or checked.
+    """
+    from tidegate.cli.program import check_readable, run_program
+    from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder
+    from tidegate.state_reader import open_checkpoint
+
+    check_readable(job)
+    forced = [] if parallelism is None else [f"parallelism.default={parallelism}"]
+    recorder = PlanRecorder()
+    with contextlib.suppress(PlanRecorded):
+        run_program(job, arguments, recorder, load_configuration(config, definitions, *forced).to_strings())
+    if recorder.graph is None:
+        raise InvalidJob(f"{job.name} ended without a job; call env.execute() at its end")
+    checkpoint = open_checkpoint(path)
+    findings = findings_of(recorder, checkpoint, opened=opened, verify=verify)
+    for line in report(recorder, checkpoint, findings):
+        click.echo(line)
+    sys.exit(exit_code(findings, allow_non_restored_state))
+
+
+def findings_of(recorder: PlanRecorder, checkpoint: Checkpoint, *, opened: bool, verify: bool = False) -> list[Finding]:
+    from tidegate.model.restore_check import examine_restore
+    from tidegate.taskmanager.operators.restore_compatibility import examine_states
+
+    graph = recorder.graph
+    assert graph is not None
+    specs = _specs_of(recorder)
+    stored = {operator.described.operator_id: operator for operator in checkpoint.operators}
+    new = {op.operator_id: vertex.parallelism for vertex in graph.vertices for op in vertex.operators}
+    findings = []
+    for verdict in examine_restore(graph, checkpoint.manifest):
+        finding = Finding(verdict)
+        findings.append(finding)
+        operator = stored.get(verdict.operator_id)
+        if operator is None or verdict.operator_id not in specs:
+            continue
+        before, after = operator.described.parallelism, new[verdict.operator_id]
+        finding.parallelism = f"{before}" if before == after else f"{before} to {after}"
+        if verdict.outcome is RestoreOutcome.RESTORES:
+            readable, damaged = _stored_states(checkpoint, operator, verify)
+            finding.states = [*damaged, *examine_states(specs[verdict.operator_id], readable, opened=opened)]
+    return findings
+
+
+def report(recorder: PlanRecorder, checkpoint: Checkpoint, findings: Sequence[Finding]) -> Iterator[str]:
+    """The lines to print."""
+    from tidegate.cli.tables import lines_of, make_table, moment
+
+    manifest = checkpoint.manifest
+    assert recorder.graph is not None
+    yield (
+        f"Job '{recorder.graph.name}' from {manifest.snapshot_type.value.lower()} {manifest.checkpoint_id} of job "
+        f"'{manifest.job_name}' ({moment(manifest.timestamp_ms)}):"
+    )
+    table = make_table("operator", "uid", "subtasks", "verdict")
+    for finding in findings:
+        verdict = finding.verdict
+        table.add_row(verdict.name, verdict.uid or "-", finding.parallelism or "-", _WORDS[finding.outcome])
+    yield from lines_of(table)
+    for finding in findings:
+        yield from _told(finding)
+    yield _summary(findings)
+
+
+def exit_code(findings: Sequence[Finding], allow_dropped: bool) -> int:
+    outcomes = {finding.outcome for finding in findings}
+    if RestoreOutcome.CANNOT_BE_READ in outcomes:
+        return CANNOT
+    return SOME_DROPPED if RestoreOutcome.DROPPED in outcomes and not allow_dropped else ALL_RESTORES
+
+
+def _told(finding: Finding) -> Iterator[str]:
+    """Whatever is not plain, one line each."""
+    if finding.verdict.reason:
+        yield f"{finding.verdict.name}: {finding.verdict.reason}"
+    for state in finding.states:
+        if state.text:
+            word = {"RESTORES": "", "UNKNOWN": "not known here, ", "UNUSED": ""}.get(state.outcome.name)
+            said = f"{_WORDS[RestoreOutcome[state.outcome.name]]}: " if word is None else word
+            yield f"{finding.verdict.name}, state '{state.name}': {said}{state.text}"
+    is_restored = finding.verdict.outcome is RestoreOutcome.RESTORES and finding.states
+    if is_restored and not finding.verdict.uid:
+        yield (
+            f"{finding.verdict.name}: it has no uid and was found by its place in the graph; give it one with uid(...) "
+            "before the graph changes"
+        )
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    unreadable = [f for f in findings if f.outcome is RestoreOutcome.CANNOT_BE_READ]
+    dropped = [f for f in findings if f.outcome is RestoreOutcome.DROPPED]
+    if unreadable:
+        return f"The job cannot start from it: state of {_named(unreadable)} cannot be read."
+    if dropped:
+        is_refused = any(f.verdict.outcome is RestoreOutcome.DROPPED for f in dropped)
+        return f"State of {_named(dropped)} is dropped" + (": the job needs -n to start." if is_refused else ".")
+    return "All state restores."
+
+
+def _named(findings: Sequence[Finding]) -> str:
+    return ", ".join(repr(finding.verdict.name) for finding in findings)
+
+
+def _specs_of(recorder: PlanRecorder) -> dict[OperatorId, OperatorSpec]:
+    import cloudpickle
+
+    assert recorder.graph is not None
+    programs = [cloudpickle.loads(recorder.blobs[vertex.program]) for vertex in recorder.graph.vertices]
+    return {spec.operator_id: spec for program in programs for spec in program.operators}
+
+
+def _stored_states(
+    checkpoint: Checkpoint, operator: Operator, verify: bool
+) -> tuple[list[StoredState], list[StateVerdict]]:
+    """What can be read, and what cannot."""
+    from tidegate.model.checkpoint import StateRedistribution
+    from tidegate.taskmanager.operators.restore_compatibility import StateOutcome, StateVerdict, StoredState
+
+    readable, damaged = [], []
+    for state in operator.states:
+        mode = None if state.is_keyed or state.channels else StateRedistribution(state.redistribution)
+        try:
+            if not state.channels:  # what was in flight is no state of the operator
+                readable.append(StoredState(state.name, checkpoint.kind_of(state), mode, checkpoint.schema_of(state)))
+            if verify:
+                for _ in checkpoint.tables_of(state, type_names=False):
+                    pass
+        except (CorruptData, StorageError) as error:
+            readable = [found for found in readable if found.name != state.name]
+            damaged.append(StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, error.message))
+    return readable, damaged

@@ -1,0 +1,1 @@
+"""Clusters inside a command: JobManager and TaskManager processes as its children."""

@@ -1,0 +1,124 @@
+"""JobManager and TaskManager processes as children of a command: started, found ready, ended with all that they started.
+
+A child writes a file when it is ready: its ports, or the error that kept it from starting.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tidegate.model.errors import ErrorInfo, ExternalError
+
+POLL_S = 0.05
+END_TIMEOUT_S = 9.0
+PARENT_POLL_S = 0.5
+
+
+class Child:
+    """One process of ours, in a session of its own, so that Ctrl-C on the terminal reaches only the command."""
+
+    def __init__(
+        self, name: str, arguments: Sequence[str], ready_file: Path, output: Path | None = None, log: Path | None = None
+    ) -> None:
+        """`output`: where its standard output and error go; `None`: to ours. `log`: named when it fails."""
+        self.name = name
+        self._ready_file = ready_file
+        self._log = log
+        ready_file.unlink(missing_ok=True)
+        command = [sys.executable, "-P", "-m", "tidegate.cli.main", *arguments, "--ready-file", str(ready_file)]
+        with open(output or os.devnull, "ab") as file:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file if output else None,
+                stderr=file if output else None,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_ready(self, timeout_s: float) -> dict[str, Any]:
+        """What it wrote when it was ready. Raises its error, or `ExternalError` when it ends or takes too long."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            ended = not self.is_alive()
+            if self._ready_file.exists():
+                ready: dict[str, Any] = json.loads(self._ready_file.read_text(encoding="utf-8"))
+                self._ready_file.unlink()
+                if "error" in ready:
+                    raise ErrorInfo(**ready["error"]).to_exception()
+                return ready
+            if ended:
+                raise ExternalError(f"the {self.name} ended with exit code {self._process.returncode}{self._see()}")
+            time.sleep(POLL_S)
+        raise ExternalError(f"the {self.name} did not start within {timeout_s:.0f} s{self._see()}")
+
+    def _see(self) -> str:
+        return f"; see {self._log}" if self._log else ""
+
+
+def end_processes(pids: Iterable[int], timeout_s: float = END_TIMEOUT_S) -> None:
+    """SIGTERM, and SIGKILL for what is left of them and of what they started."""
+    processes = []
+    for pid in pids:
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            processes.append((process, process.children(recursive=True)))
+    for process, _ in processes:
+        with suppress(psutil.Error):
+            process.send_signal(signal.SIGTERM)
+    psutil.wait_procs([process for process, _ in processes], timeout_s)
+    rest = [process for parent, children in processes for process in (parent, *children) if _is_alive(process)]
+    for process in rest:
+        with suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(rest, 2)
+
+
+def write_ready(path: Path | None, content: Mapping[str, Any]) -> None:
+    """Tell whoever started this process."""
+    if path is not None:
+        temporary = path.with_suffix(".inprogress")
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+        temporary.replace(path)
+
+
+def write_failure(path: Path, error: BaseException) -> None:
+    write_ready(path, {"error": asdict(ErrorInfo.of(error))})
+
+
+def end_with_parent() -> None:
+    """End this process in order when its parent is gone."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_POLL_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

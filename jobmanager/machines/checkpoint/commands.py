@@ -1,0 +1,118 @@
+"""The commands of a checkpoint: one message per TaskManager and phase, whatever the number of its subtasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
+from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import CommitPermit, PendingCheckpoint
+from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.commands import (
+    AbortCheckpoint,
+    ConfirmCheckpoint,
+    CreateLocation,
+    ReadBackManifest,
+    ReportSnapshot,
+    TriggerCheckpoint,
+    WriteManifest,
+)
+from tidegate.jobmanager.machines.scheduling.execution import RUNNING_OR_FINISHED
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.model.checkpoint import CheckpointManifest, CheckpointOptions, SnapshotType
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.ids import AttemptId, CheckpointId, TaskManagerId
+
+
+class CheckpointCommands:
+    def __init__(self, graph: ExecutionGraph, effects: CommandBuffer) -> None:
+        self._graph = graph
+        self._job_id = graph.graph.job_id
+        self._fx = effects
+
+    def create_location(self, pending: PendingCheckpoint) -> None:
+        request = pending.request
+        self._fx.emit(
+            CreateLocation(self._job_id, pending.checkpoint_id, request.snapshot_type, request.target_directory)
+        )
+
+    def trigger(self, pending: PendingCheckpoint, options: CheckpointOptions) -> None:
+        pending.is_triggered = True
+        for task_manager_id, attempts in self._placed(pending.plan.trigger):
+            call_id = self._call(CallKind.TRIGGER, task_manager_id, pending.checkpoint_id)
+            self._fx.emit(
+                TriggerCheckpoint(
+                    call_id,
+                    task_manager_id,
+                    self._job_id,
+                    attempts,
+                    pending.checkpoint_id,
+                    pending.timestamp_ms,
+                    options,
+                    advance_to_end_of_event_time=pending.request.snapshot_type is SnapshotType.TERMINATE,
+                )
+            )
+
+    def write_manifest(self, pending: PendingCheckpoint, manifest: CheckpointManifest) -> None:
+        self._fx.emit(WriteManifest(self._job_id, pending.checkpoint_id, pending.location, manifest))
+
+    def read_back(self, pending: PendingCheckpoint) -> None:
+        self._fx.emit(ReadBackManifest(self._job_id, pending.checkpoint_id, pending.location))
+
+    def confirm(self, permit: CommitPermit) -> None:
+        checkpoint_id = permit.manifest.checkpoint_id
+        may_finish = self._may_finish(permit)
+        for task_manager_id, attempts in self._placed(permit.confirm):
+            self._fx.emit(
+                ConfirmCheckpoint(
+                    self._call(CallKind.CONFIRM, task_manager_id, checkpoint_id),
+                    task_manager_id,
+                    self._job_id,
+                    attempts,
+                    checkpoint_id,
+                    permit.manifest.timestamp_ms,
+                    tuple(a for a in attempts if a in may_finish),
+                )
+            )
+
+    def abort(self, pending: PendingCheckpoint, latest: CompletedCheckpoint | None) -> None:
+        for task_manager_id, attempts in self._placed(pending.plan.wait_for):
+            self._fx.emit(
+                AbortCheckpoint(
+                    self._call(CallKind.ABORT, task_manager_id, pending.checkpoint_id),
+                    task_manager_id,
+                    self._job_id,
+                    attempts,
+                    pending.checkpoint_id,
+                    latest.checkpoint_id if latest else None,
+                )
+            )
+
+    def report(self, request_id: str, checkpoint_id: CheckpointId | None, failure: str, path: str) -> None:
+        error = ErrorInfo("checkpoint-failed", "external", failure) if failure else None
+        self._fx.emit(ReportSnapshot(request_id, checkpoint_id, path, error))
+
+    def _may_finish(self, permit: CommitPermit) -> frozenset[AttemptId]:
+        """Subtasks of a vertex finish together: when one is being restarted, the others wait for its successor."""
+        broken = {a.vertex_id for a in permit.confirm if not self._goes_on(a)}
+        may_finish = frozenset(a for a in permit.may_finish if a.vertex_id not in broken)
+        for attempt in may_finish:
+            self._graph[attempt.subtask_id].may_finish = True
+        return may_finish
+
+    def _goes_on(self, attempt: AttemptId) -> bool:
+        execution = self._graph.current(attempt)
+        return execution is not None and execution.state in RUNNING_OR_FINISHED
+
+    def _placed(self, attempts: Iterable[AttemptId]) -> Iterator[tuple[TaskManagerId, tuple[AttemptId, ...]]]:
+        """By TaskManager; attempts that are over are left out, nothing of them counts any more, and so are lost TaskManagers."""
+        placed: dict[TaskManagerId, list[AttemptId]] = {}
+        for attempt in attempts:
+            execution = self._graph.current(attempt)
+            if execution is not None and execution.is_deployed and execution.task_manager_id is not None:
+                placed.setdefault(execution.task_manager_id, []).append(attempt)
+        for task_manager_id, on_it in placed.items():
+            if self._fx.is_connected(task_manager_id):
+                yield task_manager_id, tuple(on_it)
+
+    def _call(self, kind: CallKind, task_manager_id: TaskManagerId, checkpoint_id: CheckpointId) -> int:
+        return self._fx.open_call(Call(kind, task_manager_id, job_id=self._job_id, checkpoint_id=checkpoint_id))

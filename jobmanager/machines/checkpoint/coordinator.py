@@ -1,0 +1,389 @@
+"""The CheckpointCoordinator of one job: from a request to the confirmation, or to the abort.
+
+Laws (docs/architecture, "The laws of a checkpoint"): only ``_start`` triggers, and only the tasks of the plan without a
+running predecessor; ``_confirm`` needs a ``CommitPermit``; an abort is possible until the last acknowledgement, later only
+the storage decides; acknowledgements of attempts outside the plan change nothing.
+
+Methods that can make the job fail return the failure, otherwise ``None``. Follows Flink's ``CheckpointCoordinator.java``.
+"""
+
+from __future__ import annotations
+
+from tidegate.jobmanager.machines.checkpoint.commands import CheckpointCommands
+from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
+from tidegate.jobmanager.machines.checkpoint.failure import (
+    FailureCounter,
+    FailureReason,
+    failure_text,
+    reason_of_decline,
+)
+from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import Inventory
+from tidegate.jobmanager.machines.checkpoint.options import decide_options
+from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import AckResult, CommitPermit, PendingCheckpoint
+from tidegate.jobmanager.machines.checkpoint.pending_checkpoints import TIMEOUT_TIMER, PendingCheckpoints
+from tidegate.jobmanager.machines.checkpoint.plan import PlanRefused, decide_plan
+from tidegate.jobmanager.machines.checkpoint.requests import TRIGGER_TIMER, CheckpointRequests
+from tidegate.jobmanager.machines.checkpoint.retention import RetainedCheckpoints
+from tidegate.jobmanager.machines.checkpoint.shared_state import SharedStateRegistry
+from tidegate.jobmanager.machines.checkpoint.statistics import CheckpointStatistics
+from tidegate.jobmanager.machines.checkpoint.stop_with_savepoint import NEEDS_CHECKPOINTS, StopWithSavepoint
+from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.events import (
+    CheckpointDiscarded,
+    LocationCreated,
+    ManifestWriteFailed,
+    ManifestWritten,
+    RestoreFrom,
+    SharedFilesDiscarded,
+    SnapshotRequested,
+    SubtaskAcknowledged,
+    SubtaskDeclined,
+)
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.settings import CheckpointSettings
+from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.errors import ErrorInfo, InternalError
+from tidegate.model.ids import AttemptId, CheckpointId
+from tidegate.model.options import ClaimMode
+from tidegate.model.states import JobState
+
+FINAL_RETRY_MS = 1_000
+__all__ = ["TIMEOUT_TIMER", "TRIGGER_TIMER", "CheckpointCoordinator"]
+
+
+class CheckpointCoordinator:
+    def __init__(self, graph: ExecutionGraph, settings: CheckpointSettings, effects: CommandBuffer) -> None:
+        self._graph = graph
+        self._settings = settings
+        self._fx = effects
+        self._commands = CheckpointCommands(graph, effects)
+        self.stop = StopWithSavepoint(graph.graph.job_id, self._commands)
+        self._requests = CheckpointRequests(graph.graph.job_id, settings, effects)
+        self._pending = PendingCheckpoints(graph.graph.job_id, settings.timeout_ms, effects)
+        self._custody = RetainedCheckpoints(graph.graph.job_id, settings, effects)
+        self._failures = FailureCounter(settings.tolerable_failures)
+        self._stats = CheckpointStatistics(settings.history)
+        self._must_be_full = False
+        """Until the first checkpoint is complete: nothing may refer to the files that the job started from."""
+        self._ended: JobState | None = None
+
+    # ---- what others ask ---------------------------------------------------------------------------------------------
+
+    @property
+    def latest(self) -> CompletedCheckpoint | None:
+        return self._custody.latest
+
+    @property
+    def completed(self) -> tuple[CompletedCheckpoint, ...]:
+        """Kept ones, oldest first."""
+        return self._custody.completed
+
+    @property
+    def shared_files(self) -> SharedStateRegistry:
+        return self._custody.shared_files
+
+    @property
+    def stats(self) -> CheckpointStatistics:
+        return self._stats
+
+    @property
+    def is_settling(self) -> bool:
+        """A write of ``_metadata`` is on its way: which checkpoint is the latest is not known yet."""
+        return self._pending.is_settling
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is asked of the storage any more."""
+        return self._pending.is_idle and self._custody.is_idle
+
+    # ---- life of the job ---------------------------------------------------------------------------------------------
+
+    def start_from(self, restore: RestoreFrom | None, inventory: Inventory) -> None:
+        """``restore`` (``run -s``) is deleted by this job only if it was claimed; ``inventory``: of an earlier life."""
+        self._custody.begin(restore, inventory)
+        has_own = any(checkpoint.is_ours for checkpoint in inventory.completed)
+        self._must_be_full = restore is not None and restore.claim_mode is ClaimMode.NO_CLAIM and not has_own
+        origin_id = restore.manifest.checkpoint_id if restore else 0
+        self._pending.count_from(CheckpointId(max(inventory.next_id, origin_id + 1)))
+
+    def on_restored(self, checkpoint: CompletedCheckpoint) -> None:
+        self._stats.on_restored(checkpoint, self._fx.now_ms)
+
+    def activate(self) -> None:
+        """Every task is RUNNING or FINISHED, and so is the job."""
+        if not (self._requests.is_active or self._ended is not None or self.stop.is_active):
+            self._requests.activate()
+
+    def deactivate(self, reason: FailureReason, cause: ErrorInfo | None = None) -> None:
+        """Some task or the job left that state: queued requests and pending checkpoints are over."""
+        for request in self._requests.deactivate():
+            self._report(request, None, failure_text(reason, cause))
+        for pending in self._pending:
+            self._abort(pending, reason, cause)
+
+    def keep_everything(self) -> None:
+        """The latest checkpoint cannot be read: whatever else there is stays for the user when the job ends."""
+        self._custody.keeps_everything = True
+
+    def close(self, state: JobState) -> None:
+        """The job has ended. What it leaves behind is decided when the storage has answered everything."""
+        self.stop.on_job_ended(state)
+        self.deactivate(FailureReason.COORDINATOR_SHUTDOWN)
+        self._ended = state
+        self._sweep()
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    def on_trigger_timer(self) -> ErrorInfo | None:
+        request = self._requests.on_timer()
+        return self._request(request) if request else None
+
+    def on_end_of_data(self) -> ErrorInfo | None:
+        """Everybody is at the end: the final checkpoint, now or after the one that is running."""
+        if not self._requests.is_periodic or self.stop.is_active:
+            return None
+        return self._request(self._requests.own(is_periodic=False))
+
+    def on_snapshot_requested(self, event: SnapshotRequested) -> ErrorInfo | None:
+        request = self._requests.of_user(event)
+        if refusal := self._refusal(event.snapshot_type):
+            self._commands.report(event.request_id, None, refusal, "")
+            return None
+        if event.snapshot_type.is_synchronous:
+            self.deactivate(FailureReason.COORDINATOR_SUSPEND)
+            self.stop.begin(request)
+        return self._request(request)
+
+    def on_timeout(self, checkpoint_id: CheckpointId) -> ErrorInfo | None:
+        pending = self._pending.expire(checkpoint_id)
+        return self._abort(pending, FailureReason.EXPIRED) if pending else None
+
+    def on_trigger_failed(self, checkpoint_id: CheckpointId, error: ErrorInfo) -> ErrorInfo | None:
+        pending = self._pending.get(checkpoint_id)
+        return self._abort(pending, FailureReason.TRIGGER_CHECKPOINT_FAILURE, error) if pending else None
+
+    # ---- tasks -------------------------------------------------------------------------------------------------------
+
+    def is_last(self, event: SubtaskAcknowledged) -> bool:
+        """Its checkpoint waits for nothing else: only this acknowledgement can decide something."""
+        pending = self._pending.get(event.checkpoint_id)
+        return pending is not None and pending.is_waiting_only_for(event.attempt)
+
+    def on_acknowledged(self, event: SubtaskAcknowledged) -> ErrorInfo | None:
+        size = event.snapshot.size_bytes
+        pending = self._pending.get(event.checkpoint_id)
+        result = pending.acknowledge(event.attempt, event.snapshot) if pending else AckResult.DISCARDED
+        if result in (AckResult.SUCCESS, AckResult.DISCARDED):
+            told_ms = self._fx.now_ms - event.held_ms
+            self._stats.on_acknowledged(event.attempt, event.checkpoint_id, told_ms, event.metrics, size)
+        counts = pending is not None and result is AckResult.SUCCESS
+        if pending is not None and result is AckResult.UNKNOWN:
+            self._custody.on_stray(event.checkpoint_id, pending.location, event.snapshot)
+        elif result is not AckResult.DUPLICATE:
+            self._custody.on_acknowledged(event.checkpoint_id, event.snapshot, is_late=not counts)
+        if pending is None and self._pending.has_expired(event.checkpoint_id):
+            text = f"received late message for now expired checkpoint attempt {event.checkpoint_id}"
+            self._fx.log("WARN", text, attempt=event.attempt)
+        if pending is not None and counts and pending.is_fully_acknowledged:
+            return self._seal(pending)
+        return None
+
+    def on_declined(self, event: SubtaskDeclined) -> ErrorInfo | None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None or event.attempt not in pending.plan.wait_for:
+            return None
+        return self._abort(pending, reason_of_decline(event.reason), event.error, on_task_side=True)
+
+    def on_task_finished(self, attempt: AttemptId) -> ErrorInfo | None:
+        """What it has not acknowledged by now it never will: the trigger or the barrier came too late for it."""
+        for pending in self._pending.waiting_for(attempt):
+            if failure := self._abort(pending, FailureReason.DECLINED_TASK_CLOSING):
+                return failure
+        return None
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def on_located(self, event: LocationCreated) -> ErrorInfo | None:
+        pending = self._pending.on_located(event.checkpoint_id)
+        if pending is None:
+            if event.error is None:
+                self._custody.on_aborted(event.checkpoint_id, event.location)
+            self._sweep()
+            return self._try_next()
+        if event.error is not None:
+            return self._abort(pending, FailureReason.IO_EXCEPTION, event.error)
+        pending.on_located(event.location)
+        self._stats.on_sent(event.checkpoint_id, event.location, self._fx.now_ms)
+        oldest_base_id = self._custody.hold(pending.checkpoint_id)
+        options = decide_options(
+            self._settings, pending.request, event, oldest_base_id, must_be_full=self._must_be_full
+        )
+        self._custody.on_triggered(pending.checkpoint_id, options.shared_location)
+        self._commands.trigger(pending, options)
+        if pending.request.snapshot_type.is_synchronous:
+            self.stop.on_triggered()
+        return self._try_next()
+
+    def on_manifest_written(self, event: ManifestWritten) -> ErrorInfo | None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None or not pending.state.is_settling:
+            return None
+        return self._complete(pending, pending.on_manifest_written(event))
+
+    def on_manifest_failed(self, event: ManifestWriteFailed) -> ErrorInfo | None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None or not pending.state.is_settling:
+            return None
+        if event.outcome_unknown:
+            pending.on_manifest_unknown()
+            self._commands.read_back(pending)
+            return None
+        pending.on_manifest_missing()
+        return self._failed(pending, FailureReason.FINALIZE_CHECKPOINT_FAILURE, event.error)
+
+    def on_discarded(self, event: CheckpointDiscarded) -> ErrorInfo | None:
+        self._custody.on_discarded(event.checkpoint_id)
+        self._stats.on_discarded(event.checkpoint_id)
+        return self._try_next()
+
+    def on_shared_discarded(self, event: SharedFilesDiscarded) -> ErrorInfo | None:
+        self._custody.on_shared_discarded()
+        if event.error is not None:
+            text = f"shared files of checkpoint {event.checkpoint_id} could not be removed: {event.error.message}"
+            self._fx.log("WARN", text, job=self._graph.graph.job_id)
+        return None
+
+    # ---- steps -------------------------------------------------------------------------------------------------------
+
+    def _refusal(self, snapshot_type: SnapshotType) -> str:
+        """Why a user cannot have that now; empty: nothing is in the way."""
+        if self._ended is not None:
+            return f"{FailureReason.COORDINATOR_SHUTDOWN.text} Cause: the job is {self._ended.value}"
+        if self.stop.is_active:
+            return f"{FailureReason.COORDINATOR_SUSPEND.text} Cause: the job is being stopped with a savepoint"
+        return NEEDS_CHECKPOINTS if snapshot_type.is_synchronous and not self._requests.is_periodic else ""
+
+    def _request(self, request: CheckpointRequest) -> ErrorInfo | None:
+        evicted = self._requests.add(request)
+        if evicted is not None:
+            self._report(evicted, None, FailureReason.TOO_MANY_CHECKPOINT_REQUESTS.text)
+        return self._try_next()
+
+    def _try_next(self) -> ErrorInfo | None:
+        """Start what may start now. A request that is refused makes room for the next at once."""
+        while self._ended is None:
+            request = self._requests.take_next(
+                is_triggering=self._pending.is_triggering, pending=len(self._pending), cleaning=self._custody.cleaning
+            )
+            if request is None:
+                return None
+            failure = self._start(request)
+            if failure is not None:
+                return failure
+        return None
+
+    def _start(self, request: CheckpointRequest) -> ErrorInfo | None:
+        if request.is_periodic and not self._requests.is_active:
+            return self._refused(request, FailureReason.PERIODIC_SCHEDULER_SHUTDOWN, None)
+        plan = decide_plan(self._graph, after_tasks_finish=self._settings.after_tasks_finish)
+        if isinstance(plan, PlanRefused):
+            cause = ErrorInfo.of(InternalError(plan.message))
+            return self._refused(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, cause)
+        pending = self._pending.begin(request, plan)
+        self._stats.on_started(
+            pending.checkpoint_id,
+            request.snapshot_type,
+            self._fx.now_ms,
+            len(plan.wait_for),
+            is_periodic=request.is_periodic,
+        )
+        self._commands.create_location(pending)
+        return None
+
+    def _refused(self, request: CheckpointRequest, reason: FailureReason, cause: ErrorInfo | None) -> ErrorInfo | None:
+        text = failure_text(reason, cause)
+        self._stats.on_failed(None, self._fx.now_ms, text)
+        self._report(request, None, text)
+        return self._failures.judge(reason, None, request.snapshot_type, text, on_task_side=False)
+
+    def _seal(self, pending: PendingCheckpoint) -> ErrorInfo | None:
+        closing = pending.union_state_closing(self._graph.graph)
+        if closing is not None:
+            cause = ErrorInfo.of(InternalError(f"only some subtasks of {closing.name} have finished"))
+            return self._abort(pending, FailureReason.DECLINED_TASK_CLOSING, cause)
+        self._stats.on_sealed(pending.checkpoint_id, self._fx.now_ms)
+        self._commands.write_manifest(pending, pending.seal(self._graph.graph, self._fx.generation))
+        return None
+
+    def _complete(self, pending: PendingCheckpoint, permit: CommitPermit) -> ErrorInfo | None:
+        checkpoint_id, now_ms = pending.checkpoint_id, self._fx.now_ms
+        newest = self._custody.latest
+        is_newest = newest is None or newest.checkpoint_id < checkpoint_id
+        self._pending.forget(pending)
+        self._requests.on_completed()
+        self._failures.on_success(checkpoint_id)
+        self._stats.on_completed(checkpoint_id, now_ms, permit.written.size_bytes)
+        self._report(pending.request, checkpoint_id, "", pending.location)
+        kind = pending.request.snapshot_type
+        if is_newest and self._ended is None and (kind.is_synchronous or not kind.is_savepoint):
+            self._commands.confirm(permit)
+            self._stats.on_confirmed(checkpoint_id, now_ms)
+        self._custody.on_completed(permit)
+        if not kind.is_savepoint:
+            self._must_be_full = False
+        if kind.is_synchronous or not kind.is_savepoint:
+            for older in self._pending.subsumed_by(checkpoint_id):
+                self._abort(older, FailureReason.SUBSUMED)
+        self._sweep()
+        return self._try_next()
+
+    def _abort(
+        self,
+        pending: PendingCheckpoint,
+        reason: FailureReason,
+        cause: ErrorInfo | None = None,
+        *,
+        on_task_side: bool = False,
+    ) -> ErrorInfo | None:
+        if not pending.abort():
+            return None
+        return self._failed(pending, reason, cause, on_task_side=on_task_side)
+
+    def _failed(
+        self,
+        pending: PendingCheckpoint,
+        reason: FailureReason,
+        cause: ErrorInfo | None,
+        *,
+        on_task_side: bool = False,
+    ) -> ErrorInfo | None:
+        text = failure_text(reason, cause)
+        checkpoint_id = pending.checkpoint_id
+        self._pending.forget(pending)
+        self._stats.on_failed(checkpoint_id, self._fx.now_ms, text)
+        self._fx.log("INFO", f"checkpoint {checkpoint_id} failed: {text}", job=self._graph.graph.job_id)
+        self._report(pending.request, checkpoint_id, text)
+        if pending.is_triggered:
+            self._commands.abort(pending, self._custody.latest)
+        self._custody.on_aborted(checkpoint_id, pending.location)
+        self._sweep()
+        kind = pending.request.snapshot_type
+        if self._graph.all_at_end_of_data:
+            # It was the final one, and the job waits for nothing else: not as long as an interval may be.
+            self._requests.bring_forward(self._fx.now_ms + FINAL_RETRY_MS)
+        failure = self._failures.judge(reason, checkpoint_id, kind, text, on_task_side=on_task_side)
+        return failure or self._try_next()
+
+    def _sweep(self) -> None:
+        """After the end, and once the storage has answered every write: what goes by the retention rule."""
+        if self._ended is not None and not len(self._pending):
+            self._custody.close(self._ended)
+
+    def _report(
+        self, request: CheckpointRequest, checkpoint_id: CheckpointId | None, failure: str, path: str = ""
+    ) -> None:
+        if request.snapshot_type.is_synchronous:
+            self.stop.on_savepoint(checkpoint_id, failure, path)
+        elif request.request_id is not None:
+            self._commands.report(request.request_id, checkpoint_id, failure, path)

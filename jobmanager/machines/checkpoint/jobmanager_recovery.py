@@ -1,0 +1,93 @@
+"""A job goes on after its JobManager was lost: what the storage holds of it becomes the event that a new one starts from.
+
+    found in storage ─┬─ whole             completed, whether or not anybody was told: the newest is restored
+                      ├─ no _metadata, or one that is cut off    never completed: removed
+                      └─ damaged           newer than every whole one: refused, since its sinks may have published what it
+                                           holds (docs/adr/0015); older: left alone
+
+The id counter goes on behind everything found, attempts behind everything that ever ran. Follows Flink's
+``DefaultCompletedCheckpointStoreUtils.retrieveCompletedCheckpoints`` and ``CheckpointCoordinator.restoreInitialCheckpointIfPresent``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
+from tidegate.jobmanager.machines.events import FoundCheckpoint, JobRecovered, JobSubmitted
+from tidegate.jobmanager.machines.settings import CheckpointSettings
+from tidegate.model.checkpoint import CheckpointManifest
+from tidegate.model.errors import CorruptData, ErrorInfo, InvalidJob
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import CheckpointId
+from tidegate.model.restore_check import check_restore
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What the storage holds. ``completed`` is in the order of ids."""
+
+    completed: tuple[CompletedCheckpoint, ...]
+    incomplete: tuple[FoundCheckpoint, ...]
+    next_id: CheckpointId
+
+
+def take_inventory(found: Iterable[FoundCheckpoint]) -> Inventory:
+    """Raises ``CorruptData`` when the newest completed checkpoint cannot be read."""
+    by_id = sorted(found, key=lambda f: f.checkpoint_id)
+    completed = tuple(
+        CompletedCheckpoint(
+            f.checkpoint_id, f.location, f.manifest, 0, is_ours=not f.manifest.snapshot_type.is_savepoint
+        )
+        for f in by_id
+        if f.manifest is not None
+    )
+    newest = completed[-1].checkpoint_id if completed else CheckpointId(0)
+    for place in by_id:
+        if place.damage is not None and place.checkpoint_id > newest:
+            raise CorruptData(
+                f"checkpoint {place.checkpoint_id} at {place.location} is the newest of its job and cannot be read: "
+                f"{place.damage.message}. Sinks may have published what it holds, so nothing older is restored by itself; "
+                "repair it, or start the job from another one with run -s"
+            )
+    return Inventory(
+        completed=completed,
+        incomplete=tuple(f for f in by_id if f.manifest is None and f.damage is None),
+        next_id=CheckpointId(by_id[-1].checkpoint_id + 1 if by_id else 1),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How a job begins: with which graph (a restored max parallelism wins), from which checkpoints, or why not at all."""
+
+    submitted: JobSubmitted
+    graph: JobGraph
+    inventory: Inventory
+    first_attempt: int = 0
+    refusal: ErrorInfo | None = None
+
+
+def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettings) -> Origin:
+    """A job that cannot be restored has a ``refusal``: it fails at once."""
+    recovered = event if isinstance(event, JobRecovered) else JobRecovered(event)
+    submitted, nothing = recovered.submitted, Inventory((), (), CheckpointId(1))
+    restore = submitted.restore
+    try:
+        inventory = take_inventory(recovered.checkpoints)
+        if recovered.next_id is not None and recovered.next_id > inventory.next_id:
+            inventory = replace(inventory, next_id=recovered.next_id)
+        latest = inventory.completed[-1].manifest if inventory.completed else restore.manifest if restore else None
+        graph = submitted.graph
+        if latest is not None:
+            allowed = restore is not None and restore.allow_non_restored_state
+            graph = check_restore(graph, kept_manifest(latest, settings), allow_non_restored=allowed)
+    except (InvalidJob, CorruptData) as error:
+        return Origin(submitted, submitted.graph, nothing, recovered.first_attempt, ErrorInfo.of(error))
+    return Origin(submitted, graph, inventory, recovered.first_attempt)
+
+
+def kept_manifest(manifest: CheckpointManifest, settings: CheckpointSettings) -> CheckpointManifest:
+    """What is restored of it: without its data in flight, if the configuration says so for this checkpoint."""
+    return manifest.without_channels() if manifest.checkpoint_id == settings.drop_channels_of else manifest

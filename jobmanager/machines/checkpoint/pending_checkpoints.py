@@ -1,0 +1,104 @@
+"""The checkpoints of a job that are in progress: their ids, their timeouts, and who asks for them.
+
+    begin: an id is drawn, the timeout runs ─▶ its directory is made (one at a time) ─▶ ... ─▶ forget: completed or aborted
+                     └── expire: remembered for a while, since its tasks may still acknowledge it
+
+Ids have no gaps and begin at 1, or behind what the job starts from. Follows Flink's ``CheckpointCoordinator.pendingCheckpoints``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import PendingCheckpoint
+from tidegate.jobmanager.machines.checkpoint.plan import CheckpointPlan
+from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.model.ids import AttemptId, CheckpointId, JobId
+
+TIMEOUT_TIMER = "checkpoint-timeout"
+EXPIRED_REMEMBERED = 16
+
+
+class PendingCheckpoints:
+    def __init__(self, job_id: JobId, timeout_ms: int, effects: CommandBuffer) -> None:
+        self._job_id = job_id
+        self._timeout_ms = timeout_ms
+        self._fx = effects
+        self._pending: dict[CheckpointId, PendingCheckpoint] = {}
+        self._next_id = CheckpointId(1)
+        self._locating = 0
+        self._expired: deque[CheckpointId] = deque(maxlen=EXPIRED_REMEMBERED)
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def __contains__(self, checkpoint_id: object) -> bool:
+        return checkpoint_id in self._pending
+
+    def __iter__(self) -> Iterator[PendingCheckpoint]:
+        """Those of now: they may be forgotten on the way."""
+        return iter(list(self._pending.values()))
+
+    def get(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
+        return self._pending.get(checkpoint_id)
+
+    @property
+    def is_triggering(self) -> bool:
+        """The directory of one is being made."""
+        return self._locating > 0
+
+    @property
+    def is_settling(self) -> bool:
+        """A write of ``_metadata`` is on its way: which checkpoint is the latest is not known yet."""
+        return any(p.state.is_settling for p in self._pending.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is asked of the storage for any of them."""
+        return not self._locating and not self._pending
+
+    def count_from(self, next_id: CheckpointId) -> None:
+        self._next_id = next_id
+
+    def begin(self, request: CheckpointRequest, plan: CheckpointPlan) -> PendingCheckpoint:
+        """The timeout counts from here, before any task is told."""
+        checkpoint_id, self._next_id = self._next_id, CheckpointId(self._next_id + 1)
+        pending = self._pending[checkpoint_id] = PendingCheckpoint(checkpoint_id, self._fx.now_ms, request, plan)
+        self._locating += 1
+        self._fx.changed(self._job_id)
+        self._fx.start_timer(self._timer(checkpoint_id), self._timeout_ms)
+        return pending
+
+    def on_located(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
+        """Its directory is there or cannot be made; ``None``: it was aborted meanwhile."""
+        self._locating -= 1
+        return self._pending.get(checkpoint_id)
+
+    def expire(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
+        """Its time is over; ``None``: it is decided, or only the storage can decide it now."""
+        pending = self._pending.get(checkpoint_id)
+        if pending is None or not pending.state.is_abortable:
+            return None
+        self._expired.append(checkpoint_id)
+        return pending
+
+    def has_expired(self, checkpoint_id: CheckpointId) -> bool:
+        """One of the last that did."""
+        return checkpoint_id in self._expired
+
+    def subsumed_by(self, checkpoint_id: CheckpointId) -> list[PendingCheckpoint]:
+        """Older ones that nobody needs any more. Savepoints are needed by whoever asked."""
+        return [p for p in self if p.checkpoint_id < checkpoint_id and not p.request.snapshot_type.is_savepoint]
+
+    def waiting_for(self, attempt: AttemptId) -> list[PendingCheckpoint]:
+        return [p for p in self if p.is_waiting_for(attempt)]
+
+    def forget(self, pending: PendingCheckpoint) -> None:
+        self._fx.changed(self._job_id)
+        del self._pending[pending.checkpoint_id]
+        self._fx.cancel_timer(self._timer(pending.checkpoint_id))
+
+    def _timer(self, checkpoint_id: CheckpointId) -> str:
+        return f"job/{self._job_id}/{TIMEOUT_TIMER}/{checkpoint_id}"

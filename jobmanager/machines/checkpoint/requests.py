@@ -1,0 +1,100 @@
+"""The coordinator's front: who has asked for a checkpoint, when the periodic timer asks by itself, and which request starts
+next. It knows nothing of checkpoints that have started but their number.
+
+    periodic timer, users, the end of data ─▶ queue ─▶ decide ─▶ the request that starts now
+                     ▲                                   │
+                     └──── re-armed at the end of the minimal pause, when a periodic one is dropped
+"""
+
+from __future__ import annotations
+
+from tidegate.jobmanager.machines.checkpoint.trigger import (
+    CheckpointRequest,
+    CoordinatorLoad,
+    DropWithinPause,
+    PeriodicSchedule,
+    RequestQueue,
+    request_of,
+)
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.events import SnapshotRequested
+from tidegate.jobmanager.machines.settings import CheckpointSettings
+from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.ids import JobId
+
+TRIGGER_TIMER = "checkpoint-trigger"
+
+
+class CheckpointRequests:
+    def __init__(self, job_id: JobId, settings: CheckpointSettings, effects: CommandBuffer) -> None:
+        self._settings = settings
+        self._fx = effects
+        self._timer = f"job/{job_id}/{TRIGGER_TIMER}"
+        self._queue = RequestQueue(settings)
+        interval_ms = settings.interval_ms
+        self._schedule = PeriodicSchedule(interval_ms, settings.min_pause_ms) if interval_ms else None
+        self._numbered = 0
+        self._last_end_ms: int | None = None
+        self.is_active = False
+        """The periodic scheduler runs: the job and all of its tasks do."""
+
+    @property
+    def is_periodic(self) -> bool:
+        """The job takes checkpoints by itself."""
+        return self._schedule is not None
+
+    def activate(self) -> None:
+        self.is_active = True
+        if self._schedule is not None:
+            self._arm(self._schedule.start(self._fx.now_ms, self._fx.draws))
+
+    def deactivate(self) -> list[CheckpointRequest]:
+        """The timer stops; the requests that will never start."""
+        self.is_active = False
+        self._fx.cancel_timer(self._timer)
+        return self._queue.clear()
+
+    def on_timer(self) -> CheckpointRequest | None:
+        """The periodic request, when there is to be one; the timer is armed for the next."""
+        if not self.is_active or self._schedule is None:
+            return None
+        self._arm(self._schedule.next(self._fx.now_ms))
+        return self.own(is_periodic=True)
+
+    def own(self, *, is_periodic: bool) -> CheckpointRequest:
+        """A request that no user has made."""
+        self._numbered += 1
+        return CheckpointRequest(SnapshotType.CHECKPOINT, self._fx.now_ms, self._numbered, is_periodic)
+
+    def of_user(self, event: SnapshotRequested) -> CheckpointRequest:
+        self._numbered += 1
+        return request_of(event, self._fx.now_ms, self._numbered, self._settings)
+
+    def add(self, request: CheckpointRequest) -> CheckpointRequest | None:
+        """Returns the request that found no place."""
+        return self._queue.add(request)
+
+    def take_next(self, *, is_triggering: bool, pending: int, cleaning: int) -> CheckpointRequest | None:
+        """The request that starts now; periodic ones within the minimal pause are dropped."""
+        load = CoordinatorLoad(is_triggering, pending, cleaning, self._last_end_ms)
+        while True:
+            match self._queue.decide_next(load, self._fx.now_ms):
+                case None:
+                    return None
+                case DropWithinPause(_, resume_at_ms):
+                    assert self._schedule is not None
+                    self._arm(self._schedule.move_to(resume_at_ms))
+                case start:
+                    return start.request
+
+    def on_completed(self) -> None:
+        """The minimal pause counts from here, after savepoints too."""
+        self._last_end_ms = self._fx.now_ms
+
+    def bring_forward(self, at_ms: int) -> None:
+        """The next periodic request comes not later than that."""
+        if self.is_active and self._schedule is not None:
+            self._arm(self._schedule.bring_forward(at_ms))
+
+    def _arm(self, at_ms: int) -> None:
+        self._fx.start_timer(self._timer, at_ms - self._fx.now_ms)

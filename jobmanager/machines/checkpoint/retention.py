@@ -1,0 +1,151 @@
+"""Custody of a job's checkpoints: what is kept, what was aborted, which shared files are in use, and all removals.
+
+Every way of a checkpoint out of this world goes through here, so that its directory and the shared files that nobody uses
+any more are removed exactly once, the directory first: a checkpoint that can still be found can still be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidegate.jobmanager.machines.checkpoint.cleaner import CheckpointCleaner
+from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import (
+    CompletedCheckpoint,
+    CompletedCheckpointStore,
+    complete,
+)
+from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import Inventory
+from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import CommitPermit
+from tidegate.jobmanager.machines.checkpoint.shared_state import (
+    SharedStateRegistry,
+    exclusive_paths,
+    shared_paths,
+    shared_paths_of,
+)
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.events import RestoreFrom
+from tidegate.jobmanager.machines.settings import CheckpointSettings
+from tidegate.model.checkpoint import SubtaskSnapshot
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.options import ClaimMode
+from tidegate.model.states import JobState
+
+
+class RetainedCheckpoints:
+    def __init__(self, job_id: JobId, settings: CheckpointSettings, effects: CommandBuffer) -> None:
+        self._cleaner = CheckpointCleaner(job_id, effects)
+        self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)
+        self._registry = SharedStateRegistry()
+        self._shared_locations: dict[CheckpointId, str] = {}
+        """Of pending checkpoints that may write shared files."""
+        self._is_closed = False
+        self.keeps_everything = False
+        """At the end of the job, whatever the retention."""
+
+    @property
+    def latest(self) -> CompletedCheckpoint | None:
+        return self._store.latest
+
+    @property
+    def completed(self) -> tuple[CompletedCheckpoint, ...]:
+        """Kept ones, oldest first."""
+        return self._store.all
+
+    @property
+    def cleaning(self) -> int:
+        """Checkpoints that are being removed."""
+        return self._cleaner.cleaning
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is being removed."""
+        return self._cleaner.is_idle
+
+    @property
+    def shared_files(self) -> SharedStateRegistry:
+        return self._registry
+
+    def begin(self, restore: RestoreFrom | None, inventory: Inventory) -> None:
+        """What was there before this job, and before this life of the JobManager."""
+        found = list(inventory.completed)
+        if restore is not None:
+            origin, is_ours = restore.manifest, restore.claim_mode is ClaimMode.CLAIM
+            found.insert(0, CompletedCheckpoint(origin.checkpoint_id, restore.location, origin, 0, is_ours=is_ours))
+        self._adopt(found)
+        for place in inventory.incomplete:
+            self.on_triggered(place.checkpoint_id, place.shared_location)
+            self.on_aborted(place.checkpoint_id, place.location)
+
+    def on_triggered(self, checkpoint_id: CheckpointId, shared_location: str) -> None:
+        """``shared_location`` is empty when it writes no shared files."""
+        if shared_location:
+            self._shared_locations[checkpoint_id] = shared_location
+
+    def hold(self, checkpoint_id: CheckpointId) -> int:
+        """It is about to be triggered. Returns the oldest checkpoint that its subtasks may build on."""
+        oldest = self._store.all[0].checkpoint_id if self._store.all else CheckpointId(0)
+        self._registry.hold(checkpoint_id, oldest)
+        return oldest
+
+    def on_acknowledged(self, checkpoint_id: CheckpointId, snapshot: SubtaskSnapshot, *, is_late: bool) -> None:
+        """Whatever the fate of the checkpoint. ``is_late``: that acknowledgement counts no more."""
+        paths = list(shared_paths(snapshot))
+        if is_late:
+            self._cleaner.on_late_files(checkpoint_id)
+            self._cleaner.discard_shared(checkpoint_id, self._registry.unknown(paths))
+        elif paths:
+            self._registry.register(checkpoint_id, paths)
+
+    def on_stray(self, checkpoint_id: CheckpointId, location: str, snapshot: SubtaskSnapshot) -> None:
+        """Of an attempt that is not in the plan of a pending checkpoint: what it wrote there belongs to nobody."""
+        own = [f"{location}/{path}" for path in exclusive_paths(snapshot)]
+        self._cleaner.discard_shared(checkpoint_id, [*own, *self._registry.unknown(shared_paths(snapshot))])
+
+    def on_completed(self, permit: CommitPermit) -> None:
+        """Savepoints only end their hold: they belong to whoever asked for them."""
+        checkpoint_id = permit.manifest.checkpoint_id
+        is_kept = not permit.manifest.snapshot_type.is_savepoint
+        subsumed = self._store.add(complete(permit)) if is_kept else []
+        self._cleaner.discard_shared(checkpoint_id, self._registry.decided(checkpoint_id))
+        self._remove(subsumed)
+        self._shared_locations.pop(checkpoint_id, None)
+        self._cleaner.sweep()
+
+    def on_aborted(self, checkpoint_id: CheckpointId, location: str) -> None:
+        """``location`` is empty when it had none yet."""
+        shared_location = self._shared_locations.pop(checkpoint_id, "")
+        if location:
+            self._cleaner.discard_aborted(checkpoint_id, location, shared_location)
+        unused = [*self._registry.abandon(checkpoint_id), *self._registry.decided(checkpoint_id)]
+        self._cleaner.discard_shared(checkpoint_id, unused)
+
+    def on_discarded(self, checkpoint_id: CheckpointId) -> None:
+        self._cleaner.on_discarded(checkpoint_id)
+        if self._is_closed:
+            self._cleaner.sweep()
+
+    def on_shared_discarded(self) -> None:
+        self._cleaner.on_shared_discarded()
+
+    def close(self, state: JobState) -> None:
+        """The job has ended in ``state``, and nothing is pending."""
+        if not self.keeps_everything:
+            self._remove(self._store.close(state))
+        self._is_closed = True
+        self._cleaner.sweep()
+
+    def _adopt(self, found: Sequence[CompletedCheckpoint]) -> None:
+        """All are registered before one is removed: of concurrent ones a later checkpoint may build on the one before the last."""
+        for checkpoint in found:
+            self._registry.register(
+                checkpoint.checkpoint_id, shared_paths_of(checkpoint.manifest), is_ours=checkpoint.is_ours
+            )
+        for checkpoint in found:
+            self._remove(self._store.add(checkpoint))
+
+    def _remove(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
+        for checkpoint in checkpoints:
+            if checkpoint.is_ours:
+                self._cleaner.discard(checkpoint.checkpoint_id, checkpoint.location)
+            unused = self._registry.retire(checkpoint.checkpoint_id)
+            self._cleaner.discard_shared(checkpoint.checkpoint_id, unused)

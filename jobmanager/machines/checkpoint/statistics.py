@@ -1,0 +1,224 @@
+"""What is told about checkpoints: counts since the job was submitted, and the last ones in detail.
+
+Follows Flink's ``DefaultCheckpointStatsTracker.java``: acknowledgements that come late still add their figures.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
+from tidegate.jobmanager.machines.views import (
+    NOTHING_ACKNOWLEDGED,
+    CheckpointSummary,
+    CheckpointsView,
+    CheckpointTotals,
+    CheckpointView,
+    SubtaskCheckpointView,
+)
+from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
+from tidegate.model.distribution import Samples
+from tidegate.model.ids import AttemptId, CheckpointId, SubtaskId
+
+IN_PROGRESS, COMPLETED, FAILED = "IN_PROGRESS", "COMPLETED", "FAILED"
+
+
+@dataclass(slots=True)
+class _Record:
+    checkpoint_id: CheckpointId
+    snapshot_type: SnapshotType
+    trigger_ms: int
+    expected: int
+    is_periodic: bool
+    status: str = IN_PROGRESS
+    end_ms: int | None = None
+    size_bytes: int = 0
+    location: str = ""
+    failure: str = ""
+    restored: bool = False
+    sent_ms: int | None = None
+    sealed_ms: int | None = None
+    confirmed_ms: int | None = None
+    discarded: bool = False
+    subtasks: dict[SubtaskId, SubtaskCheckpointView] = field(default_factory=dict)
+    totals: CheckpointTotals = NOTHING_ACKNOWLEDGED
+    """Kept with every acknowledgement: the list of checkpoints is asked for more often than a large one ends."""
+    _view: CheckpointView | None = None
+    """Kept until something changes: who watches a job asks again and again, and the history may be long."""
+
+    def set(self, **changed: Any) -> None:
+        for name, value in changed.items():
+            setattr(self, name, value)
+        self._view = None
+
+    def add(self, subtask: SubtaskCheckpointView) -> None:
+        metrics, before = subtask.metrics, self.totals
+        self.subtasks[subtask.attempt.subtask_id] = subtask
+        self.size_bytes += subtask.size_bytes
+        self.totals = CheckpointTotals(
+            max(before.last_ack_ms, subtask.ack_ms),
+            before.bytes_persisted + metrics.bytes_persisted,
+            before.bytes_processed_during_alignment + metrics.bytes_processed_during_alignment,
+            before.in_flight_bytes + metrics.in_flight_bytes,
+            before.is_unaligned or metrics.unaligned,
+        )
+        self._view = None
+
+    def view(self) -> CheckpointView:
+        if self._view is None:
+            self._view = self._make_view()
+        return self._view
+
+    def _make_view(self) -> CheckpointView:
+        return CheckpointView(
+            checkpoint_id=self.checkpoint_id,
+            status=self.status,
+            snapshot_type=self.snapshot_type,
+            is_periodic=self.is_periodic,
+            trigger_ms=self.trigger_ms,
+            end_ms=self.end_ms,
+            size_bytes=self.size_bytes,
+            location=self.location,
+            failure=self.failure,
+            acknowledged=len(self.subtasks),
+            expected=self.expected,
+            subtasks=tuple(self.subtasks.values()),
+            totals=self.totals,
+            discarded=self.discarded,
+            restored=self.restored,
+            sent_ms=self.sent_ms,
+            sealed_ms=self.sealed_ms,
+            confirmed_ms=self.confirmed_ms,
+        )
+
+
+class _Summary:
+    """Figures of completed ones, gathered; told again only when there is a new one."""
+
+    def __init__(self) -> None:
+        self._samples = tuple(Samples() for _ in fields(CheckpointSummary))
+        self._shown: CheckpointSummary | None = CheckpointSummary()
+
+    def add(self, record: _Record) -> None:
+        totals = record.totals
+        values = (
+            totals.bytes_persisted,
+            record.size_bytes,
+            max(0, totals.last_ack_ms - record.trigger_ms),
+            totals.bytes_processed_during_alignment,
+            totals.in_flight_bytes,
+        )
+        for samples, value in zip(self._samples, values, strict=True):
+            samples.add(value)
+        self._shown = None
+
+    def view(self) -> CheckpointSummary:
+        if self._shown is None:
+            self._shown = CheckpointSummary(*(samples.distribution() for samples in self._samples))
+        return self._shown
+
+
+class CheckpointStatistics:
+    def __init__(self, history: int) -> None:
+        self._history: deque[_Record] = deque(maxlen=max(1, history))
+        self._by_id: dict[CheckpointId, _Record] = {}
+        self._completed = self._failed = self._in_progress = self._restored = 0
+        self._last_completed: _Record | None = None
+        self._last_failed: _Record | None = None
+        self._last_savepoint: _Record | None = None
+        self._last_restored: _Record | None = None
+        self._last_restored_ms: int | None = None
+        self._summary = _Summary()
+
+    def on_started(
+        self, checkpoint_id: CheckpointId, snapshot_type: SnapshotType, now_ms: int, expected: int, *, is_periodic: bool
+    ) -> None:
+        if len(self._history) == self._history.maxlen:
+            self._by_id.pop(self._history[0].checkpoint_id, None)
+        record = _Record(checkpoint_id, snapshot_type, now_ms, expected, is_periodic)
+        self._history.append(record)
+        self._by_id[checkpoint_id] = record
+        self._in_progress += 1
+
+    def on_sent(self, checkpoint_id: CheckpointId, location: str, now_ms: int) -> None:
+        """Its directory is there, and its sources are told."""
+        if record := self._by_id.get(checkpoint_id):
+            record.set(location=location, sent_ms=now_ms)
+
+    def on_sealed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
+        """Everybody has acknowledged."""
+        if record := self._by_id.get(checkpoint_id):
+            record.set(sealed_ms=now_ms)
+
+    def on_confirmed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
+        """Its tasks are told that it is complete."""
+        if record := self._by_id.get(checkpoint_id):
+            record.set(confirmed_ms=now_ms)
+
+    def on_acknowledged(
+        self,
+        attempt: AttemptId,
+        checkpoint_id: CheckpointId,
+        now_ms: int,
+        metrics: CheckpointMetrics,
+        size_bytes: int,
+    ) -> None:
+        record = self._by_id.get(checkpoint_id)
+        if record is not None and attempt.subtask_id not in record.subtasks:
+            record.add(SubtaskCheckpointView(attempt, now_ms, metrics, size_bytes))
+
+    def on_completed(self, checkpoint_id: CheckpointId, now_ms: int, manifest_bytes: int) -> None:
+        self._completed += 1
+        self._in_progress -= 1
+        if record := self._by_id.get(checkpoint_id):
+            record.set(status=COMPLETED, end_ms=now_ms, size_bytes=max(record.size_bytes, manifest_bytes))
+            self._summary.add(record)
+            if record.snapshot_type.is_savepoint:
+                self._last_savepoint = record
+            else:
+                self._last_completed = record
+
+    def on_failed(self, checkpoint_id: CheckpointId | None, now_ms: int, failure: str) -> None:
+        """``None``: it failed before it had an id, which only the count shows."""
+        self._failed += 1
+        if checkpoint_id is None:
+            return
+        self._in_progress -= 1
+        if record := self._by_id.get(checkpoint_id):
+            record.set(status=FAILED, end_ms=now_ms, failure=failure)
+            self._last_failed = record
+
+    def on_discarded(self, checkpoint_id: CheckpointId) -> None:
+        if record := self._by_id.get(checkpoint_id):
+            record.set(discarded=True)
+
+    def on_restored(self, checkpoint: CompletedCheckpoint, now_ms: int) -> None:
+        self._restored += 1
+        manifest, place = checkpoint.manifest, checkpoint.location
+        record = self._by_id.get(checkpoint.checkpoint_id)
+        if record is None:
+            kind, trigger_ms = manifest.snapshot_type, manifest.timestamp_ms
+            record = _Record(manifest.checkpoint_id, kind, trigger_ms, 0, False, COMPLETED, now_ms, location=place)
+        record.set(restored=True)
+        self._last_restored, self._last_restored_ms = record, now_ms
+
+    def view(self, latest_completed_id: CheckpointId | None) -> CheckpointsView:
+        def shown(record: _Record | None) -> CheckpointView | None:
+            return record.view() if record else None
+
+        return CheckpointsView(
+            history=tuple(record.view() for record in reversed(self._history)),
+            completed=self._completed,
+            failed=self._failed,
+            in_progress=self._in_progress,
+            restored=self._restored,
+            latest_completed_id=latest_completed_id,
+            last_completed=shown(self._last_completed),
+            last_failed=shown(self._last_failed),
+            last_savepoint=shown(self._last_savepoint),
+            last_restored=shown(self._last_restored),
+            last_restored_ms=self._last_restored_ms,
+            summary=self._summary.view(),
+        )

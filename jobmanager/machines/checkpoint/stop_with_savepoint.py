@@ -1,0 +1,106 @@
+"""Stop with a savepoint: from the request to the end of the job, or to its going on.
+
+                asked for          tasks triggered           savepoint complete, confirmed
+    IDLE ───────▶ SAVEPOINT ───────▶ TRIGGERED ───────────────▶ FINISHING ─┬─ all tasks FINISHED ─▶ the path is told
+      ▲               │ failed           │ failed: sources have stopped    └─ some task failed ─▶ the job fails, for good,
+      └───────────────┘                  └─▶ IDLE, and every task restarts                       and tells the path
+
+A failed stop that no task has heard of changes nothing. Later its tasks have ended their data, so all of them restart, from
+the last checkpoint; the restart strategy is not asked, since no task has failed. After the savepoint is complete the job must
+not recover from an older checkpoint: what the savepoint holds may be committed.
+Follows Flink's ``StopWithSavepointTerminationHandlerImpl.java``; the restart is stricter than there (tasks fail by themselves).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tidegate.jobmanager.machines.checkpoint.commands import CheckpointCommands
+from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.states import JobState
+
+NEEDS_CHECKPOINTS = (
+    "Without periodic checkpoints (execution.checkpointing.interval) a job cannot be stopped with a savepoint: its sinks commit "
+    "at the end of data. Take a savepoint and cancel the job."
+)
+
+
+class StopState(Enum):
+    IDLE = "IDLE"
+    SAVEPOINT = "SAVEPOINT"
+    TRIGGERED = "TRIGGERED"
+    FINISHING = "FINISHING"
+
+
+class StopWithSavepoint:
+    def __init__(self, job_id: JobId, commands: CheckpointCommands) -> None:
+        self._job_id = job_id
+        self._commands = commands
+        self.state = StopState.IDLE
+        self._request_id = ""
+        self._checkpoint_id: CheckpointId | None = None
+        self._path = ""
+        self._restart: ErrorInfo | None = None
+        self._ended: JobState | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """No other snapshot starts."""
+        return self.state is not StopState.IDLE
+
+    @property
+    def is_finishing(self) -> bool:
+        """The savepoint is complete."""
+        return self.state is StopState.FINISHING
+
+    def begin(self, request: CheckpointRequest) -> None:
+        assert self.state is StopState.IDLE, self.state
+        assert request.request_id is not None
+        self.state, self._request_id = StopState.SAVEPOINT, request.request_id
+
+    def on_triggered(self) -> None:
+        assert self.state is StopState.SAVEPOINT, self.state
+        self.state = StopState.TRIGGERED
+
+    def on_savepoint(self, checkpoint_id: CheckpointId | None, failure: str, path: str) -> None:
+        """Its savepoint is complete, or has failed."""
+        if not failure:
+            assert self.state is StopState.TRIGGERED, self.state
+            self.state, self._checkpoint_id, self._path = StopState.FINISHING, checkpoint_id, path
+            if self._ended is not None:
+                self.on_job_ended(self._ended)
+            return
+        if self.state is StopState.TRIGGERED:
+            self._restart = ErrorInfo("stop-failed", "external", f"Stop with savepoint failed. Cause: {failure}")
+        self.state = StopState.IDLE
+        self._commands.report(self._request_id, checkpoint_id, failure, "")
+
+    def take_restart(self) -> ErrorInfo | None:
+        """Why all tasks have to restart; asked once."""
+        cause, self._restart = self._restart, None
+        return cause
+
+    def judge(self, failure: ErrorInfo) -> tuple[ErrorInfo, bool]:
+        """A task has failed: what that means for the job, and whether it concerns every task."""
+        if self.is_finishing:
+            text = f"{self._unfinished} The failure: {failure.message}"
+            return ErrorInfo("stop-failed", "external", text, False, failure.details, failure.origin), True
+        return failure, self.take_restart() is not None
+
+    def on_job_ended(self, state: JobState) -> None:
+        """Its savepoint may still be on the way to the storage: then the end is told when that is decided."""
+        self._ended = state
+        if not self.is_finishing:
+            return
+        failure = "" if state is JobState.FINISHED else self._unfinished
+        self._commands.report(self._request_id, self._checkpoint_id, failure, self._path)
+
+    @property
+    def _unfinished(self) -> str:
+        return (
+            f"A savepoint has been created at: {self._path}, but the corresponding job {self._job_id} failed during "
+            "stopping. The savepoint is consistent, but might have uncommitted transactions. If you want to commit the "
+            "transaction please restart a job from this savepoint."
+        )

@@ -1,0 +1,152 @@
+"""When a checkpoint may start: the periodic timer, and the queue of requests with the rule that picks the next.
+
+Order: savepoints, forced ones, users', periodic ones; then by time. Only one checkpoint is in its trigger phase at a time;
+at most ``max-concurrent`` are pending (forced ones pass); too many checkpoints being cleaned hold everything back; a
+periodic one within the minimal pause is dropped and the timer moved to the end of the pause.
+Follows Flink's ``CheckpointRequestDecider.java`` and ``CheckpointCoordinator.startTriggeringCheckpoint``.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass, field
+
+from tidegate.jobmanager.machines.events import SnapshotRequested
+from tidegate.jobmanager.machines.random import SplitMix64
+from tidegate.jobmanager.machines.settings import CheckpointSettings
+from tidegate.model.checkpoint import SnapshotType
+
+MAX_QUEUED_REQUESTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRequest:
+    """``request_id`` names the user who is told the end; ``None`` when nobody asked."""
+
+    snapshot_type: SnapshotType
+    timestamp_ms: int
+    number: int
+    is_periodic: bool = False
+    request_id: str | None = None
+    target_directory: str | None = None
+    is_full: bool = False
+    is_forced: bool = False
+    """It passes ``max-concurrent``: savepoints do, as long as checkpoints are aligned."""
+
+    @property
+    def order(self) -> tuple[bool, bool, bool, int, int]:
+        return (
+            not self.snapshot_type.is_savepoint,
+            not self.is_forced,
+            self.is_periodic,
+            self.timestamp_ms,
+            self.number,
+        )
+
+
+def request_of(
+    event: SnapshotRequested, timestamp_ms: int, number: int, settings: CheckpointSettings
+) -> CheckpointRequest:
+    """What a user asks for."""
+    return CheckpointRequest(
+        event.snapshot_type,
+        timestamp_ms,
+        number,
+        request_id=event.request_id,
+        target_directory=event.target_directory,
+        is_full=event.is_full,
+        is_forced=event.snapshot_type.is_savepoint and not settings.unaligned,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    request: CheckpointRequest
+
+
+@dataclass(frozen=True, slots=True)
+class DropWithinPause:
+    """``resume_at_ms``: the end of the minimal pause."""
+
+    request: CheckpointRequest
+    resume_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorLoad:
+    """What the decision depends on. ``last_end_ms``: when the last checkpoint completed; ``None`` before the first."""
+
+    is_triggering: bool
+    pending: int
+    cleaning: int
+    last_end_ms: int | None
+
+
+@dataclass(slots=True)
+class RequestQueue:
+    settings: CheckpointSettings
+    _queue: list[CheckpointRequest] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, request: CheckpointRequest) -> CheckpointRequest | None:
+        """Returns the request that found no place, if the queue is full: the new one, or the last periodic one."""
+        if len(self._queue) >= MAX_QUEUED_REQUESTS:
+            last = self._queue[-1]
+            if not last.is_periodic or request.order > last.order:
+                return request
+            self._queue.pop()
+            insort(self._queue, request, key=lambda r: r.order)
+            return last
+        insort(self._queue, request, key=lambda r: r.order)
+        return None
+
+    def clear(self) -> list[CheckpointRequest]:
+        dropped, self._queue = self._queue, []
+        return dropped
+
+    def decide_next(self, load: CoordinatorLoad, now_ms: int) -> Start | DropWithinPause | None:
+        """The next request, taken out of the queue; ``None``: nothing may start now."""
+        if not self._queue or load.is_triggering or load.cleaning > self.settings.max_concurrent:
+            return None
+        head = self._queue[0]
+        if load.pending >= self.settings.max_concurrent and not head.is_forced:
+            return None
+        del self._queue[0]
+        if head.is_periodic and load.last_end_ms is not None:
+            resume_at_ms = load.last_end_ms + self.settings.min_pause_ms
+            if now_ms < resume_at_ms:
+                return DropWithinPause(head, resume_at_ms)
+        return Start(head)
+
+
+class PeriodicSchedule:
+    """Fixed rate: the next start is the last planned one plus the interval, whenever the checkpoint really started."""
+
+    def __init__(self, interval_ms: int, min_pause_ms: int) -> None:
+        self._interval_ms = interval_ms
+        self._min_pause_ms = min_pause_ms
+        self._planned_ms = 0
+        self._started_before = False
+
+    def start(self, now_ms: int, draws: SplitMix64) -> int:
+        """The time of the first trigger: spread at random, but after a failover only the minimal pause away."""
+        delay_ms = self._min_pause_ms if self._started_before else draws.integer(self._min_pause_ms, self._interval_ms)
+        self._started_before = True
+        self._planned_ms = now_ms + delay_ms
+        return self._planned_ms
+
+    def next(self, now_ms: int) -> int:
+        """After a trigger: the time of the next one, not before ``now_ms``."""
+        self._planned_ms = max(self._planned_ms + self._interval_ms, now_ms)
+        return self._planned_ms
+
+    def move_to(self, at_ms: int) -> int:
+        self._planned_ms = at_ms
+        return at_ms
+
+    def bring_forward(self, at_ms: int) -> int:
+        """Not later than ``at_ms``."""
+        self._planned_ms = min(self._planned_ms, at_ms)
+        return self._planned_ms

@@ -1,0 +1,127 @@
+"""What every machine of the JobManager is given while it handles one event: the time, and a place for its commands.
+
+Also the two books that belong to commands: which TaskManager calls are open (``CallAnswered`` finds its meaning here),
+and which timers are armed (a ``TimerFired`` of a timer that was canceled meanwhile means nothing).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tidegate.jobmanager.machines.commands import CancelTimer, Command, JobChanged, Log, StartTimer
+from tidegate.jobmanager.machines.random import SplitMix64
+from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId
+
+
+class CallKind(Enum):
+    ALLOCATE = "AllocateSlot"
+    FREE = "FreeSlot"
+    SUBMIT = "SubmitTask"
+    CONNECT = "ConnectTask"
+    CANCEL = "CancelTask"
+    TRIGGER = "TriggerCheckpoint"
+    CONFIRM = "ConfirmCheckpoint"
+    ABORT = "AbortCheckpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An open call to a TaskManager. What does not apply to its kind is ``None``."""
+
+    kind: CallKind
+    task_manager_id: TaskManagerId
+    session: str = ""
+    job_id: JobId | None = None
+    attempt: AttemptId | None = None
+    allocation_id: AllocationId | None = None
+    checkpoint_id: CheckpointId | None = None
+
+
+class CommandBuffer:
+    """Commands of the event that is being handled, in the order in which they are to be carried out."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.generation = Generation("")
+        self.draws = SplitMix64(0)
+        self._commands: list[Command] = []
+        self._changed: dict[JobId, None] = {}
+        self._calls: dict[int, Call] = {}
+        self._calls_of: dict[TaskManagerId, dict[int, None]] = {}
+        self._cancels: dict[AttemptId, int] = {}
+        self._last_call_id = 0
+        self._connected: set[TaskManagerId] = set()
+        self._timers: set[str] = set()
+
+    def emit(self, command: Command) -> None:
+        self._commands.append(command)
+
+    def connect(self, task_manager_id: TaskManagerId) -> None:
+        """It is registered: it can be called."""
+        self._connected.add(task_manager_id)
+
+    def is_connected(self, task_manager_id: TaskManagerId) -> bool:
+        return task_manager_id in self._connected
+
+    def open_call(self, call: Call) -> int:
+        """Note a call that is about to be emitted; its ``call_id``."""
+        assert call.task_manager_id in self._connected, f"{call} to a TaskManager that is lost: nobody would answer"
+        self._last_call_id += 1
+        self._calls[self._last_call_id] = call
+        self._calls_of.setdefault(call.task_manager_id, {})[self._last_call_id] = None
+        if call.kind is CallKind.CANCEL and call.attempt is not None:
+            self._cancels[call.attempt] = self._last_call_id
+        return self._last_call_id
+
+    def close_call(self, call_id: int) -> Call | None:
+        """The call that was answered; ``None`` when it was forgotten, or answered before."""
+        call = self._calls.pop(call_id, None)
+        if call is not None:
+            self._calls_of[call.task_manager_id].pop(call_id, None)
+            self._close_cancel(call)
+        return call
+
+    def disconnect(self, task_manager_id: TaskManagerId) -> None:
+        """The TaskManager is lost: answers that still come mean nothing."""
+        self._connected.discard(task_manager_id)
+        for call_id in self._calls_of.pop(task_manager_id, {}):
+            self._close_cancel(self._calls.pop(call_id))
+
+    def has_open_cancel(self, attempt: AttemptId) -> bool:
+        """A CancelTask for it is on its way."""
+        return attempt in self._cancels
+
+    def start_timer(self, timer: str, delay_ms: int) -> None:
+        self._timers.add(timer)
+        self.emit(StartTimer(timer, max(0, delay_ms)))
+
+    def cancel_timer(self, timer: str) -> None:
+        if timer in self._timers:
+            self._timers.discard(timer)
+            self.emit(CancelTimer(timer))
+
+    def timer_fired(self, timer: str) -> bool:
+        """Whether the timer was armed; it is not any longer."""
+        armed = timer in self._timers
+        self._timers.discard(timer)
+        return armed
+
+    def changed(self, job_id: JobId) -> None:
+        """The job's view is another one; told once per event, after everything else."""
+        self._changed[job_id] = None
+
+    def log(self, level: str, message: str, **fields: object) -> None:
+        self.emit(Log(level, message, {key: str(value) for key, value in fields.items()}))
+
+    def _close_cancel(self, call: Call) -> None:
+        if call.kind is CallKind.CANCEL and call.attempt is not None:
+            self._cancels.pop(call.attempt, None)
+
+    def take(self) -> list[Command]:
+        """The commands of the event; the next event starts with none."""
+        commands, self._commands = self._commands, []
+        if self._changed:
+            commands.extend(JobChanged(job_id) for job_id in self._changed)
+            self._changed.clear()
+        return commands

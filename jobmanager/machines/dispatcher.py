@@ -1,0 +1,262 @@
+"""The JobManager's brain: every event enters here, one at a time, and leaves as commands.
+
+    machine = JobManagerMachine(cluster_configuration)
+    commands = machine.on(event, now_ms)        # never raises for what the world does; only for mistakes of ours
+
+It routes: TaskManagers and slots to the ResourceManager, everything of a job to its JobMaster; answers of calls by the call,
+timers by their name. Deterministic: ids come from (generation, counters), chance from the seed of ``GenerationStarted``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import assert_never
+
+from tidegate.jobmanager.machines import view_builder as show
+from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.commands import CancelTask, CloseTaskManager, Command
+from tidegate.jobmanager.machines.events import (
+    CallAnswered,
+    CheckpointDiscarded,
+    EndOfDataReached,
+    Event,
+    GenerationStarted,
+    JobCancelRequested,
+    JobRecovered,
+    JobSubmitted,
+    LocationCreated,
+    ManifestWriteFailed,
+    ManifestWritten,
+    SharedFilesDiscarded,
+    SlotFreed,
+    SnapshotRequested,
+    SubtaskAcknowledged,
+    SubtaskDeclined,
+    TaskManagerConnectionLost,
+    TaskManagerHeartbeat,
+    TaskManagerRegistered,
+    TaskStateChanged,
+    TimerFired,
+)
+from tidegate.jobmanager.machines.job.job_master import JobMaster
+from tidegate.jobmanager.machines.random import SplitMix64
+from tidegate.jobmanager.machines.resources.slots import AllocationGone
+from tidegate.jobmanager.machines.resources.task_managers import HEARTBEAT_TIMER, ResourceManager
+from tidegate.jobmanager.machines.settings import cluster_settings, job_settings
+from tidegate.jobmanager.machines.views import CheckpointsView, ClusterView, JobSummary, JobView
+from tidegate.model.ids import AttemptId, JobId, TaskManagerId
+from tidegate.model.states import JobState
+
+_AttemptEvent = TaskStateChanged | EndOfDataReached | SubtaskAcknowledged | SubtaskDeclined
+_JobEvent = (
+    _AttemptEvent
+    | JobCancelRequested
+    | SnapshotRequested
+    | LocationCreated
+    | ManifestWritten
+    | ManifestWriteFailed
+    | CheckpointDiscarded
+    | SharedFilesDiscarded
+)
+
+
+class Dispatcher:
+    def __init__(self, configuration: Mapping[str, str] | None = None) -> None:
+        """``configuration``: the cluster's. Raises ``ConfigurationError``."""
+        self._fx = CommandBuffer()
+        self._resources = ResourceManager(cluster_settings(configuration or {}), self._fx)
+        self._jobs: dict[JobId, JobMaster] = {}
+        self._start_ms = 0
+
+    # ---- what is shown -----------------------------------------------------------------------------------------------
+
+    def job(self, job_id: JobId) -> JobView | None:
+        job = self._jobs.get(job_id)
+        return show.job_view(job, self._resources) if job else None
+
+    def jobs(self) -> list[JobView]:
+        """In the order of their submission, terminal ones included."""
+        return [show.job_view(job, self._resources) for job in self._jobs.values()]
+
+    def state_of(self, job_id: JobId) -> JobState | None:
+        job = self._jobs.get(job_id)
+        return job.life.state if job else None
+
+    def summaries(self) -> list[JobSummary]:
+        """For questions that need no single subtask: ``jobs`` takes milliseconds for each thousand of them."""
+        return [show.job_summary(job) for job in self._jobs.values()]
+
+    def cluster(self) -> ClusterView:
+        return show.cluster_view(self._resources, self._fx.generation, self._start_ms)
+
+    def checkpoints(self, job_id: JobId) -> CheckpointsView | None:
+        job = self._jobs.get(job_id)
+        return show.checkpoints_view(job) if job else None
+
+    def uses_shared_file(self, path: str) -> bool:
+        """A job that is not over may restore it, or build on it."""
+        return any(
+            path in job.coordinator.shared_files for job in self._jobs.values() if not job.life.state.is_terminal
+        )
+
+    # ---- what happens ------------------------------------------------------------------------------------------------
+
+    def on(self, event: Event, now_ms: int) -> Sequence[Command]:
+        """Commands in the order in which they are to be carried out. ``now_ms`` never goes back."""
+        self._fx.now_ms = now_ms
+        self._handle(event)
+        self._serve_waiting_jobs()
+        return self._fx.take()
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case GenerationStarted():
+                self._fx.generation, self._fx.draws = event.generation, SplitMix64(event.seed)
+                self._start_ms = self._fx.now_ms
+            case JobSubmitted() | JobRecovered():
+                self._on_submitted(event)
+            case TaskManagerRegistered() | TaskManagerHeartbeat() | TaskManagerConnectionLost() | SlotFreed():
+                self._on_task_manager(event)
+            case CallAnswered():
+                self._on_answered(event)
+            case TimerFired():
+                self._on_timer(event.timer)
+            case _:
+                self._on_job_event(event)
+
+    def _on_submitted(self, event: JobSubmitted | JobRecovered) -> None:
+        submitted = event.submitted if isinstance(event, JobRecovered) else event
+        job_id = submitted.graph.job_id
+        if job_id in self._jobs:
+            self._fx.log("ERROR", "a job with this id is there already", job=job_id)
+            return
+        job = JobMaster(event, job_settings(submitted.configuration), self._resources, self._fx)
+        self._jobs[job_id] = job
+        job.start()
+
+    def _on_job_event(self, event: _JobEvent) -> None:
+        job = self._jobs.get(_job_of(event))
+        if job is None:
+            self._fx.log("WARN", f"{type(event).__name__} for a job that is not known", event=event)
+            return
+        match event:
+            case JobCancelRequested():
+                job.cancel()
+            case SnapshotRequested():
+                job.on_snapshot_requested(event)
+            case TaskStateChanged():
+                job.on_task_state(event)
+            case EndOfDataReached():
+                job.on_end_of_data(event)
+            case (
+                SubtaskAcknowledged()
+                | SubtaskDeclined()
+                | LocationCreated()
+                | ManifestWritten()
+                | ManifestWriteFailed()
+                | CheckpointDiscarded()
+                | SharedFilesDiscarded()
+            ):
+                job.on_checkpoint_event(event)
+            case _:
+                assert_never(event)
+
+    # ---- TaskManagers ------------------------------------------------------------------------------------------------
+
+    def _on_task_manager(
+        self, event: TaskManagerRegistered | TaskManagerHeartbeat | TaskManagerConnectionLost | SlotFreed
+    ) -> None:
+        task_manager_id = event.task_manager_id
+        match event:
+            case TaskManagerRegistered():
+                known = self._resources.find(task_manager_id)
+                if known is not None and known.registration.session != event.session:
+                    self._lose(task_manager_id, "another process has registered under its id")
+                self._on_gone(self._resources.register(event))
+            case TaskManagerHeartbeat():
+                if self._resources.find(task_manager_id, event.session) is None:
+                    self._fx.emit(CloseTaskManager(task_manager_id, event.session, "it is not registered"))
+                    return
+                self._on_gone(self._resources.on_report(task_manager_id, event.slots))
+                self._on_attempts(task_manager_id, event.attempts)
+            case TaskManagerConnectionLost():
+                if self._resources.find(task_manager_id, event.session) is not None:
+                    self._lose(task_manager_id, f"its connection broke ({event.reason})")
+            case SlotFreed():
+                gone = self._resources.on_freed(task_manager_id, event.allocation_id)
+                self._on_gone([gone] if gone else [])
+            case _:
+                assert_never(event)
+
+    def _lose(self, task_manager_id: TaskManagerId, reason: str) -> None:
+        self._resources.lose(task_manager_id, reason)
+        for job in self._jobs.values():
+            job.on_task_manager_lost(task_manager_id, f"TaskManager {task_manager_id} is lost: {reason}")
+
+    def _on_gone(self, gone: Iterable[AllocationGone]) -> None:
+        for allocation in gone:
+            job = self._jobs.get(allocation.job_id)
+            if job is not None:
+                job.on_allocation_lost(allocation.allocation_id, "its slot is not there any more")
+
+    def _on_attempts(self, task_manager_id: TaskManagerId, attempts: Sequence[AttemptId]) -> None:
+        reported: dict[JobId, set[AttemptId]] = {job_id: set() for job_id in self._jobs}
+        for attempt in attempts:
+            if attempt.job_id in reported:
+                reported[attempt.job_id].add(attempt)
+            elif not self._fx.has_open_cancel(attempt):
+                call = Call(CallKind.CANCEL, task_manager_id, attempt=attempt)
+                self._fx.emit(CancelTask(self._fx.open_call(call), task_manager_id, attempt))
+        for job_id, of_job in reported.items():
+            self._jobs[job_id].on_attempts_reported(task_manager_id, frozenset(of_job))
+
+    def _on_answered(self, event: CallAnswered) -> None:
+        call = self._fx.close_call(event.call_id)
+        if call is None:
+            return
+        job = self._jobs.get(call.job_id) if call.job_id else None
+        if call.kind is CallKind.ALLOCATE and call.allocation_id is not None:
+            self._resources.on_allocate_answered(call.allocation_id, success=event.error is None)
+            if job is not None and event.error is None:
+                job.on_allocated(call.allocation_id)
+            elif job is not None:
+                job.on_allocation_lost(call.allocation_id, "its TaskManager refused it")
+            return
+        if call.kind is CallKind.FREE and call.allocation_id is not None:
+            self._resources.on_free_answered(call.allocation_id, call.task_manager_id)
+            return
+        error = event.error or next(iter(event.attempts.values()), None)
+        if job is None or call.kind in (CallKind.CONFIRM, CallKind.ABORT):
+            return
+        if error is not None:
+            job.on_call_failed(call, error)
+        elif call.kind is CallKind.SUBMIT and call.attempt is not None:
+            job.on_submitted(call.attempt)
+
+    # ---- time --------------------------------------------------------------------------------------------------------
+
+    def _on_timer(self, timer: str) -> None:
+        if not self._fx.timer_fired(timer):
+            return
+        owner, _, rest = timer.partition("/")
+        if owner == HEARTBEAT_TIMER:
+            self._lose(TaskManagerId(rest), "it is silent (heartbeat.timeout)")
+            return
+        job_id, kind, argument = [*rest.split("/"), ""][:3]
+        self._jobs[JobId(job_id)].on_timer(kind, argument)
+
+    def _serve_waiting_jobs(self) -> None:
+        """A slot became free: in the order of their submission, jobs that wait may have it."""
+        if not self._resources.has_news:
+            return
+        self._resources.has_news = False
+        for job in self._jobs.values():
+            job.on_slots_available()
+
+
+def _job_of(event: _JobEvent) -> JobId:
+    match event:
+        case TaskStateChanged() | EndOfDataReached() | SubtaskAcknowledged() | SubtaskDeclined():
+            return event.attempt.job_id
+        case _:
+            return event.job_id

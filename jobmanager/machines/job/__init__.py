@@ -1,0 +1,1 @@
+"""The JobMaster: one job from its submission to its end."""

@@ -1,0 +1,363 @@
+"""The JobMaster: one job's state machine, and who does what in it.
+
+    submitted ─▶ INITIALIZING ─▶ CREATED ─▶ RUNNING ◀─▶ RESTARTING         scheduler    slots, deployment
+                                              │  all tasks FINISHED        failover     who restarts, when
+                                              ▼                            coordinator  checkpoints
+                                           FINISHED     (FAILING ─▶ FAILED, CANCELLING ─▶ CANCELED from anywhere)
+
+A job that waits for slots is RUNNING with SCHEDULED tasks; RESTARTING lasts while tasks are canceled and the backoff runs.
+Nothing of an attempt that is over counts. Follows Flink's ``SchedulerBase.java`` and ``DefaultExecutionGraph.java``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.jobmanager.machines.checkpoint.coordinator import TIMEOUT_TIMER, TRIGGER_TIMER, CheckpointCoordinator
+from tidegate.jobmanager.machines.checkpoint.failure import FailureReason
+from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import decide_origin
+from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.commands import JobTerminated
+from tidegate.jobmanager.machines.events import (
+    CheckpointDiscarded,
+    EndOfDataReached,
+    JobRecovered,
+    JobSubmitted,
+    LocationCreated,
+    ManifestWriteFailed,
+    ManifestWritten,
+    SharedFilesDiscarded,
+    SnapshotRequested,
+    SubtaskAcknowledged,
+    SubtaskDeclined,
+    TaskStateChanged,
+)
+from tidegate.jobmanager.machines.job.job_status import JobStatusHistory
+from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
+from tidegate.jobmanager.machines.restore.restore import Restoring
+from tidegate.jobmanager.machines.scheduling.attempts import Attempts
+from tidegate.jobmanager.machines.scheduling.deployments import Deployments
+from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.scheduling.failover import Failover, FailTheJob, RestartLater
+from tidegate.jobmanager.machines.scheduling.restart import make_restart_strategy
+from tidegate.jobmanager.machines.scheduling.scheduler import SLOT_IDLE_TIMER, SLOT_REQUEST_TIMER, Scheduler
+from tidegate.jobmanager.machines.settings import JobSettings
+from tidegate.model.errors import ErrorInfo, SubtaskLost
+from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, TaskManagerId
+from tidegate.model.states import ExecutionState, JobState
+
+RESTART_TIMER = "restart"
+
+CheckpointEvent = (
+    SubtaskAcknowledged
+    | SubtaskDeclined
+    | LocationCreated
+    | ManifestWritten
+    | ManifestWriteFailed
+    | CheckpointDiscarded
+    | SharedFilesDiscarded
+)
+
+_E, _J = ExecutionState, JobState
+_PROGRESS = {_E.INITIALIZING: 1, _E.RUNNING: 2}
+
+
+class JobMaster:
+    def __init__(
+        self,
+        event: JobSubmitted | JobRecovered,
+        settings: JobSettings,
+        resources: ResourceManager,
+        effects: CommandBuffer,
+    ) -> None:
+        self._fx = effects
+        origin = decide_origin(event, settings.checkpoints)
+        self._origin, graph = origin, origin.graph
+        self.configuration = dict(origin.submitted.configuration)
+        self.job_id = graph.job_id
+        self.executions = ExecutionGraph(graph, settings.attempts_history, effects.now_ms, origin.first_attempt)
+        self.coordinator = CheckpointCoordinator(self.executions, settings.checkpoints, effects)
+        self._deployments = Deployments(self.executions, self.configuration, effects)
+        self.scheduler = Scheduler(self.executions, settings, self._deployments, resources, effects)
+        self._attempts = Attempts(self.executions, self.scheduler, effects)
+        self._restoring = Restoring(self.executions, self.coordinator, settings.checkpoints)
+        strategy = make_restart_strategy(settings.restart, effects.draws)
+        self._failover = Failover(self.executions, strategy, regional=settings.regional_failover)
+        self.life = JobStatusHistory(self.job_id, graph.name, effects)
+        self._is_reported_terminated = False
+
+    # ---- clients -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self._origin.refusal is not None:
+            self.life.remember(self._origin.refusal, None)
+            for execution in self.executions:
+                self._attempts.cancel(execution)
+            self.life.move(_J.FAILED)
+            self._end()
+            return
+        self.coordinator.start_from(self._origin.submitted.restore, self._origin.inventory)
+        self.life.move(_J.CREATED)
+        self.life.move(_J.RUNNING)
+        self._restoring.assign(e.subtask_id for e in self.executions)
+        self.scheduler.schedule(e.subtask_id for e in self.executions)
+
+    def cancel(self) -> None:
+        if self.life.state.is_terminal or self.life.state is _J.CANCELLING:
+            return
+        self._stop(_J.CANCELLING)
+
+    def on_snapshot_requested(self, event: SnapshotRequested) -> None:
+        self._after_coordinator(self.coordinator.on_snapshot_requested(event))
+
+    # ---- tasks -------------------------------------------------------------------------------------------------------
+
+    def on_task_state(self, event: TaskStateChanged) -> None:
+        execution = self.executions.current(event.attempt)
+        if execution is None or execution.state.is_terminal:
+            if not event.state.is_terminal:
+                self._attempts.cancel_stray(event.attempt)
+            return
+        if event.data_address is not None and self.executions.note_address(execution, event.data_address):
+            self._deployments.on_address(execution)
+        match event.state:
+            case _E.FINISHED:
+                self._on_finished(execution)
+            case _E.CANCELED if execution.state is _E.CANCELING:
+                self._on_over(execution, _E.CANCELED)
+            case _E.CANCELED | _E.FAILED:
+                what = f"{self.executions.describe(execution)} {event.state.value.lower()} without saying why"
+                self._on_failed(execution, event.error or ErrorInfo.of(SubtaskLost(what)))
+            case _E.INITIALIZING | _E.RUNNING:
+                self._on_progress(execution, event.state)
+            case _:
+                self._fx.log("WARN", f"ignored state {event.state.value}", attempt=event.attempt)
+
+    def on_end_of_data(self, event: EndOfDataReached) -> None:
+        execution = self.executions.current(event.attempt)
+        if execution is None or not execution.is_deployed or execution.at_end_of_data:
+            return
+        self.executions.note_end_of_data(execution)
+        if self.executions.all_at_end_of_data and self.life.state is _J.RUNNING:
+            self._after_coordinator(self.coordinator.on_end_of_data())
+
+    def on_checkpoint_event(self, event: CheckpointEvent) -> None:
+        match event:
+            case SubtaskAcknowledged():
+                is_last = self.coordinator.is_last(event)
+                failure = self.coordinator.on_acknowledged(event)
+                if not is_last:
+                    return
+            case SubtaskDeclined():
+                failure = self.coordinator.on_declined(event)
+            case LocationCreated():
+                failure = self.coordinator.on_located(event)
+            case ManifestWritten():
+                failure = self.coordinator.on_manifest_written(event)
+            case ManifestWriteFailed():
+                failure = self.coordinator.on_manifest_failed(event)
+            case CheckpointDiscarded():
+                failure = self.coordinator.on_discarded(event)
+            case SharedFilesDiscarded():
+                failure = self.coordinator.on_shared_discarded(event)
+        self._after_coordinator(failure)
+
+    def on_call_failed(self, call: Call, error: ErrorInfo) -> None:
+        """A call about one attempt, or a trigger, failed for good."""
+        if call.kind is CallKind.TRIGGER and call.checkpoint_id is not None:
+            self._after_coordinator(self.coordinator.on_trigger_failed(call.checkpoint_id, error))
+            return
+        execution = self.executions.current(call.attempt) if call.attempt is not None else None
+        if execution is None or not execution.is_deployed:
+            return
+        if call.kind is CallKind.CANCEL:
+            # The TaskManager does not know it: it is over. If it could not be reached, its heartbeats will tell.
+            if error.code == "unknown-attempt" and execution.state is _E.CANCELING:
+                self._on_over(execution, _E.CANCELED)
+            return
+        if call.kind is CallKind.CONNECT and error.code == "unknown-attempt":
+            return  # it ended meanwhile: its last word, which has the cause, is on the way (or its heartbeats will tell)
+        failed = f"{call.kind.value} of {self.executions.describe(execution)} failed: {error.message}"
+        self._attempts.send_cancel(execution.attempt, call.task_manager_id)
+        self._on_failed(execution, replace(error, message=failed))
+
+    def on_submitted(self, attempt: AttemptId) -> None:
+        """SubmitTask was answered: from now on its TaskManager's heartbeats must list it."""
+        execution = self.executions.current(attempt)
+        if execution is not None:
+            execution.submit_answered = True
+
+    # ---- TaskManagers ------------------------------------------------------------------------------------------------
+
+    def on_allocated(self, allocation_id: AllocationId) -> None:
+        if not self.life.state.is_terminal:
+            self.scheduler.on_allocated(allocation_id)
+
+    def on_slots_available(self) -> None:
+        if not self.life.state.is_terminal:
+            self.scheduler.advance()
+
+    def on_allocation_lost(self, allocation_id: AllocationId, reason: str) -> None:
+        self._on_lost(self.scheduler.on_allocation_lost(allocation_id), reason)
+
+    def on_task_manager_lost(self, task_manager_id: TaskManagerId, reason: str) -> None:
+        self._on_lost(self.scheduler.on_task_manager_lost(task_manager_id), reason)
+
+    def on_attempts_reported(self, task_manager_id: TaskManagerId, attempts: frozenset[AttemptId]) -> None:
+        missing = self._attempts.on_reported(task_manager_id, attempts)
+        self._on_lost(missing, f"TaskManager {task_manager_id} does not have it any more")
+
+    # ---- time --------------------------------------------------------------------------------------------------------
+
+    def on_timer(self, kind: str, argument: str) -> None:
+        if kind == TRIGGER_TIMER:
+            self._after_coordinator(self.coordinator.on_trigger_timer())
+        elif kind == TIMEOUT_TIMER:
+            self._after_coordinator(self.coordinator.on_timeout(CheckpointId(int(argument))))
+        elif kind == RESTART_TIMER:
+            self._failover.on_backoff_over()
+            self._proceed()
+        elif kind == SLOT_REQUEST_TIMER:
+            timed_out = self.scheduler.on_request_timeout(int(argument))
+            if timed_out is not None:
+                failure, subtasks = timed_out
+                self._on_failed(self.executions[subtasks[0]], failure)
+        elif kind == SLOT_IDLE_TIMER:
+            self.scheduler.on_idle_timeout()
+
+    # ---- steps -------------------------------------------------------------------------------------------------------
+
+    def _on_progress(self, execution: Execution, state: ExecutionState) -> None:
+        """INITIALIZING or RUNNING; what is older than what is known, or too late since it is being canceled, is ignored."""
+        if execution.state is _E.CANCELING or _PROGRESS[state] <= _PROGRESS.get(execution.state, 0):
+            return
+        self.executions.move(execution, state, self._fx.now_ms)
+        self._fx.changed(self.job_id)
+        self._proceed()
+
+    def _on_finished(self, execution: Execution) -> None:
+        self.executions.note_end_of_data(execution)
+        self._on_over(execution, _E.FINISHED)
+        self.scheduler.on_finished(execution)
+        self._after_coordinator(self.coordinator.on_task_finished(execution.attempt))
+
+    def _on_over(self, execution: Execution, state: ExecutionState) -> None:
+        self.executions.move(execution, state, self._fx.now_ms)
+        self._fx.changed(self.job_id)
+        self._proceed()
+
+    def _on_failed(self, execution: Execution, error: ErrorInfo) -> None:
+        """One attempt has failed. While it is being canceled, that is just how it ended."""
+        if execution.state is _E.CANCELING:
+            self._on_over(execution, _E.CANCELED)
+            return
+        failure = replace(error, origin=error.origin or self.executions.describe(execution))
+        if execution.state is _E.SCHEDULED:
+            self.scheduler.unschedule(execution.subtask_id)
+        self.executions.move(execution, _E.FAILED, self._fx.now_ms, failure)
+        self._fail(failure, execution)
+
+    def _on_lost(self, executions: list[Execution], reason: str) -> None:
+        for execution in executions:
+            if execution.is_deployed:
+                self._on_failed(
+                    execution, ErrorInfo.of(SubtaskLost(f"{self.executions.describe(execution)}: {reason}"))
+                )
+        if not self.life.state.is_terminal:
+            self.scheduler.advance()
+
+    def _fail(self, failure: ErrorInfo, execution: Execution | None) -> None:
+        """Decide what a failure means: a restart, or the end."""
+        self._fx.changed(self.job_id)
+        self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION, failure)
+        failure, everything = self.coordinator.stop.judge(failure)
+        if self.life.state not in (_J.RUNNING, _J.RESTARTING):
+            self._proceed()
+            return
+        self.life.remember(failure, execution.attempt if execution else None)
+        failed = execution.subtask_id if execution is not None and not everything else None
+        if execution is not None and execution.is_restore_of_damage(failure):
+            failure = self._restoring.on_damaged(failure)
+        decision = self._failover.decide(failure, failed, self._fx.now_ms)
+        if isinstance(decision, FailTheJob):
+            self.life.amend(decision.failure)
+            self._stop(_J.FAILING)
+            return
+        self._restart_later(decision, failure)
+
+    def _restart_later(self, decision: RestartLater, failure: ErrorInfo) -> None:
+        self.life.restarts += decision.is_new
+        if self.life.state is _J.RUNNING:
+            self.life.move(_J.RESTARTING)
+        delay_ms = decision.at_ms - self._fx.now_ms
+        self._fx.log(
+            "WARN", f"restarting {len(decision.affected)} tasks in {delay_ms} ms: {failure.message}", job=self.job_id
+        )
+        self._fx.start_timer(self._restart_timer, delay_ms)
+        for subtask in decision.affected:
+            self._attempts.cancel(self.executions[subtask])
+        self._proceed()
+
+    def _stop(self, state: JobState) -> None:
+        """FAILING or CANCELLING: cancel everything, and end when everything is over."""
+        self.life.move(state)
+        self._failover.clear()
+        self._fx.cancel_timer(self._restart_timer)
+        self.coordinator.deactivate(FailureReason.COORDINATOR_SUSPEND)
+        for execution in self.executions:
+            self._attempts.cancel(execution)
+        self._proceed()
+
+    def _proceed(self) -> None:
+        """Take the step that waited for tasks to be over, if it can be taken now."""
+        if self.life.state is _J.RUNNING and self.executions.all_finished:
+            self.life.move(_J.FINISHED)
+            self._end()
+        elif self.life.state is _J.RUNNING and self.executions.all_running_or_finished:
+            self.coordinator.activate()
+        elif self.life.state is _J.RESTARTING and not self.coordinator.is_settling:
+            self._restart()
+        elif self.life.state in (_J.FAILING, _J.CANCELLING) and self.executions.all_terminal:
+            self.life.move(_J.FAILED if self.life.state is _J.FAILING else _J.CANCELED)
+            self._end()
+
+    def _restart(self) -> None:
+        subtasks = self._failover.take_ready()
+        if not subtasks:
+            return
+        for subtask in subtasks:
+            self.executions.reset(subtask, self._fx.now_ms)
+        self._restoring.assign(subtasks)
+        self.life.move(_J.RUNNING)
+        self.scheduler.schedule(subtasks)
+
+    def _after_coordinator(self, failure: ErrorInfo | None) -> None:
+        if failure is not None:
+            self._fail(failure, None)
+        self._settle_stop()
+        self._proceed()
+        self._report_terminated()
+
+    def _settle_stop(self) -> None:
+        """What becomes of the job after a stop that failed, or whose savepoint was complete too late."""
+        if self.life.state is _J.RESTARTING and self.coordinator.stop.is_finishing:
+            self._fail(ErrorInfo.of(SubtaskLost("a task failed before it knew of the savepoint")), None)
+        cause = self.coordinator.stop.take_restart()
+        if cause is not None and self.life.state in (_J.RUNNING, _J.RESTARTING):
+            self.life.remember(cause, None)
+            self._restart_later(self._failover.restart_all(self._fx.now_ms), cause)
+
+    def _end(self) -> None:
+        self.scheduler.close()
+        self.coordinator.close(self.life.state)
+        self._report_terminated()
+
+    def _report_terminated(self) -> None:
+        if self.life.state.is_terminal and self.coordinator.is_idle and not self._is_reported_terminated:
+            self._is_reported_terminated = True
+            self._fx.emit(JobTerminated(self.job_id))
+
+    @property
+    def _restart_timer(self) -> str:
+        return f"job/{self.job_id}/{RESTART_TIMER}"

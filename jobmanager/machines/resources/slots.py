@@ -1,0 +1,93 @@
+"""The slots of one registered TaskManager, as the JobManager believes them to be.
+
+           AllocateSlot         answered            FreeSlot          SlotFreed, or reported free
+    FREE ───────────────▶ PENDING ───────▶ ALLOCATED ───────▶ FREEING ───────────────────────────▶ FREE
+                             │ refused, or no answer    ▲
+                             ▼                          │ reported with an allocation nobody knows
+                          UNKNOWN ──────────────────────┤
+                             └── reported free ──▶ FREE  (or FREE ─ reported with an allocation ─▶ FREEING)
+
+A report may be older than the last answer (it travels on another connection), so an ALLOCATED slot is given up only when
+two reports in a row contradict it. Follows Flink's ``FineGrainedSlotManager.java``: reports correct what was believed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tidegate.jobmanager.machines.events import ReportedSlot
+from tidegate.model.ids import AllocationId, JobId
+
+CONTRADICTIONS_TOLERATED = 1
+
+
+class SlotState(Enum):
+    FREE = "FREE"
+    PENDING = "PENDING"
+    ALLOCATED = "ALLOCATED"
+    FREEING = "FREEING"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(slots=True)
+class Slot:
+    index: int
+    state: SlotState = SlotState.FREE
+    allocation_id: AllocationId | None = None
+    job_id: JobId | None = None
+    contradictions: int = 0
+    free_is_open: bool = False
+    """A FreeSlot is on its way."""
+
+    def assign(self, allocation_id: AllocationId, job_id: JobId) -> None:
+        assert self.state is SlotState.FREE, self
+        self.state, self.allocation_id, self.job_id, self.contradictions = SlotState.PENDING, allocation_id, job_id, 0
+
+    def vacate(self) -> None:
+        self.state, self.allocation_id, self.job_id = SlotState.FREE, None, None
+
+    def forget(self) -> None:
+        """What is in it is not known until the next report."""
+        self.state, self.allocation_id, self.job_id = SlotState.UNKNOWN, None, None
+
+
+@dataclass(frozen=True, slots=True)
+class FreeIt:
+    """An allocation that should not be there: order FreeSlot."""
+
+    allocation_id: AllocationId
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationGone:
+    """What was assigned is there no more: the tasks in it are lost."""
+
+    allocation_id: AllocationId
+    job_id: JobId
+
+
+Correction = FreeIt | AllocationGone
+
+
+def decide_report(slot: Slot, reported: ReportedSlot) -> list[Correction]:
+    """Correct one slot by its TaskManager's report; what has to be done about it."""
+    if slot.state is SlotState.PENDING:
+        return []
+    if slot.state is SlotState.ALLOCATED:
+        if reported.allocation_id == slot.allocation_id:
+            slot.contradictions = 0
+            return []
+        slot.contradictions += 1
+        if slot.contradictions <= CONTRADICTIONS_TOLERATED:
+            return []
+        assert slot.allocation_id is not None
+        assert slot.job_id is not None
+        gone = AllocationGone(slot.allocation_id, slot.job_id)
+        slot.forget()
+        return [gone, *decide_report(slot, reported)]
+    if reported.allocation_id is None:
+        slot.vacate()
+        return []
+    slot.state, slot.allocation_id, slot.job_id = SlotState.FREEING, reported.allocation_id, reported.job_id
+    return [] if slot.free_is_open else [FreeIt(reported.allocation_id)]

@@ -1,0 +1,185 @@
+"""The ResourceManager: which TaskManagers are registered, whether they are alive, and which of their slots are free.
+
+A TaskManager is lost when its connection breaks, when it is silent for ``heartbeat.timeout``, when a call to it failed for
+good, or when another process registers under its name. Follows Flink's ``ResourceManager.java``; registration again with
+the same session changes nothing, with another session it replaces the old one, whose tasks are lost first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.commands import AllocateSlot, CloseTaskManager, FreeSlot
+from tidegate.jobmanager.machines.events import ReportedSlot, TaskManagerRegistered
+from tidegate.jobmanager.machines.resources.slots import AllocationGone, FreeIt, Slot, SlotState, decide_report
+from tidegate.jobmanager.machines.settings import ClusterSettings
+from tidegate.model.ids import AllocationId, JobId, TaskManagerId
+
+HEARTBEAT_TIMER = "heartbeat"
+
+
+@dataclass(slots=True)
+class RegisteredTaskManager:
+    registration: TaskManagerRegistered
+    slots: dict[int, Slot]
+    registered_ms: int
+    last_heartbeat_ms: int
+
+    @property
+    def free_slots(self) -> list[Slot]:
+        return [slot for slot in self.slots.values() if slot.state is SlotState.FREE]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    task_manager_id: TaskManagerId
+    slot_index: int
+
+
+class ResourceManager:
+    """``has_news`` is set when a slot became free: jobs that wait should ask again."""
+
+    def __init__(self, settings: ClusterSettings, effects: CommandBuffer) -> None:
+        self._settings = settings
+        self._fx = effects
+        self._task_managers: dict[TaskManagerId, RegisteredTaskManager] = {}
+        self._slot_of: dict[AllocationId, tuple[TaskManagerId, Slot]] = {}
+        self.has_news = False
+
+    def __iter__(self) -> Iterator[RegisteredTaskManager]:
+        return iter(self._task_managers.values())
+
+    def find(self, task_manager_id: TaskManagerId, session: str | None = None) -> RegisteredTaskManager | None:
+        """The registered one; ``None`` also when ``session`` is given and is another one."""
+        found = self._task_managers.get(task_manager_id)
+        return found if found and session in (None, found.registration.session) else None
+
+    def register(self, event: TaskManagerRegistered) -> list[AllocationGone]:
+        """The caller has let an earlier session of this id go (``lose``)."""
+        known = self._task_managers.get(event.task_manager_id)
+        if known is None:
+            self._fx.log(
+                "INFO",
+                f"TaskManager {event.task_manager_id} registered with {len(event.slots)} slots",
+                address=event.address,
+                session=event.session,
+            )
+            slots = {s.index: Slot(s.index, SlotState.UNKNOWN) for s in event.slots}
+            known = RegisteredTaskManager(event, slots, self._fx.now_ms, self._fx.now_ms)
+            self._task_managers[event.task_manager_id] = known
+            self._fx.connect(event.task_manager_id)
+        return self.on_report(event.task_manager_id, event.slots)
+
+    def lose(self, task_manager_id: TaskManagerId, reason: str) -> None:
+        """Forget it. The caller tells the jobs."""
+        lost = self._task_managers.pop(task_manager_id)
+        for slot in lost.slots.values():
+            if slot.allocation_id is not None:
+                self._slot_of.pop(slot.allocation_id, None)
+        self._fx.disconnect(task_manager_id)
+        self._fx.cancel_timer(f"{HEARTBEAT_TIMER}/{task_manager_id}")
+        self._fx.emit(CloseTaskManager(task_manager_id, lost.registration.session, reason))
+        self._fx.log("WARN", f"TaskManager {task_manager_id} is lost: {reason}")
+
+    def on_report(self, task_manager_id: TaskManagerId, report: Iterable[ReportedSlot]) -> list[AllocationGone]:
+        """A sign of life with its slots. Returns the allocations that turned out to be gone."""
+        task_manager = self._task_managers[task_manager_id]
+        task_manager.last_heartbeat_ms = self._fx.now_ms
+        self._fx.start_timer(f"{HEARTBEAT_TIMER}/{task_manager_id}", self._settings.heartbeat_timeout_ms)
+        gone: list[AllocationGone] = []
+        for reported in report:
+            slot = task_manager.slots.setdefault(reported.index, Slot(reported.index, SlotState.UNKNOWN))
+            was_free, held = slot.state is SlotState.FREE, slot.allocation_id
+            for correction in decide_report(slot, reported):
+                if isinstance(correction, FreeIt):
+                    self._order_free(task_manager_id, slot, correction.allocation_id, "not known to the JobManager")
+                else:
+                    gone.append(correction)
+            if held is not None and slot.allocation_id != held:
+                self._slot_of.pop(held, None)
+            self.has_news |= slot.state is SlotState.FREE and not was_free
+        return gone
+
+    @property
+    def free_slot_count(self) -> int:
+        return sum(len(tm.free_slots) for tm in self._task_managers.values())
+
+    def decide_placement(self, wanted: int, preferred: Iterable[Placement | None]) -> list[Placement] | None:
+        """A free slot for each of ``wanted`` requests, all or none. ``preferred``: where each was before."""
+        free = {Placement(tm.registration.task_manager_id, s.index): None for tm in self for s in tm.free_slots}
+        if len(free) < wanted:
+            return None
+        chosen: list[Placement | None] = []
+        for before in preferred:
+            chosen.append(before if before in free else None)
+            if chosen[-1] is not None:
+                del free[chosen[-1]]
+        rest = iter(self._spread(list(free)) if self._settings.spread_out else list(free))
+        return [placement or next(rest) for placement in chosen]
+
+    def allocate(self, placement: Placement, job_id: JobId, allocation_id: AllocationId) -> None:
+        slot = self._task_managers[placement.task_manager_id].slots[placement.slot_index]
+        slot.assign(allocation_id, job_id)
+        self._slot_of[allocation_id] = (placement.task_manager_id, slot)
+        tm = placement.task_manager_id
+        call_id = self._fx.open_call(Call(CallKind.ALLOCATE, tm, job_id=job_id, allocation_id=allocation_id))
+        self._fx.emit(AllocateSlot(call_id, tm, job_id, allocation_id, placement.slot_index))
+
+    def on_allocate_answered(self, allocation_id: AllocationId, *, success: bool) -> None:
+        found = self._slot_of.get(allocation_id)
+        if found is None or found[1].state is not SlotState.PENDING:
+            return
+        if success:
+            found[1].state = SlotState.ALLOCATED
+            return
+        del self._slot_of[allocation_id]
+        found[1].forget()
+        self._order_free(found[0], found[1], allocation_id, "allocation was not confirmed")
+
+    def free(self, allocation_id: AllocationId, reason: str) -> None:
+        """A job does not need it any longer."""
+        found = self._slot_of.get(allocation_id)
+        if found is None or found[1].state is SlotState.FREEING:
+            return
+        found[1].state = SlotState.FREEING
+        self._order_free(found[0], found[1], allocation_id, reason)
+
+    def on_free_answered(self, allocation_id: AllocationId, task_manager_id: TaskManagerId) -> None:
+        """Freed when SlotFreed says so; a call that failed is repeated at the next report that still shows it."""
+        task_manager = self._task_managers.get(task_manager_id)
+        for slot in task_manager.slots.values() if task_manager else ():
+            if slot.free_is_open and slot.allocation_id in (allocation_id, None):
+                slot.free_is_open = False
+
+    def on_freed(self, task_manager_id: TaskManagerId, allocation_id: AllocationId) -> AllocationGone | None:
+        """Returns what a job has lost by it, if that job had not given it up."""
+        task_manager = self._task_managers.get(task_manager_id)
+        slots = task_manager.slots.values() if task_manager else ()
+        slot = next((s for s in slots if s.allocation_id == allocation_id), None)
+        if slot is None:
+            return None
+        was, job_id = slot.state, slot.job_id
+        self._slot_of.pop(allocation_id, None)
+        slot.vacate()
+        self.has_news = True
+        lost = was in (SlotState.PENDING, SlotState.ALLOCATED) and job_id is not None
+        return AllocationGone(allocation_id, job_id) if lost and job_id else None
+
+    def _order_free(self, tm: TaskManagerId, slot: Slot, allocation_id: AllocationId, reason: str) -> None:
+        slot.free_is_open = True
+        call_id = self._fx.open_call(Call(CallKind.FREE, tm, allocation_id=allocation_id))
+        self._fx.emit(FreeSlot(call_id, tm, allocation_id, reason))
+
+    def _spread(self, free: list[Placement]) -> list[Placement]:
+        """The next slot always from the TaskManager with the smallest used share."""
+        by_manager: dict[TaskManagerId, list[Placement]] = {}
+        for placement in free:
+            by_manager.setdefault(placement.task_manager_id, []).append(placement)
+        ranked: list[tuple[float, int, Placement]] = []
+        for order, (task_manager_id, placements) in enumerate(by_manager.items()):
+            total = len(self._task_managers[task_manager_id].slots)
+            used = total - len(placements)
+            ranked.extend(((used + taken) / total, order, p) for taken, p in enumerate(placements))
+        return [placement for _, _, placement in sorted(ranked, key=lambda r: r[:2])]

@@ -1,0 +1,1 @@
+"""From a completed checkpoint to the state that each subtask starts with."""

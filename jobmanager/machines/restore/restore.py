@@ -1,0 +1,43 @@
+"""From a completed checkpoint to what the attempts of a job are deployed with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordinator
+from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import kept_manifest
+from tidegate.jobmanager.machines.restore.state_assignment import StateAssignment
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.settings import CheckpointSettings
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.ids import SubtaskId
+
+
+class Restoring:
+    def __init__(self, graph: ExecutionGraph, coordinator: CheckpointCoordinator, settings: CheckpointSettings) -> None:
+        self._graph = graph
+        self._coordinator = coordinator
+        self._settings = settings
+
+    def on_damaged(self, failure: ErrorInfo) -> ErrorInfo:
+        """Nothing older is restored by itself: sinks may have published what the damaged checkpoint holds (docs/adr/0015).
+        The job fails, and leaves everything to the user."""
+        self._coordinator.keep_everything()
+        kept = ", ".join(checkpoint.location for checkpoint in self._coordinator.completed)
+        return replace(
+            failure, message=f"{failure.message}. Nothing is removed; completed checkpoints of the job: {kept}"
+        )
+
+    def assign(self, subtasks: Iterable[SubtaskId]) -> None:
+        """State of the latest completed checkpoint; without one they start empty."""
+        latest = self._coordinator.latest
+        if latest is None:
+            return
+        manifest = kept_manifest(latest.manifest, self._settings)
+        assignment = StateAssignment(self._graph.graph, manifest, latest.location)
+        for subtask in subtasks:
+            restore = assignment.restore_of(subtask)
+            execution = self._graph[subtask]
+            execution.restore, execution.finished_on_restore = restore.task, restore.finished
+        self._coordinator.on_restored(latest)

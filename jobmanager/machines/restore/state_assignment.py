@@ -1,0 +1,182 @@
+"""State assignment: which part of a checkpoint each subtask of a job gets, at the same or another parallelism.
+
+State is matched by operator id. Keyed state: every old segment whose rows touch the new range of key groups. List state:
+unchanged parallelism leaves it where it was, otherwise all elements in subtask order are cut into even runs. Union state:
+everything to everybody. Broadcast state: new subtask i takes old copy ``i mod old parallelism``.
+Follows Flink's ``StateAssignmentOperation.java`` and ``RoundRobinOperatorStateRepartitioner.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tidegate.jobmanager.machines.restore.channel_assignment import ChannelAssignment
+from tidegate.model.checkpoint import (
+    CheckpointManifest,
+    OperatorState,
+    OperatorStateHandle,
+    RestoredOperator,
+    SegmentHandle,
+    StateRedistribution,
+    TaskRestore,
+)
+from tidegate.model.graph import JobGraph, JobVertex
+from tidegate.model.ids import OperatorId, SubtaskId
+from tidegate.model.keygroups import KeyGroupRange, range_of, subtask_of
+from tidegate.model.restore_check import check_restore
+
+_Slice = tuple[OperatorStateHandle, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """What one subtask is deployed with."""
+
+    task: TaskRestore
+    finished: bool
+    """Every operator of its vertex had finished in the checkpoint."""
+
+
+class StateAssignment:
+    """Hands out the state of one checkpoint. What depends on an operator alone is computed once, when first asked."""
+
+    def __init__(self, graph: JobGraph, manifest: CheckpointManifest, location: str) -> None:
+        self._vertices = {v.vertex_id: v for v in graph.vertices}
+        self._states = {s.operator_id: s for s in manifest.operators}
+        self._manifest = manifest
+        self._location = location
+        self._channels = ChannelAssignment(graph, manifest)
+        self._plans: dict[tuple[OperatorId, int], _OperatorPlan] = {}
+
+    def restore_of(self, subtask: SubtaskId) -> Restore:
+        vertex = self._vertices[subtask.vertex_id]
+        operators: dict[OperatorId, RestoredOperator] = {}
+        for operator in vertex.operators:
+            state = self._states.get(operator.operator_id)
+            if state is not None and state.subtasks:
+                operators[operator.operator_id] = self._plan(state, vertex).of(subtask.index)
+        if channels := self._channels.of(vertex, subtask.index):
+            head = vertex.operators[0].operator_id
+            operators[head] = replace(operators.get(head, RestoredOperator()), channels=channels)
+        states = [self._states.get(op.operator_id) for op in vertex.operators]
+        return Restore(
+            task=TaskRestore(self._manifest.checkpoint_id, self._location, operators),
+            finished=all(s is not None and len(s.finished) == s.parallelism for s in states),
+        )
+
+    def _plan(self, state: OperatorState, vertex: JobVertex) -> _OperatorPlan:
+        key = (state.operator_id, vertex.parallelism)
+        if key not in self._plans:
+            self._plans[key] = _OperatorPlan(state, vertex.parallelism, vertex.max_parallelism)
+        return self._plans[key]
+
+
+@dataclass(slots=True)
+class _OperatorPlan:
+    """How the state of one operator is dealt to ``parallelism`` subtasks."""
+
+    state: OperatorState
+    parallelism: int
+    max_parallelism: int
+    split: list[list[_Slice]] = field(init=False)
+    union: list[_Slice] = field(init=False)
+    broadcast: dict[str, dict[int, OperatorStateHandle]] = field(init=False)
+    """By state name and old subtask: one that had finished, or asked for the state late, has no copy."""
+
+    def __post_init__(self) -> None:
+        self.union = [
+            (handle, 0, handle.elements)
+            for handle in self._handles()
+            if handle.redistribution is StateRedistribution.UNION
+        ]
+        self.broadcast = {}
+        for index, snapshot in sorted(self.state.subtasks.items()):
+            for handle in snapshot.operator:
+                if handle.redistribution is StateRedistribution.BROADCAST:
+                    self.broadcast.setdefault(handle.state_name, {})[index] = handle
+        self.split = [[] for _ in range(self.parallelism)]
+        if self.parallelism != self.state.parallelism:
+            self.split = deal_elements(
+                (h for h in self._handles() if h.redistribution is StateRedistribution.SPLIT), self.parallelism
+            )
+
+    def of(self, index: int) -> RestoredOperator:
+        slices = [*self._own_split(index), *self.union, *self._broadcast(index)]
+        return RestoredOperator(
+            keyed=tuple(self._segments(index)),
+            operator=tuple(handle for handle, _, _ in slices),
+            slices=tuple((first, end) for _, first, end in slices),
+        )
+
+    def _handles(self) -> Iterable[OperatorStateHandle]:
+        for index in sorted(self.state.subtasks):
+            yield from self.state.subtasks[index].operator
+
+    def _own_split(self, index: int) -> list[_Slice]:
+        if self.parallelism != self.state.parallelism:
+            return self.split[index]
+        own = self.state.subtasks.get(index)
+        handles = own.operator if own else ()
+        return [(h, 0, h.elements) for h in handles if h.redistribution is StateRedistribution.SPLIT]
+
+    def _broadcast(self, index: int) -> list[_Slice]:
+        """The own copy of each state when there is one, else copy ``index mod copies``."""
+        dealt: list[_Slice] = []
+        for copies in self.broadcast.values():
+            holders = sorted(copies)
+            keeps_own = self.parallelism == self.state.parallelism and index in copies
+            handle = copies[index if keeps_own else holders[index % len(holders)]]
+            dealt.append((handle, 0, handle.elements))
+        return dealt
+
+    def _segments(self, index: int) -> Iterable[SegmentHandle]:
+        wanted = range_of(index, self.max_parallelism, self.parallelism)
+        if wanted.size == 0:
+            return
+        old_parallelism, old_max = self.state.parallelism, self.state.max_parallelism
+        first = subtask_of(min(wanted.start, old_max - 1), old_max, old_parallelism)
+        last = subtask_of(min(wanted.end, old_max - 1), old_max, old_parallelism)
+        for old in range(first, last + 1):
+            snapshot = self.state.subtasks.get(old)
+            for segment in snapshot.keyed if snapshot else ():
+                if has_rows(segment, wanted):
+                    yield segment
+
+
+def has_rows(segment: SegmentHandle, wanted: KeyGroupRange) -> bool:
+    """Whether any row of the segment lies in the range, by its index of offsets."""
+    common = segment.key_groups.intersect(wanted)
+    if common.size == 0:
+        return False
+    base = segment.key_groups.start
+    return segment.offsets[common.end - base + 1] > segment.offsets[common.start - base]
+
+
+def deal_elements(handles: Iterable[OperatorStateHandle], parallelism: int) -> list[list[_Slice]]:
+    """List state over ``parallelism`` subtasks: for each state name the elements in order, cut into even runs; where
+    the longer runs begin moves on from name to name."""
+    dealt: list[list[_Slice]] = [[] for _ in range(parallelism)]
+    by_name: dict[str, list[OperatorStateHandle]] = {}
+    for handle in handles:
+        by_name.setdefault(handle.state_name, []).append(handle)
+    start = 0
+    for _, group in sorted(by_name.items()):
+        total = sum(handle.elements for handle in group)
+        base, remainder = divmod(total, parallelism)
+        queue = iter([handle for handle in group if handle.elements])
+        current, taken = next(queue, None), 0
+        for turn in range(parallelism):
+            subtask = (turn + start) % parallelism
+            wanted = base + (1 if turn < remainder else 0)
+            while wanted and current is not None:
+                count = min(wanted, current.elements - taken)
+                dealt[subtask].append((current, taken, taken + count))
+                wanted, taken = wanted - count, taken + count
+                if taken == current.elements:
+                    current, taken = next(queue, None), 0
+        start = (start + remainder) % parallelism
+    return dealt
+
+
+__all__ = ["Restore", "StateAssignment", "check_restore", "deal_elements", "has_rows"]

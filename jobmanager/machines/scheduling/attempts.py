@@ -1,0 +1,68 @@
+"""Single execution attempts: their cancellation, and what their TaskManagers' heartbeats say about them.
+
+A CancelTask is on its way at most once per attempt. An attempt that its TaskManager does not list twice in a row is missing:
+once may be a report that is older than its deployment.
+"""
+
+from __future__ import annotations
+
+from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.commands import CancelTask
+from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.scheduling.scheduler import Scheduler
+from tidegate.model.ids import AttemptId, TaskManagerId
+from tidegate.model.states import ExecutionState
+
+MISSING_REPORTS_TOLERATED = 1
+
+_E = ExecutionState
+
+
+class Attempts:
+    def __init__(self, graph: ExecutionGraph, scheduler: Scheduler, effects: CommandBuffer) -> None:
+        self._graph = graph
+        self._scheduler = scheduler
+        self._fx = effects
+
+    def cancel(self, execution: Execution) -> None:
+        """At once if nothing of it lives; otherwise its TaskManager is told."""
+        match execution.state:
+            case _E.CREATED | _E.SCHEDULED:
+                self._scheduler.unschedule(execution.subtask_id)
+                self._graph.move(execution, _E.CANCELED, self._fx.now_ms)
+            case _E.DEPLOYING | _E.INITIALIZING | _E.RUNNING:
+                assert execution.task_manager_id is not None
+                self._graph.move(execution, _E.CANCELING, self._fx.now_ms)
+                self.send_cancel(execution.attempt, execution.task_manager_id)
+            case _:
+                pass
+
+    def cancel_stray(self, attempt: AttemptId) -> None:
+        """One that is over here, and says that it lives."""
+        over = self._graph.current(attempt) or self._graph.earlier(attempt)
+        if over is not None and over.task_manager_id is not None:
+            self.send_cancel(attempt, over.task_manager_id)
+
+    def send_cancel(self, attempt: AttemptId, task_manager_id: TaskManagerId) -> None:
+        if self._fx.has_open_cancel(attempt) or not self._fx.is_connected(task_manager_id):
+            return
+        call = Call(CallKind.CANCEL, task_manager_id, job_id=attempt.job_id, attempt=attempt)
+        self._fx.emit(CancelTask(self._fx.open_call(call), task_manager_id, attempt))
+
+    def on_reported(self, task_manager_id: TaskManagerId, attempts: frozenset[AttemptId]) -> list[Execution]:
+        """Attempts of this job on that TaskManager: unknown ones are canceled. Returns those that are missing there."""
+        strays = [attempt for attempt in attempts if not self._is_expected(attempt)]
+        for attempt in sorted(strays):
+            self.send_cancel(attempt, task_manager_id)
+        missing = []
+        for execution in self._scheduler.executions_on(task_manager_id):
+            is_missing = execution.submit_answered and execution.attempt not in attempts
+            execution.missing_reports = execution.missing_reports + 1 if is_missing else 0
+            if execution.missing_reports > MISSING_REPORTS_TOLERATED:
+                missing.append(execution)
+        return missing
+
+    def _is_expected(self, attempt: AttemptId) -> bool:
+        execution = self._graph.current(attempt)
+        return execution is not None and execution.is_deployed and execution.state is not _E.CANCELING

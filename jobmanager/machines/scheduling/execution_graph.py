@@ -1,0 +1,171 @@
+"""The execution graph: the current attempt of every subtask, its earlier ones, and counts that make every question about
+"all tasks" one look-up. Follows Flink's ``DefaultExecutionGraph.java``."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.jobmanager.machines.scheduling.regions import Regions
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.graph import JobEdge, JobGraph, JobVertex, producers_of
+from tidegate.model.ids import AttemptId, SubtaskId, VertexId
+from tidegate.model.states import ExecutionState
+
+
+class ExecutionGraph:
+    """All subtasks of one job. ``move`` is the only way to change a state, ``reset`` the only way to a new attempt."""
+
+    def __init__(self, graph: JobGraph, attempts_history: int, now_ms: int, first_attempt: int = 0) -> None:
+        self.graph = graph
+        self.vertices: dict[VertexId, JobVertex] = {v.vertex_id: v for v in graph.vertices}
+        self.regions = Regions(graph)
+        self._inputs: dict[VertexId, tuple[JobEdge, ...]] = {v: graph.inputs_of(v) for v in self.vertices}
+        self._outputs: dict[VertexId, tuple[JobEdge, ...]] = {v: graph.outputs_of(v) for v in self.vertices}
+        self._pointwise_consumers = {e.edge_id: self._consumers(e) for e in graph.edges if e.partitioner.is_pointwise}
+        self._counts = dict.fromkeys(ExecutionState, 0)
+        self._vertex_counts = {v: dict.fromkeys(ExecutionState, 0) for v in self.vertices}
+        self._at_end: dict[VertexId, int] = dict.fromkeys(self.vertices, 0)
+        self._addressed: dict[VertexId, int] = dict.fromkeys(self.vertices, 0)
+        self._current: dict[SubtaskId, Execution] = {}
+        self._earlier: dict[SubtaskId, deque[Execution]] = {}
+        for vertex in graph.vertices:
+            for index in range(vertex.parallelism):
+                subtask = SubtaskId(vertex.vertex_id, index)
+                self._earlier[subtask] = deque(maxlen=attempts_history)
+                self._put(Execution(AttemptId(graph.job_id, vertex.vertex_id, index, first_attempt), now_ms))
+
+    def __iter__(self) -> Iterator[Execution]:
+        """Current executions, in the order of the graph."""
+        return iter(self._current.values())
+
+    def __len__(self) -> int:
+        return len(self._current)
+
+    def __getitem__(self, subtask: SubtaskId) -> Execution:
+        return self._current[subtask]
+
+    def current(self, attempt: AttemptId) -> Execution | None:
+        """The execution of an attempt, when it is the current one of its subtask."""
+        execution = self._current.get(attempt.subtask_id)
+        return execution if execution is not None and execution.attempt == attempt else None
+
+    def earlier(self, attempt: AttemptId) -> Execution | None:
+        """The execution of an attempt that is over, as long as it is remembered."""
+        return next((e for e in self._earlier.get(attempt.subtask_id, ()) if e.attempt == attempt), None)
+
+    def history(self, subtask: SubtaskId) -> tuple[Execution, ...]:
+        return tuple(self._earlier[subtask])
+
+    def executions_of(self, vertex_id: VertexId) -> list[Execution]:
+        return [self._current[SubtaskId(vertex_id, i)] for i in range(self.vertices[vertex_id].parallelism)]
+
+    def inputs_of(self, vertex_id: VertexId) -> tuple[JobEdge, ...]:
+        return self._inputs[vertex_id]
+
+    def outputs_of(self, vertex_id: VertexId) -> tuple[JobEdge, ...]:
+        return self._outputs[vertex_id]
+
+    def producers(self, edge: JobEdge, consumer: int) -> range:
+        """Indices of the producers of one consumer."""
+        return producers_of(edge.partitioner, *self._widths(edge), consumer)
+
+    def consumers(self, edge: JobEdge, producer: int) -> Iterable[int]:
+        """Indices of the consumers of one producer, in the order of its subpartitions."""
+        pointwise = self._pointwise_consumers.get(edge.edge_id)
+        return range(self.vertices[edge.target].parallelism) if pointwise is None else pointwise[producer]
+
+    def move(self, execution: Execution, state: ExecutionState, now_ms: int, failure: ErrorInfo | None = None) -> None:
+        """Raises ``IllegalTransition``."""
+        assert self._current[execution.subtask_id] is execution, execution.attempt
+        self._count(execution, -1)
+        execution.enter(state, now_ms)
+        execution.failure = failure or execution.failure
+        self._count(execution, +1)
+
+    def note_end_of_data(self, execution: Execution) -> None:
+        if not execution.at_end_of_data:
+            execution.at_end_of_data = True
+            self._at_end[execution.subtask_id.vertex_id] += 1
+
+    def note_address(self, execution: Execution, address: str) -> bool:
+        """``False`` when it is known already."""
+        if execution.address is not None:
+            return False
+        execution.address = address
+        self._addressed[execution.subtask_id.vertex_id] += 1
+        return True
+
+    def all_addressed(self, vertex_id: VertexId) -> bool:
+        """Every subtask of the vertex has told where it listens."""
+        return self._addressed[vertex_id] == self.vertices[vertex_id].parallelism
+
+    def reset(self, subtask: SubtaskId, now_ms: int) -> Execution:
+        """A new attempt in the place of one that is over."""
+        old = self._current[subtask]
+        assert old.state.is_terminal, f"{old.attempt} is {old.state.value}: reset of a live attempt"
+        self._count(old, -1)
+        self._at_end[subtask.vertex_id] -= old.at_end_of_data
+        self._addressed[subtask.vertex_id] -= old.address is not None
+        self._earlier[subtask].append(old)
+        a = old.attempt
+        return self._put(Execution(AttemptId(a.job_id, a.vertex_id, a.subtask, a.attempt + 1), now_ms))
+
+    def count(self, *states: ExecutionState) -> int:
+        """Current executions in any of these states."""
+        return sum(self._counts[state] for state in states)
+
+    def count_of(self, vertex_id: VertexId, state: ExecutionState) -> int:
+        return self._vertex_counts[vertex_id][state]
+
+    def counts_of(self, vertex_id: VertexId) -> dict[ExecutionState, int]:
+        """States without any current execution are left out."""
+        return {state: count for state, count in self._vertex_counts[vertex_id].items() if count}
+
+    @property
+    def all_finished(self) -> bool:
+        return self._counts[ExecutionState.FINISHED] == len(self._current)
+
+    @property
+    def all_running_or_finished(self) -> bool:
+        counts = self._counts
+        return counts[ExecutionState.RUNNING] + counts[ExecutionState.FINISHED] == len(self._current)
+
+    @property
+    def all_terminal(self) -> bool:
+        return self.count(ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED) == len(self._current)
+
+    @property
+    def all_at_end_of_data(self) -> bool:
+        """Every subtask has reported its end of data."""
+        return sum(self._at_end.values()) == len(self._current)
+
+    def is_wholly_at_end(self, vertex_id: VertexId) -> bool:
+        return self._at_end[vertex_id] == self.vertices[vertex_id].parallelism
+
+    def describe(self, execution: Execution) -> str:
+        """Such as ``map (2/4)#0 on tm-1``."""
+        vertex, attempt = self.vertices[execution.attempt.vertex_id], execution.attempt
+        where = f" on {execution.task_manager_id}" if execution.task_manager_id else ""
+        return f"{vertex.name} ({attempt.subtask + 1}/{vertex.parallelism})#{attempt.attempt}{where}"
+
+    def _put(self, execution: Execution) -> Execution:
+        self._current[execution.subtask_id] = execution
+        self._count(execution, +1)
+        return execution
+
+    def _count(self, execution: Execution, by: int) -> None:
+        self._counts[execution.state] += by
+        self._vertex_counts[execution.attempt.vertex_id][execution.state] += by
+
+    def _widths(self, edge: JobEdge) -> tuple[int, int]:
+        return self.vertices[edge.source].parallelism, self.vertices[edge.target].parallelism
+
+    def _consumers(self, edge: JobEdge) -> list[list[int]]:
+        producers, consumers = self._widths(edge)
+        found: list[list[int]] = [[] for _ in range(producers)]
+        for consumer in range(consumers):
+            for producer in producers_of(edge.partitioner, producers, consumers, consumer):
+                found[producer].append(consumer)
+        return found

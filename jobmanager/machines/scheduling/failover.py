@@ -1,0 +1,112 @@
+"""Failover: which subtasks restart after a failure, and when.
+
+    failure ─▶ decide ─┬─ suppressed ────────────────────────────────▶ the job fails
+                       └─ mark regions, cancel them ─▶ all over, backoff over, no write unsettled ─▶ new attempts
+
+One restart is pending at a time; a failure that comes meanwhile adds its regions to it and may move it back.
+Follows Flink's ``ExecutionFailureHandler.java`` and ``DefaultScheduler.restartTasksWithDelay``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.scheduling.restart import RestartStrategy, RestartSuppressed
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.ids import SubtaskId
+
+
+@dataclass(frozen=True, slots=True)
+class FailTheJob:
+    """``failure`` with the reason why nothing restarts."""
+
+    failure: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class RestartLater:
+    """``affected``: to be canceled now. ``is_new``: not merged into the restart that was pending."""
+
+    affected: tuple[SubtaskId, ...]
+    at_ms: int
+    is_new: bool
+
+
+class Failover:
+    def __init__(self, graph: ExecutionGraph, strategy: RestartStrategy, *, regional: bool) -> None:
+        self._graph = graph
+        self._strategy = strategy
+        self._regional = regional
+        self._affected: dict[SubtaskId, None] = {}
+        self._at_ms = 0
+        self._backoff_is_over = False
+
+    @property
+    def is_pending(self) -> bool:
+        return bool(self._affected)
+
+    def decide(self, failure: ErrorInfo, failed: SubtaskId | None, now_ms: int) -> FailTheJob | RestartLater:
+        """``failed`` is ``None`` for a failure of the whole job."""
+        if not failure.retriable:
+            return FailTheJob(_because(failure, "The failure is not recoverable"))
+        decision = self._strategy.on_failure(now_ms)
+        if isinstance(decision, RestartSuppressed):
+            return FailTheJob(_because(failure, f"Recovery is suppressed by {decision.by}"))
+        everything = failed is None or not self._regional
+        affected = tuple(e.subtask_id for e in self._graph) if everything else self._affected_by(_given(failed))
+        is_new = not (decision.merged and self.is_pending)
+        self._affected.update(dict.fromkeys(affected))
+        self._at_ms = max(self._at_ms, now_ms + decision.delay_ms)
+        self._backoff_is_over = False
+        return RestartLater(affected, self._at_ms, is_new)
+
+    def restart_all(self, now_ms: int) -> RestartLater:
+        """Every task, without a failure: no strategy is asked."""
+        affected = tuple(e.subtask_id for e in self._graph)
+        is_new = not self.is_pending
+        self._affected.update(dict.fromkeys(affected))
+        self._at_ms = max(self._at_ms, now_ms)
+        self._backoff_is_over = False
+        return RestartLater(affected, self._at_ms, is_new)
+
+    def _affected_by(self, failed: SubtaskId) -> tuple[SubtaskId, ...]:
+        """The region, and those of subtasks that keep union state together with one of it and finish, or have finished, by
+        their final checkpoint: a successor that runs alone could never complete a checkpoint (Flink has that trap)."""
+        affected: dict[SubtaskId, None] = {}
+        open_regions = [self._graph.regions.of(failed)]
+        while open_regions:
+            region = open_regions.pop()
+            affected.update(dict.fromkeys(region))
+            for vertex_id in {s.vertex_id for s in region}:
+                if any(op.uses_union_state for op in self._graph.vertices[vertex_id].operators):
+                    leaving = [e.subtask_id for e in self._graph.executions_of(vertex_id) if e.may_finish]
+                    open_regions.extend(self._graph.regions.of(s) for s in leaving if s not in affected)
+        return tuple(affected)
+
+    def on_backoff_over(self) -> None:
+        self._backoff_is_over = True
+
+    def take_ready(self) -> tuple[SubtaskId, ...]:
+        """Whom to restart now, in the order of the graph; empty while the backoff runs or somebody is not over."""
+        if not self._affected or not self._backoff_is_over:
+            return ()
+        if not all(self._graph[s].state.is_terminal for s in self._affected):
+            return ()
+        taken, self._affected = self._affected, {}
+        self._at_ms = 0
+        return tuple(e.subtask_id for e in self._graph if e.subtask_id in taken)
+
+    def clear(self) -> None:
+        """The job ends: nothing restarts."""
+        self._affected = {}
+
+
+def _given(subtask: SubtaskId | None) -> SubtaskId:
+    assert subtask is not None
+    return subtask
+
+
+def _because(failure: ErrorInfo, why: str) -> ErrorInfo:
+    message = f"{failure.message} ({why})"
+    return ErrorInfo(failure.code, failure.domain, message, False, failure.details, failure.origin)

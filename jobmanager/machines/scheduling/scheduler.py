@@ -1,0 +1,213 @@
+"""From CREATED to DEPLOYING: a batch of subtasks waits until all the slots that it needs are confirmed, then all of it is
+submitted. All slots or none are asked for, so two jobs never wait for each other's.
+
+Follows Flink's ``PipelinedRegionSchedulingStrategy.java`` and ``PhysicalSlotRequestBulkCheckerImpl.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
+from tidegate.jobmanager.machines.scheduling.deployments import Deployments
+from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.scheduling.slot_pool import SlotPool
+from tidegate.jobmanager.machines.scheduling.slot_sharing import SharedSlot, SlotSharing
+from tidegate.jobmanager.machines.settings import JobSettings
+from tidegate.model.errors import ErrorInfo, NoResourceAvailable
+from tidegate.model.ids import AllocationId, SubtaskId, TaskManagerId, hex_id
+from tidegate.model.states import ExecutionState
+
+SLOT_REQUEST_TIMER, SLOT_IDLE_TIMER = "slot-request", "slot-idle"
+
+
+@dataclass(slots=True)
+class _Batch:
+    number: int
+    subtasks: dict[SubtaskId, None]
+    slots: dict[SharedSlot, None]
+    unready: dict[SharedSlot, None]
+    """Those of ``slots`` that no TaskManager has confirmed yet."""
+
+
+class Scheduler:
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        settings: JobSettings,
+        deployments: Deployments,
+        resources: ResourceManager,
+        effects: CommandBuffer,
+    ) -> None:
+        self._graph = graph
+        self._job_id = graph.graph.job_id
+        self._settings = settings
+        self._deployments = deployments
+        self._resources = resources
+        self._fx = effects
+        self._sharing = SlotSharing(graph.graph)
+        self._pool = SlotPool()
+        self._batches: dict[int, _Batch] = {}
+        self._last_batch = 0
+        self._last_allocation = 0
+
+    @property
+    def waiting_for(self) -> str:
+        """Such as ``2 of 4 slots``; empty when nothing is waited for."""
+        wanted = self._wanted_slots()
+        missing = len(self._pool.missing(wanted))
+        return f"{max(1, missing - self._resources.free_slot_count)} of {len(wanted)} slots" if missing else ""
+
+    def schedule(self, subtasks: Iterable[SubtaskId]) -> None:
+        """CREATED executions, to be deployed together."""
+        self._last_batch += 1
+        batch = _Batch(self._last_batch, dict.fromkeys(subtasks), {}, {})
+        for subtask in batch.subtasks:
+            batch.slots[self._sharing.slot_of(subtask)] = None
+            self._graph.move(self._graph[subtask], ExecutionState.SCHEDULED, self._fx.now_ms)
+        self._batches[batch.number] = batch
+        self._fx.start_timer(self._timer(SLOT_REQUEST_TIMER, batch.number), self._settings.slot_request_timeout_ms)
+        self.advance()
+
+    def unschedule(self, subtask: SubtaskId) -> None:
+        """It is canceled before it was deployed."""
+        for batch in list(self._batches.values()):
+            if batch.subtasks.pop(subtask, 0) is None and not batch.subtasks:
+                self._close(batch)
+
+    def advance(self) -> None:
+        """Ask for slots that are free now, and deploy what has all of its own."""
+        for batch in list(self._batches.values()):
+            batch.unready = dict.fromkeys(self._pool.unready(batch.slots))
+            missing = self._pool.missing(batch.unready)
+            if missing:
+                self._ask(missing)
+            self._deploy_if_ready(batch)
+
+    def on_request_timeout(self, number: int) -> tuple[ErrorInfo, tuple[SubtaskId, ...]] | None:
+        """The batch has waited too long: what to say, and whom it hits."""
+        batch = self._batches.get(number)
+        if batch is None:
+            return None
+        return self._no_resources(batch), tuple(batch.subtasks)
+
+    def on_allocated(self, allocation_id: AllocationId) -> None:
+        allocation = self._pool.find(allocation_id)
+        if allocation is None:
+            return
+        allocation.is_ready = True
+        for batch in list(self._batches.values()):
+            batch.unready.pop(allocation.slot, None)
+            self._deploy_if_ready(batch)
+
+    def on_allocation_lost(self, allocation_id: AllocationId) -> list[Execution]:
+        """Refused, freed or gone. Returns what ran there."""
+        allocation = self._pool.remove(allocation_id)
+        if allocation is None:
+            return []
+        for batch in self._batches.values():
+            if allocation.slot in batch.slots:
+                batch.unready[allocation.slot] = None
+        executions = [self._graph[s] for s in self._sharing.subtasks_of(allocation.slot)]
+        return [e for e in executions if e.is_deployed and e.allocation_id == allocation_id]
+
+    def on_task_manager_lost(self, task_manager_id: TaskManagerId) -> list[Execution]:
+        lost: list[Execution] = []
+        for allocation in self._pool.on_task_manager(task_manager_id):
+            lost.extend(self.on_allocation_lost(allocation.allocation_id))
+        return lost
+
+    def executions_on(self, task_manager_id: TaskManagerId) -> list[Execution]:
+        """Deployed there at this moment."""
+        return [
+            execution
+            for allocation in self._pool.on_task_manager(task_manager_id)
+            for execution in map(self._graph.__getitem__, self._sharing.subtasks_of(allocation.slot))
+            if execution.is_deployed and execution.task_manager_id == task_manager_id
+        ]
+
+    def on_finished(self, execution: Execution) -> None:
+        """A slot in which everything has finished is given back after ``slot.idle.timeout``."""
+        slot = self._sharing.slot_of(execution.subtask_id)
+        allocation = self._pool.of(slot)
+        if allocation is None or not self._is_idle(slot):
+            return
+        allocation.idle_since_ms = self._fx.now_ms
+        self._fx.start_timer(self._timer(SLOT_IDLE_TIMER), self._settings.slot_idle_timeout_ms)
+
+    def on_idle_timeout(self) -> None:
+        for allocation in self._pool.allocations:
+            if allocation.idle_since_ms is not None and self._is_idle(allocation.slot):
+                self._give_back(allocation.allocation_id, "idle")
+
+    def close(self) -> None:
+        """The job has ended: every slot goes back."""
+        for batch in list(self._batches.values()):
+            self._close(batch)
+        self._fx.cancel_timer(self._timer(SLOT_IDLE_TIMER))
+        for allocation in self._pool.allocations:
+            self._give_back(allocation.allocation_id, "the job has ended")
+
+    def _ask(self, missing: list[SharedSlot]) -> None:
+        placements = self._resources.decide_placement(len(missing), map(self._pool.previous, missing))
+        for slot, placement in zip(missing, placements or (), strict=False):
+            self._last_allocation += 1
+            name = hex_id("allocation", self._fx.generation, self._job_id, str(self._last_allocation))
+            allocation_id = AllocationId(name)
+            self._pool.add(slot, allocation_id, placement)
+            self._resources.allocate(placement, self._job_id, allocation_id)
+
+    def _deploy_if_ready(self, batch: _Batch) -> None:
+        if batch.unready:
+            return
+        self._close(batch)
+        executions = []
+        for subtask in batch.subtasks:
+            execution = self._graph[subtask]
+            allocation = self._pool.of(self._sharing.slot_of(subtask))
+            assert allocation is not None, subtask
+            allocation.idle_since_ms = None
+            execution.allocation_id = allocation.allocation_id
+            execution.task_manager_id = allocation.placement.task_manager_id
+            self._graph.move(execution, ExecutionState.DEPLOYING, self._fx.now_ms)
+            executions.append(execution)
+        self._deployments.submit(executions)
+        self._fx.changed(self._job_id)
+
+    def _close(self, batch: _Batch) -> None:
+        del self._batches[batch.number]
+        self._fx.cancel_timer(self._timer(SLOT_REQUEST_TIMER, batch.number))
+
+    def _give_back(self, allocation_id: AllocationId, reason: str) -> None:
+        self._pool.remove(allocation_id)
+        self._resources.free(allocation_id, reason)
+
+    def _is_idle(self, slot: SharedSlot) -> bool:
+        return all(self._graph[s].state is ExecutionState.FINISHED for s in self._sharing.subtasks_of(slot))
+
+    def _wanted_slots(self) -> list[SharedSlot]:
+        return [slot for batch in self._batches.values() for slot in batch.slots]
+
+    def _no_resources(self, batch: _Batch) -> ErrorInfo:
+        missing = len(self._pool.missing(batch.slots)) or len(batch.unready)
+        short = max(1, missing - self._resources.free_slot_count)
+        managers = list(self._resources)
+        total = sum(len(tm.slots) for tm in managers)
+        there = f"{len(managers)} TaskManager{'' if len(managers) == 1 else 's'} with {total} slot{'' if total == 1 else 's'}"
+        subtasks = (self._graph[s] for slot in batch.slots for s in self._sharing.subtasks_of(slot))
+        error = ErrorInfo.of(
+            NoResourceAvailable(
+                f"{short} of {len(batch.slots)} slots are missing; registered: {there if managers else 'no TaskManager'}; "
+                f"start a TaskManager, lower the parallelism, or raise slot.request.timeout "
+                f"({self._settings.slot_request_timeout_ms} ms)"
+            )
+        )
+        # A job that never had its slots does not wait for them for ever, however patient its restart strategy: the user
+        # is told. (Flink hands this to the strategy, too.)
+        return replace(error, retriable=any(execution.attempt.attempt > 0 for execution in subtasks))
+
+    def _timer(self, kind: str, number: int | None = None) -> str:
+        return f"job/{self._job_id}/{kind}" + ("" if number is None else f"/{number}")

@@ -1,0 +1,136 @@
+"""From machines to views: what clients and REST are shown. Reads, never changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.jobmanager.machines.resources.slots import SlotState
+from tidegate.jobmanager.machines.resources.task_managers import RegisteredTaskManager, ResourceManager
+from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.jobmanager.machines.views import (
+    AttemptView,
+    CheckpointsView,
+    ClusterView,
+    JobSummary,
+    JobView,
+    SlotView,
+    SubtaskView,
+    TaskManagerView,
+    VertexSummary,
+    VertexView,
+)
+from tidegate.model.ids import Generation, VertexId
+from tidegate.model.states import ExecutionState
+
+if TYPE_CHECKING:
+    from tidegate.jobmanager.machines.job.job_master import JobMaster
+
+
+def job_view(job: JobMaster, resources: ResourceManager) -> JobView:
+    """Linear in the number of subtasks."""
+    graph = job.executions.graph
+    life = job.life
+    return JobView(
+        job_id=job.job_id,
+        name=graph.name,
+        state=life.state,
+        start_ms=min(life.timestamps_ms.values()),
+        end_ms=life.timestamps_ms[life.state] if life.state.is_terminal else None,
+        state_timestamps_ms=dict(life.timestamps_ms),
+        restarts=life.restarts,
+        failure=life.failures[-1].error if life.failures else None,
+        failures=tuple(life.failures),
+        waiting_for=job.scheduler.waiting_for,
+        vertices=tuple(_vertex_view(job, v.vertex_id, resources) for v in graph.vertices),
+        checkpoints=checkpoints_view(job),
+        graph=graph,
+        configuration=job.configuration,
+    )
+
+
+def job_summary(job: JobMaster) -> JobSummary:
+    graph, life = job.executions.graph, job.life
+    return JobSummary(
+        job_id=job.job_id,
+        name=graph.name,
+        state=life.state,
+        start_ms=min(life.timestamps_ms.values()),
+        end_ms=life.timestamps_ms[life.state] if life.state.is_terminal else None,
+        state_timestamps_ms=dict(life.timestamps_ms),
+        restarts=life.restarts,
+        failure=life.failures[-1].error if life.failures else None,
+        waiting_for=job.scheduler.waiting_for,
+        vertices=tuple(
+            VertexSummary(v.vertex_id, v.name, v.parallelism, job.executions.counts_of(v.vertex_id))
+            for v in graph.vertices
+        ),
+        checkpoints=checkpoints_view(job),
+    )
+
+
+def checkpoints_view(job: JobMaster) -> CheckpointsView:
+    latest = job.coordinator.latest
+    return job.coordinator.stats.view(latest.checkpoint_id if latest else None)
+
+
+def cluster_view(resources: ResourceManager, generation: Generation, start_ms: int) -> ClusterView:
+    managers = tuple(_task_manager_view(tm) for tm in resources)
+    return ClusterView(
+        generation=generation,
+        start_ms=start_ms,
+        task_managers=managers,
+        slots_total=sum(len(tm.slots) for tm in managers),
+        slots_free=sum(s.state == SlotState.FREE.value for tm in managers for s in tm.slots),
+    )
+
+
+def _vertex_view(job: JobMaster, vertex_id: VertexId, resources: ResourceManager) -> VertexView:
+    vertex = job.executions.vertices[vertex_id]
+    return VertexView(
+        vertex_id=vertex_id,
+        name=vertex.name,
+        parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism,
+        subtasks=tuple(
+            SubtaskView(
+                index,
+                _attempt_view(execution, resources),
+                tuple(_attempt_view(old, resources) for old in job.executions.history(execution.subtask_id)),
+            )
+            for index, execution in enumerate(job.executions.executions_of(vertex_id))
+        ),
+        tasks=job.executions.counts_of(vertex_id),
+    )
+
+
+def _attempt_view(execution: Execution, resources: ResourceManager) -> AttemptView:
+    task_manager = resources.find(execution.task_manager_id) if execution.task_manager_id else None
+    times = execution.timestamps_ms
+    return AttemptView(
+        attempt=execution.attempt,
+        state=execution.state,
+        task_manager_id=execution.task_manager_id,
+        host=task_manager.registration.host if task_manager else "",
+        start_ms=times.get(ExecutionState.DEPLOYING),
+        end_ms=times[execution.state] if execution.state.is_terminal else None,
+        state_timestamps_ms=dict(times),
+        failure=execution.failure,
+        at_end_of_data=execution.at_end_of_data,
+        allocation_id=execution.allocation_id,
+        data_address=execution.address or "",
+    )
+
+
+def _task_manager_view(task_manager: RegisteredTaskManager) -> TaskManagerView:
+    registration = task_manager.registration
+    return TaskManagerView(
+        task_manager_id=registration.task_manager_id,
+        session=registration.session,
+        address=registration.address,
+        host=registration.host,
+        pid=registration.pid,
+        memory_bytes=registration.memory_bytes,
+        slots=tuple(SlotView(s.index, s.state.value, s.allocation_id, s.job_id) for s in task_manager.slots.values()),
+        registered_ms=task_manager.registered_ms,
+        last_heartbeat_ms=task_manager.last_heartbeat_ms,
+    )

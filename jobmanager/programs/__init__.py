@@ -1,0 +1,1 @@
+"""Uploaded programs and the blobs of jobs."""

@@ -1,0 +1,1 @@
+"""Handlers of Flink's paths, one file for each part of the API."""

@@ -1,0 +1,66 @@
+"""Paths below ``/jobs/:jobid/checkpoints`` that read."""
+
+from __future__ import annotations
+
+from tidegate.jobmanager.machines.views import CheckpointView, JobView
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.http.errors import not_found
+from tidegate.jobmanager.rest.http.request import RestRequest
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.responses.checkpoints import (
+    checkpoint_config,
+    checkpoint_details,
+    checkpoints_answer,
+    find_checkpoint,
+    vertex_details,
+)
+from tidegate.jobmanager.rest.responses.jobs import job_type
+from tidegate.jobmanager.rest.routes import Kept, Route, reads
+
+_C = "/jobs/:jobid/checkpoints"
+
+
+class CheckpointHandlers:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def routes(self) -> list[Route]:
+        return [
+            reads(_C, self._statistics, Kept.CHECKPOINTS),
+            reads(f"{_C}/config", self._config, Kept.GRAPH),
+            reads(f"{_C}/details/:checkpointid", self._details, Kept.CHECKPOINTS),
+            reads(f"{_C}/details/:checkpointid/subtasks/:vertexid", self._subtasks, Kept.CHECKPOINTS),
+        ]
+
+    def _statistics(self, asked: RestRequest) -> Json:
+        return checkpoints_answer(self._checkpointed(asked).checkpoints)
+
+    def _config(self, asked: RestRequest) -> Json:
+        return checkpoint_config(self._checkpointed(asked))
+
+    def _details(self, asked: RestRequest) -> Json:
+        job, checkpoint = self._checkpoint(asked)
+        return checkpoint_details(checkpoint, job.vertices)
+
+    def _subtasks(self, asked: RestRequest) -> Json:
+        vertex_id = asked.vertex_id()
+        job, checkpoint = self._checkpoint(asked)
+        for vertex in job.vertices:
+            if vertex.vertex_id == vertex_id:
+                return vertex_details(checkpoint, vertex)
+        raise not_found(f"There is no checkpoint statistics for task {vertex_id}.")
+
+    def _checkpoint(self, asked: RestRequest) -> tuple[JobView, CheckpointView]:
+        checkpoint_id = asked.number("checkpointid")
+        job = self._checkpointed(asked)
+        found = find_checkpoint(job.checkpoints, checkpoint_id)
+        if found is None:
+            raise not_found(f"Could not find checkpointing statistics for checkpoint {checkpoint_id}.")
+        return job, found
+
+    def _checkpointed(self, asked: RestRequest) -> JobView:
+        """404 for a job in BATCH mode, which the dashboard passes over; others may be asked for checkpoints at any time."""
+        job = self._backend.job(asked)
+        if job_type(job.configuration) == "BATCH":
+            raise not_found(f"Checkpointing was not enabled for job {job.job_id}.")
+        return job

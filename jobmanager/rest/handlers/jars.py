@@ -1,0 +1,193 @@
+"""``/jars``: programs that are uploaded, looked at and run. What Flink takes a jar for, a Python job file or a zip of them is here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from tidegate.jobmanager.programs.files import Program
+from tidegate.jobmanager.programs.runs import ProgramRuns, RunRequest
+from tidegate.jobmanager.rest.http.errors import RestError, bad_request
+from tidegate.jobmanager.rest.http.request import RestRequest, choice_of, text_of
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.responses.jobs import plan
+from tidegate.jobmanager.rest.routes import Route, reads, writes
+from tidegate.model.errors import NoResourceAvailable, TidegateError
+from tidegate.model.ids import JobId, parse_job_id
+from tidegate.model.options import ClaimMode
+
+MAX_PARALLELISM = 32_768
+_FALSE, _TRUE = "false", "true"
+
+
+class JarHandlers:
+    """``is_known``: whether a job with this id was submitted before. ``runs`` is ``None`` when web.submit.enable is false: the paths are unknown then, as in Flink."""
+
+    def __init__(self, runs: ProgramRuns | None, is_known: Callable[[JobId], bool]) -> None:
+        self._given = runs
+        self._is_known = is_known
+
+    def routes(self) -> list[Route]:
+        if self._given is None:
+            return []
+        return [
+            reads("/jars", self._list),
+            Route("POST", "/jars/upload", self._upload, changes=True, uploads=True),
+            writes("DELETE", "/jars/:jarid", self._delete, 200),
+            Route("GET", "/jars/:jarid/plan", self._plan, changes=True),  # it runs the program, up to its job
+            writes("POST", "/jars/:jarid/plan", self._plan, 200),
+            writes("POST", "/jars/:jarid/run", self._run, 200),
+            writes("POST", "/jars/:jarid/run-application", self._run_application),
+        ]
+
+    async def _list(self, asked: RestRequest) -> Json:
+        found = await self._runs.on_disk(self._runs.files.list)
+        return {"address": asked.base_url, "files": [_item(program) for program in found]}
+
+    async def _upload(self, asked: RestRequest) -> Json:
+        assert asked.upload is not None
+        files = self._runs.files
+        incoming = files.begin()
+        try:
+            name = await asked.upload.save(incoming, files.max_bytes)
+            with _refused():
+                program = await self._runs.on_disk(partial(files.adopt, incoming, name))
+        except OSError as error:
+            raise RestError(500, "Internal server error.", f"Cannot store the upload: {error.strerror}") from None
+        finally:
+            files.drop(incoming)
+        return {"filename": str(program.path), "status": "success"}
+
+    async def _delete(self, asked: RestRequest) -> Json:
+        with _refused():
+            await self._runs.on_disk(partial(self._runs.files.remove, asked.parameters["jarid"]))
+        return {}
+
+    async def _plan(self, asked: RestRequest) -> Json:
+        program, request = await self._asked_for(asked)
+        with _refused("Could not build the plan of this program: "):
+            graph = await self._runs.plan(program, request)
+        return {"plan": plan(request.job_id or graph.job_id, graph)}
+
+    async def _run(self, asked: RestRequest) -> Json:
+        job_id = await self._submitted(asked)
+        return {"jobid": job_id, "applicationId": job_id}
+
+    async def _run_application(self, asked: RestRequest) -> Json:
+        return {"applicationid": await self._submitted(asked)}
+
+    async def _submitted(self, asked: RestRequest) -> JobId:
+        program, request = await self._asked_for(asked)
+        if request.job_id is not None and self._is_known(request.job_id):
+            raise RestError(409, f"Job {request.job_id} was submitted before.")
+        with _refused("Could not execute application: "):
+            return await self._runs.submit(program, request)
+
+    async def _asked_for(self, asked: RestRequest) -> tuple[Program, RunRequest]:
+        request = run_request(asked)
+        with _refused():
+            program = await self._runs.on_disk(partial(self._runs.files.find, asked.parameters["jarid"]))
+        return program, request
+
+    @property
+    def _runs(self) -> ProgramRuns:
+        assert self._given is not None
+        return self._given
+
+
+def run_request(asked: RestRequest) -> RunRequest:
+    """Body before query, as in Flink (``JarHandlerUtils.java``). Raises ``RestError`` 400."""
+    body = asked.json_object()
+    job_id = text_of(body, "jobId") or text_of(body, "applicationId")
+    return RunRequest(
+        entry=text_of(body, "entryClass") or asked.query.get("entry-class") or None,
+        arguments=_arguments(asked, body),
+        parallelism=_parallelism(asked, body),
+        job_id=_job_id(job_id) if job_id else None,
+        restore_path=text_of(body, "savepointPath") or asked.query.get("savepointPath") or None,
+        allow_non_restored_state=_allows(asked, body),
+        claim_mode=_claim_mode(body),
+        settings=_settings(body),
+    )
+
+
+def _arguments(asked: RestRequest, body: Json) -> tuple[str, ...]:
+    found = body.get("programArgsList")
+    if found is None:
+        return tuple(asked.listed("programArg") or ())
+    if not isinstance(found, list) or not all(isinstance(item, str) and "\0" not in item for item in found):
+        raise bad_request("Request did not match expected format: programArgsList has to be a list of texts.")
+    return tuple(found)
+
+
+def _parallelism(asked: RestRequest, body: Json) -> int | None:
+    found: Any = body.get("parallelism")
+    if found is None and "parallelism" in asked.query:
+        found = asked.query_number("parallelism", 0)
+    if found is None:
+        return None
+    if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= MAX_PARALLELISM:
+        raise bad_request(
+            f"Request did not match expected format: parallelism {found!r} is not in 1 .. {MAX_PARALLELISM}."
+        )
+    return found
+
+
+def _job_id(text: str) -> JobId:
+    try:
+        return parse_job_id(text)
+    except ValueError as error:
+        raise bad_request(f"Request did not match expected format: jobId: {error}") from None
+
+
+def _allows(asked: RestRequest, body: Json) -> bool:
+    found = body.get("allowNonRestoredState")
+    if found is None:
+        text = asked.query.get("allowNonRestoredState", _FALSE).lower()
+        if text not in (_TRUE, _FALSE):
+            raise bad_request(
+                f"Cannot resolve query parameter (allowNonRestoredState) from value {text!r}: expected true or false."
+            )
+        return text == _TRUE
+    if not isinstance(found, bool):
+        raise bad_request("Request did not match expected format: allowNonRestoredState has to be true or false.")
+    return found
+
+
+def _claim_mode(body: Json) -> str | None:
+    name = "claimMode" if body.get("claimMode") is not None else "restoreMode"
+    return None if body.get(name) is None else choice_of(body, name, ClaimMode, ClaimMode.NO_CLAIM).value
+
+
+def _settings(body: Json) -> dict[str, str]:
+    found = body.get("flinkConfiguration")
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(
+        isinstance(value, str) and "\0" not in key + value for key, value in found.items()
+    ):
+        raise bad_request("Request did not match expected format: flinkConfiguration has to be an object of texts.")
+    return found
+
+
+def _item(program: Program) -> Json:
+    entries = sorted(program.entries, key=lambda entry: entry != program.default)
+    return {
+        "id": program.program_id,
+        "name": program.name,
+        "uploaded": program.uploaded_ms,
+        "entry": [{"name": entry, "description": None} for entry in entries],
+    }
+
+
+@contextlib.contextmanager
+def _refused(before: str = "") -> Iterator[None]:
+    """What is wrong with a program is the client's to know; what is wrong here is told as such."""
+    try:
+        yield
+    except NoResourceAvailable as error:
+        raise RestError(503, error.message) from None
+    except TidegateError as error:
+        raise bad_request(before + error.message) from None

@@ -1,0 +1,181 @@
+"""Paths below ``/jobs`` that are about a whole job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.jobmanager.machines.events import JobCancelRequested
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.history import APPLICATIONS, OVERVIEW
+from tidegate.jobmanager.rest.http.errors import RestError, bad_request, not_found, server_side
+from tidegate.jobmanager.rest.http.request import RestRequest, bad_query, is_job_id
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.responses import jobs as job_answers
+from tidegate.jobmanager.rest.responses import metrics
+from tidegate.jobmanager.rest.responses.cluster import (
+    application_details,
+    application_exceptions,
+    application_item,
+    configuration_entries,
+    environment,
+)
+from tidegate.jobmanager.rest.responses.exceptions import exceptions
+from tidegate.jobmanager.rest.responses.tasks import user_accumulators
+from tidegate.jobmanager.rest.routes import Handler, Kept, Route, reads, writes
+from tidegate.model.states import JobState
+
+DEFAULT_MAX_EXCEPTIONS = 20
+_STOP_IS_GONE = (
+    'The termination mode "stop" has been removed. For an ungraceful shutdown, please use "cancel" instead. '
+    'For a graceful shutdown, please use "jobs/:jobid/stop" instead.'
+)
+
+
+class JobHandlers:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def routes(self) -> list[Route]:
+        job = self._of_job
+        return [
+            reads("/jobs", self._ids),
+            reads("/jobs/overview", self._overview),
+            reads("/jobs/metrics", self._aggregated),
+            reads(
+                "/jobs/:jobid", job(lambda j, now: job_answers.job_details(j, self._backend.measures, now)), Kept.GRAPH
+            ),
+            reads("/jobs/:jobid/config", job(lambda j, _: job_answers.job_config(j)), Kept.GRAPH),
+            reads("/jobs/:jobid/plan", job(lambda j, _: {"plan": job_answers.plan(j.job_id, j.graph)}), Kept.GRAPH),
+            reads("/jobs/:jobid/exceptions", self._exceptions, Kept.GRAPH),
+            reads("/jobs/:jobid/accumulators", self._accumulators, Kept.GRAPH),
+            reads("/jobs/:jobid/execution-result", job(lambda j, _: job_answers.execution_result(j))),
+            reads("/jobs/:jobid/status", self._status),
+            reads("/jobs/:jobid/metrics", metrics.of_what_is_known(self._metrics)),
+            reads(
+                "/jobs/:jobid/jobmanager/config", of_any_job(lambda: configuration_entries(self._backend.configuration))
+            ),
+            reads("/jobs/:jobid/jobmanager/environment", of_any_job(environment)),
+            reads("/jobs/:jobid/jobmanager/log-url", self._log_url),
+            writes("PATCH", "/jobs/:jobid", self._terminate),
+            Route("GET", "/jobs/:jobid/yarn-cancel", self._cancel, 202, changes=True),
+            Route("GET", "/jobs/:jobid/yarn-stop", self._stop_is_gone, 308, changes=True),
+            writes("PATCH", "/jobs/:jobid/clientHeartbeat", self._client_heartbeat),
+            reads("/applications/overview", self._applications),
+            reads("/applications/:jobid", job(application_details)),
+            reads("/applications/:jobid/exceptions", job(lambda j, _: application_exceptions(j))),
+            reads("/applications/:jobid/jobmanager/config", job(lambda _, __: self._configuration())),
+            writes("POST", "/applications/:jobid/cancel", self._cancel_application),
+        ]
+
+    def _of_job(self, answer: Any) -> Any:
+        return lambda asked: answer(self._backend.job(asked), self._backend.now_ms())
+
+    def _ids(self, asked: RestRequest) -> Json:
+        shown = [{"id": job.job_id, "status": job.state.value} for job in self._backend.views.jobs()]
+        archived = [{"id": item["jid"], "status": item["state"]} for item in self._backend.archived(OVERVIEW)]
+        return {"jobs": [*shown, *archived]}
+
+    def _overview(self, asked: RestRequest) -> Json:
+        now_ms = self._backend.now_ms()
+        shown = [job_answers.job_item(job, now_ms) for job in self._backend.views.jobs()]
+        return {"jobs": [*shown, *self._backend.archived(OVERVIEW)]}
+
+    def _applications(self, asked: RestRequest) -> Json:
+        now_ms = self._backend.now_ms()
+        shown = [application_item(job, now_ms) for job in self._backend.views.jobs()]
+        return {"applications": [*shown, *self._backend.archived(APPLICATIONS)]}
+
+    def _status(self, asked: RestRequest) -> Json:
+        """Flink answers an unknown job with 500 here, and with 404 elsewhere."""
+        job_id = asked.job_id()
+        job = self._backend.views.job(job_id)
+        if job is None:
+            raise server_side(f"Could not find Flink job ({job_id})")
+        return {"status": job.state.value}
+
+    def _exceptions(self, asked: RestRequest) -> Json:
+        maximum = asked.first_number("maxExceptions", DEFAULT_MAX_EXCEPTIONS)
+        labels = asked.listed("failureLabelFilter") or []
+        for label in labels:
+            if ":" not in label:
+                raise bad_request(
+                    f"Cannot resolve query parameter (failureLabelFilter) from value {label!r}: key:value."
+                )
+        return exceptions(self._backend.job(asked), maximum, labels, self._backend.endpoints())
+
+    def _accumulators(self, asked: RestRequest) -> Json:
+        job = self._backend.job(asked)
+        attempts = [subtask.current.attempt for vertex in job.vertices for subtask in vertex.subtasks]
+        return {
+            "job-accumulators": [],
+            "user-task-accumulators": user_accumulators(map(self._backend.measures.metrics_of, attempts)),
+            "serialized-user-task-accumulators": {},
+        }
+
+    def _metrics(self, asked: RestRequest) -> list[Json]:
+        return metrics.collection(metrics.job_metrics(self._backend.job(asked), self._backend.now_ms()), asked)
+
+    def _aggregated(self, asked: RestRequest) -> list[Json]:
+        wanted = asked.listed("jobs")
+        for text in wanted or ():
+            if not is_job_id(text):
+                raise bad_query("jobs", text, "ids of 32 hex digits")
+        jobs = [job for job in self._backend.views.jobs() if wanted is None or job.job_id in wanted]
+        return metrics.aggregation([metrics.job_metrics(job, self._backend.now_ms()) for job in jobs], asked)
+
+    def _configuration(self) -> list[Json]:
+        return configuration_entries(self._backend.configuration)
+
+    def _log_url(self, asked: RestRequest) -> Json:
+        """Whatever the job is called (``GeneratedLogUrlHandler.java``)."""
+        return {"url": f"{asked.base_url}/jobmanager/log"}
+
+    def _terminate(self, asked: RestRequest) -> Json:
+        asked.json_object()
+        mode = asked.query.get("mode", "cancel").lower()
+        if mode == "stop":
+            asked.job_id()
+            raise RestError(308, _STOP_IS_GONE)
+        if mode != "cancel":
+            raise bad_query("mode", mode, "cancel")
+        return self._cancel(asked)
+
+    def _cancel(self, asked: RestRequest) -> Json:
+        """Again for a job that was canceled: nothing happens, and it is no error."""
+        job = self._backend.job(asked)
+        if job.state.is_terminal and job.state is not JobState.CANCELED:
+            raise RestError(
+                409,
+                "Job cancellation failed because the job has already reached another terminal state "
+                f"({job.state.value}).",
+            )
+        self._backend.post(JobCancelRequested(job.job_id))
+        return {}
+
+    def _cancel_application(self, asked: RestRequest) -> Json:
+        """One that has ended is not found any more."""
+        if self._backend.job(asked).state.is_terminal:
+            raise not_found("Application could not be found.")
+        return self._cancel(asked)
+
+    def _stop_is_gone(self, asked: RestRequest) -> Json:
+        self._backend.job(asked)
+        raise RestError(308, _STOP_IS_GONE)
+
+    def _client_heartbeat(self, asked: RestRequest) -> Json:
+        """Jobs here do not end with their client, so that nothing depends on it; for one that is not there Flink only logs it."""
+        asked.job_id()
+        if type(asked.json_object().get("expiredTimestamp")) is not int:
+            raise bad_request("Request did not match expected format: expiredTimestamp has to be a number.")
+        return {}
+
+
+def of_any_job(answer: Callable[[], Json | list[Json]]) -> Handler:
+    """The same for every job, and for one that is not there."""
+
+    def answered(asked: RestRequest) -> Json | list[Json]:
+        asked.job_id()
+        return answer()
+
+    return answered

@@ -1,0 +1,97 @@
+"""Paths about processes: log files, standard output and threads of the JobManager and of TaskManagers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+from urllib.parse import quote
+
+from tidegate.aio import inspection
+from tidegate.aio.inspection import LogFile, ThreadInfo
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.http.errors import RestError, not_found
+from tidegate.jobmanager.rest.http.request import RestRequest
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.responses import processes as process
+from tidegate.jobmanager.rest.routes import Reply, Route, reads, reads_text
+from tidegate.model.errors import StorageError, TidegateError
+
+T = TypeVar("T")
+
+
+class TaskManagerInspector(Protocol):
+    """``tidegate.jobmanager.service.task_managers.inspection.Inspector``."""
+
+    async def logs(self, address: str) -> Sequence[LogFile]: ...
+    async def read_log(self, address: str, name: str) -> bytes: ...
+    async def read_own_log(self, address: str) -> bytes: ...
+    async def read_stdout(self, address: str) -> bytes: ...
+    async def threads(self, address: str) -> Sequence[ThreadInfo]: ...
+
+
+class ProcessHandlers:
+    def __init__(self, backend: Backend, inspector: TaskManagerInspector) -> None:
+        self._backend = backend
+        self._inspector = inspector
+
+    def routes(self) -> list[Route]:
+        tm = "/taskmanagers/:taskmanagerid"
+        inspector = self._inspector
+        return [
+            reads_text("/jobmanager/log", lambda _: _own(inspection.read_own_log)),
+            reads_text("/jobmanager/stdout", lambda _: _own(inspection.read_stdout)),
+            reads("/jobmanager/logs", lambda _: process.log_list(inspection.log_files())),
+            reads_text("/jobmanager/logs/:filename", self._own_file),
+            reads("/jobmanager/thread-dump", lambda _: process.thread_list(inspection.thread_dump())),
+            reads_text(f"{tm}/log", lambda asked: self._text(asked, inspector.read_own_log)),
+            reads_text(f"{tm}/stdout", lambda asked: self._text(asked, inspector.read_stdout)),
+            reads(f"{tm}/logs", self._logs),
+            reads_text(f"{tm}/logs/:filename", self._file),
+            reads(f"{tm}/thread-dump", self._threads),
+            reads("/jobs/:jobid/taskmanagers/:taskmanagerid/log-url", self._log_url),
+        ]
+
+    def _own_file(self, asked: RestRequest) -> Reply:
+        name = asked.parameters["filename"]
+        return _own(lambda: inspection.read_log(name))
+
+    async def _text(self, asked: RestRequest, read: Callable[[str], Awaitable[bytes]]) -> Reply:
+        return Reply(await _answered(read(self._address(asked))))
+
+    async def _file(self, asked: RestRequest) -> Reply:
+        name = asked.parameters["filename"]
+        return await self._text(asked, lambda address: self._inspector.read_log(address, name))
+
+    async def _logs(self, asked: RestRequest) -> Json:
+        return process.log_list(await _answered(self._inspector.logs(self._address(asked))))
+
+    async def _threads(self, asked: RestRequest) -> Json:
+        return process.thread_list(await _answered(self._inspector.threads(self._backend.task_manager(asked).address)))
+
+    def _log_url(self, asked: RestRequest) -> Json:
+        """Whatever they are called (``GeneratedLogUrlHandler.java``)."""
+        return {"url": f"{asked.base_url}/taskmanagers/{quote(asked.parameters['taskmanagerid'])}/log"}
+
+    def _address(self, asked: RestRequest) -> str:
+        """Of a TaskManager whose files are asked for; one that is not there is 404 here, and 500 elsewhere, as in Flink."""
+        try:
+            return self._backend.task_manager(asked).address
+        except RestError:
+            raise not_found(f"Could not find TaskExecutor {asked.parameters['taskmanagerid']}.") from None
+
+
+def _own(read: Callable[[], bytes]) -> Reply:
+    try:
+        return Reply(read())
+    except StorageError as error:
+        raise not_found(error.message) from None
+
+
+async def _answered(answer: Awaitable[T]) -> T:
+    """A file that is not there is 404; a TaskManager that does not answer is told as such."""
+    try:
+        return await answer
+    except StorageError as error:
+        raise not_found(error.message) from None
+    except TidegateError as error:
+        raise RestError(503, f"The TaskManager did not answer: {error.message}") from None

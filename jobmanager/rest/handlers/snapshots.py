@@ -1,0 +1,153 @@
+"""Checkpoints, savepoints and stops that a user triggers, and the removal of savepoints: all of them operations that take time."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tidegate.jobmanager.machines.commands import ReportSnapshot
+from tidegate.jobmanager.machines.events import JobCancelRequested
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.handlers.operations import Operations
+from tidegate.jobmanager.rest.http.errors import bad_request, not_found
+from tidegate.jobmanager.rest.http.request import RestRequest, choice_of, flag_of, text_of, trigger_id_of
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.responses.checkpoints import external_path
+from tidegate.jobmanager.rest.routes import Route, reads, writes
+from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.errors import UnknownJob
+from tidegate.model.ids import JobId
+from tidegate.model.options import CheckpointingOptions
+
+_WAIT_MS = 60_000
+"""One round of waiting for the end of a snapshot."""
+_NO_DIRECTORY = (
+    "Config key [execution.checkpointing.savepoint-dir] is not set. Property [target-directory] must be provided."
+)
+
+
+class CheckpointType(Enum):
+    """What a trigger may ask for."""
+
+    CONFIGURED = "CONFIGURED"
+    FULL = "FULL"
+    INCREMENTAL = "INCREMENTAL"
+
+
+class SavepointFormat(Enum):
+    """There is one format here, which is both."""
+
+    CANONICAL = "CANONICAL"
+    NATIVE = "NATIVE"
+
+
+class SnapshotHandlers:
+    def __init__(self, backend: Backend, operations: Operations) -> None:
+        self._backend = backend
+        self._operations = operations
+
+    def routes(self) -> list[Route]:
+        return [
+            writes("POST", "/jobs/:jobid/checkpoints", self._trigger_checkpoint),
+            reads("/jobs/:jobid/checkpoints/:triggerid", self._checkpoint_status),
+            writes("POST", "/jobs/:jobid/savepoints", self._trigger_savepoint),
+            writes("POST", "/jobs/:jobid/stop", self._trigger_stop),
+            reads("/jobs/:jobid/savepoints/:triggerid", self._savepoint_status),
+            writes("POST", "/savepoint-disposal", self._dispose, 200),
+            reads("/savepoint-disposal/:triggerid", self._disposal_status),
+        ]
+
+    def _trigger_checkpoint(self, asked: RestRequest) -> Json:
+        """Like Flink, a job that is not there is told by the operation's result, not by its trigger."""
+        job_id, body = asked.job_id(), asked.json_object()
+        is_full = choice_of(body, "checkpointType", CheckpointType, CheckpointType.CONFIGURED) is CheckpointType.FULL
+
+        async def work() -> Json:
+            end = await self._take(job_id, SnapshotType.CHECKPOINT, None, is_full=is_full)
+            return {"checkpointId": end.checkpoint_id}
+
+        return self._operations.begin(f"checkpoint-{job_id}", trigger_id_of(body), work)
+
+    def _checkpoint_status(self, asked: RestRequest) -> Json:
+        return self._status(asked, "checkpoint", "failureCause")
+
+    def _trigger_savepoint(self, asked: RestRequest) -> Json:
+        body = asked.json_object()
+        target, cancels = text_of(body, "target-directory"), flag_of(body, "cancel-job")
+        return self._savepoint(asked, body, target, SnapshotType.SAVEPOINT, cancels=cancels)
+
+    def _trigger_stop(self, asked: RestRequest) -> Json:
+        """Its status is that of a savepoint, and completed once the job is FINISHED. (Flink's names are other ones here.)"""
+        body = asked.json_object()
+        kind = SnapshotType.TERMINATE if flag_of(body, "drain") else SnapshotType.SUSPEND
+        return self._savepoint(asked, body, text_of(body, "targetDirectory"), kind)
+
+    def _savepoint(
+        self, asked: RestRequest, body: Json, target: str | None, kind: SnapshotType, *, cancels: bool = False
+    ) -> Json:
+        """``cancels``: the job is canceled once it is taken, which Flink has deprecated: what another checkpoint commits
+        meanwhile comes again after a restore. A stop does not have that gap."""
+        job_id, directory = asked.job_id(), target or None
+        choice_of(body, "formatType", SavepointFormat, SavepointFormat.CANONICAL)
+        if directory is None and self._has_no_directory(job_id):
+            raise bad_request(_NO_DIRECTORY)
+
+        async def work() -> Json:
+            end = await self._take(job_id, kind, directory, is_full=False)
+            if cancels:
+                self._backend.post(JobCancelRequested(job_id))
+            return {"location": external_path(end.path)}
+
+        return self._operations.begin(f"savepoint-{job_id}", trigger_id_of(body), work)
+
+    def _savepoint_status(self, asked: RestRequest) -> Json:
+        return self._status(asked, "savepoint", "failure-cause")
+
+    def _dispose(self, asked: RestRequest) -> Json:
+        body = asked.json_object()
+        path = text_of(body, "savepoint-path")
+        if not path:
+            raise bad_request("Request did not match expected format: savepoint-path is missing.")
+
+        async def work() -> Json:
+            await self._backend.dispose(path.removeprefix("file:") if path.startswith("file:/") else path)
+            return {}
+
+        return self._operations.begin("disposal", trigger_id_of(body), work)
+
+    def _disposal_status(self, asked: RestRequest) -> Json:
+        trigger_id = asked.hex_id("triggerid")
+        operation = self._operations.find("disposal", trigger_id)
+        if operation is None:
+            raise not_found(f"There is no savepoint disposal operation with triggerId={trigger_id}.")
+        return operation.status("failure-cause")
+
+    # ---- steps -------------------------------------------------------------------------------------------------------
+
+    def _status(self, asked: RestRequest, kind: str, failure_key: str) -> Json:
+        job_id, trigger_id = asked.job_id(), asked.hex_id("triggerid")
+        operation = self._operations.find(f"{kind}-{job_id}", trigger_id)
+        if operation is None:
+            raise not_found(f"There is no {kind} operation with triggerId={trigger_id} for job {job_id}.")
+        return operation.status(failure_key)
+
+    def _has_no_directory(self, job_id: JobId) -> bool:
+        """Of a job that is not there, the cluster's setting counts."""
+        if self._backend.views.job(job_id) is None:
+            return self._backend.configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY) is None
+        return not self._backend.has_savepoint_directory(job_id)
+
+    async def _take(
+        self, job_id: JobId, snapshot_type: SnapshotType, directory: str | None, *, is_full: bool
+    ) -> ReportSnapshot:
+        """Until it is over. Raises what made it fail."""
+        if self._backend.views.job(job_id) is None:
+            raise UnknownJob(f"Could not find Flink job ({job_id})")
+        begun = self._backend.snapshots.begin(job_id, snapshot_type, directory, is_full=is_full)
+        self._backend.post(begun)
+        while True:
+            end = await self._backend.snapshots.end_of(job_id, begun.request_id, _WAIT_MS)
+            if end is not None:
+                break
+        if end.error is not None:
+            raise end.error.to_exception()
+        return end

@@ -1,0 +1,112 @@
+"""The rest of Flink's published list: paths that are known, and answered with an error that says what there is instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.http.errors import RestError, bad_request, not_available, not_found, server_side
+from tidegate.jobmanager.rest.http.request import RestRequest
+from tidegate.jobmanager.rest.routes import Route
+
+_JAVA_JOB = "Java jobs: it runs Python jobs, which `tidegate run job.py` or POST /jars/upload submits"
+_PROFILER = "a profiler; its list is always empty"
+_COORDINATORS = "operator coordinators; operators have no part in the JobManager"
+_DATASETS = "cached data sets between jobs"
+_DEFAULT_SCHEDULER = (
+    "The DefaultScheduler does not support changing the parallelism without a job restart. "
+    "Start the job again with `tidegate run -p <parallelism> -s <checkpoint>`."
+)
+
+_OF_A_JOB = {
+    ("POST", "/jobs/:jobid/coordinators/:operatorUid"): _COORDINATORS,
+}
+_OF_A_TASK_MANAGER = {
+    ("POST", "/taskmanagers/:taskmanagerid/profiler"): _PROFILER,
+}
+_OF_THE_CLUSTER = {
+    ("POST", "/jobs"): _JAVA_JOB,
+    ("POST", "/jobmanager/profiler"): _PROFILER,
+    ("DELETE", "/datasets/:datasetid"): _DATASETS,
+}
+_RESCALES = ("config", "details/:rescaleuuid", "history", "overview", "summary")
+
+
+class UnsupportedRoutes:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def routes(self) -> list[Route]:
+        refused = [
+            *(_refusal(key, lambda _: None, not_available(what)) for key, what in _OF_THE_CLUSTER.items()),
+            *(_refusal(key, self._backend.job, not_available(what)) for key, what in _OF_A_JOB.items()),
+            *(
+                _refusal(key, self._backend.task_manager, not_available(what))
+                for key, what in _OF_A_TASK_MANAGER.items()
+            ),
+        ]
+        rescaling = [
+            Route("PATCH", "/jobs/:jobid/rescaling", self._rescaling, changes=True),
+            Route("GET", "/jobs/:jobid/rescaling/:triggerid", self._rescaling),
+            Route("GET", "/jobs/:jobid/resource-requirements", self._requirements),
+            Route("PUT", "/jobs/:jobid/resource-requirements", self._change_requirements, changes=True),
+            *(Route("GET", f"/jobs/:jobid/rescales/{path}", self._rescales) for path in _RESCALES),
+        ]
+        absent = [
+            Route("GET", "/jobmanager/profiler/:filename", self._profile),
+            Route("GET", "/taskmanagers/:taskmanagerid/profiler/:filename", self._profile),
+            Route("GET", "/datasets/delete/:triggerid", self._deletion),
+        ]
+        return [*refused, *rescaling, *absent]
+
+    # ---- what could only be there if it had been made before -----------------------------------------------------------
+
+    def _profile(self, asked: RestRequest) -> Any:
+        if "taskmanagerid" in asked.parameters:
+            self._backend.task_manager(asked)
+        raise not_found(f"There is no profile {asked.parameters['filename']!r} here.")
+
+    def _deletion(self, asked: RestRequest) -> Any:
+        raise not_found(f"There is no operation with triggerId={asked.hex_id('triggerid')}.")
+
+    # ---- as Flink's DefaultScheduler answers -------------------------------------------------------------------------
+
+    def _rescales(self, asked: RestRequest) -> Any:
+        if "rescaleuuid" in asked.parameters:
+            asked.hex_id("rescaleuuid")
+        raise not_found(f"AdaptiveScheduler is not enabled for this job ({self._backend.job(asked).job_id}).")
+
+    def _requirements(self, asked: RestRequest) -> Any:
+        self._backend.job(asked)
+        raise server_side(_DEFAULT_SCHEDULER)
+
+    def _change_requirements(self, asked: RestRequest) -> Any:
+        asked.job_id()
+        wanted = asked.json_object()
+        if not wanted:
+            raise bad_request("Request body does not specify resource requirements.")
+        for vertex in self._backend.job(asked).vertices:
+            if vertex.vertex_id not in wanted:
+                raise bad_request(
+                    f"The request is incomplete, missing job vertex [{vertex.vertex_id}] resource requirements."
+                )
+        raise server_side(_DEFAULT_SCHEDULER)
+
+    def _rescaling(self, asked: RestRequest) -> Any:
+        asked.job_id()
+        if "triggerid" in asked.parameters:
+            asked.hex_id("triggerid")
+        asked.query_number("parallelism", 0)
+        raise RestError(503, "Rescaling is temporarily disabled. See FLINK-12312.")
+
+
+def _refusal(key: tuple[str, str], check: Callable[[RestRequest], object], error: RestError) -> Route:
+    """First what is wrong with the request itself, then that it would not be done anyway."""
+
+    def refuse(asked: RestRequest) -> Any:
+        check(asked)
+        raise RestError(error.status, *error.messages)
+
+    method, pattern = key
+    return Route(method, pattern, refuse, changes=method != "GET", drains=method == "POST")

@@ -1,0 +1,157 @@
+"""Paths below ``/jobs/:jobid/vertices``."""
+
+from __future__ import annotations
+
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.http.errors import RestError
+from tidegate.jobmanager.rest.http.request import RestRequest, bad_query, subtask_ranges
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.responses import metrics
+from tidegate.jobmanager.rest.responses import vertices as vertex_answers
+from tidegate.jobmanager.rest.responses.tasks import endpoint, user_accumulators
+from tidegate.jobmanager.rest.routes import Kept, Route, reads
+
+_V = "/jobs/:jobid/vertices/:vertexid"
+_S = f"{_V}/subtasks/:subtaskindex"
+SAMPLING_IS_OFF = -2
+"""``endTimestamp`` of a flame graph."""
+_FLAME_GRAPHS = ("full", "on_cpu", "off_cpu")
+
+
+class VertexHandlers:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def routes(self) -> list[Route]:
+        known = metrics.of_what_is_known
+        return [
+            reads(_V, self._details, Kept.GRAPH),
+            reads(f"{_V}/accumulators", self._accumulators, Kept.GRAPH),
+            reads(f"{_V}/backpressure", self._backpressure),
+            reads(f"{_V}/flamegraph", self._flame_graph),
+            reads(f"{_V}/jm-operator-metrics", known(self._coordinator_metrics)),
+            reads(f"{_V}/metrics", known(self._metrics)),
+            reads(f"{_V}/subtasktimes", self._times, Kept.GRAPH),
+            reads(f"{_V}/taskmanagers", self._by_task_manager, Kept.GRAPH),
+            reads(f"{_V}/watermarks", self._watermarks),
+            reads(f"{_V}/subtasks/accumulators", self._subtask_accumulators, Kept.GRAPH),
+            reads(f"{_V}/subtasks/metrics", known(self._aggregated)),
+            reads(_S, self._subtask, Kept.GRAPH),
+            reads(f"{_S}/metrics", known(self._subtask_metrics)),
+            reads(f"{_S}/attempts/:attempt", self._attempt, Kept.GRAPH),
+            reads(f"{_S}/attempts/:attempt/accumulators", self._attempt_accumulators, Kept.GRAPH),
+        ]
+
+    def _details(self, asked: RestRequest) -> Json:
+        _, vertex = self._backend.vertex(asked)
+        return vertex_answers.vertex_details(
+            vertex, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
+        )
+
+    def _times(self, asked: RestRequest) -> Json:
+        _, vertex = self._backend.vertex(asked)
+        return vertex_answers.subtask_times(vertex, self._backend.endpoints(), self._backend.now_ms())
+
+    def _by_task_manager(self, asked: RestRequest) -> Json:
+        _, vertex = self._backend.vertex(asked)
+        return vertex_answers.by_task_manager(
+            vertex, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
+        )
+
+    def _backpressure(self, asked: RestRequest) -> Json:
+        """Of a job that is over, or of one or a vertex that is not there, nothing is measured, which is no error
+        (``JobVertexBackPressureHandler.java``)."""
+        try:
+            job, vertex = self._backend.vertex(asked)
+            return (
+                vertex_answers.NOT_MEASURED
+                if job.state.is_terminal
+                else vertex_answers.backpressure(vertex, self._backend)
+            )
+        except RestError as error:
+            if error.status == 400:
+                raise
+            return vertex_answers.NOT_MEASURED
+
+    def _watermarks(self, asked: RestRequest) -> list[Json]:
+        return vertex_answers.watermarks(self._backend.vertex(asked)[1], self._backend.measures)
+
+    def _flame_graph(self, asked: RestRequest) -> Json:
+        """Stacks are not sampled here, which Flink calls disabled by configuration, and then tells of every job that there may be."""
+        asked.job_id()
+        asked.vertex_id()
+        asked.query_number("subtaskindex", 0)
+        kind = asked.query.get("type", "full")
+        if kind.lower() not in _FLAME_GRAPHS:
+            raise bad_query("type", kind, f"one of {', '.join(_FLAME_GRAPHS)}")
+        return {"endTimestamp": SAMPLING_IS_OFF}
+
+    # ---- metrics -----------------------------------------------------------------------------------------------------
+
+    def _metrics(self, asked: RestRequest) -> list[Json]:
+        return metrics.collection(metrics.vertex_metrics(self._backend.vertex(asked)[1], self._backend), asked)
+
+    def _coordinator_metrics(self, asked: RestRequest) -> list[Json]:
+        """Operators have no part in the JobManager here."""
+        self._backend.vertex(asked)
+        return []
+
+    def _subtask_metrics(self, asked: RestRequest) -> list[Json]:
+        _, _, subtask = self._backend.subtask(asked)
+        return metrics.collection(metrics.subtask_metrics(subtask.current, self._backend), asked)
+
+    def _aggregated(self, asked: RestRequest) -> list[Json]:
+        _, vertex = self._backend.vertex(asked)
+        indices = subtask_ranges(asked, "subtasks", vertex.parallelism)
+        parts = [metrics.subtask_metrics(vertex.subtasks[index].current, self._backend) for index in indices]
+        return metrics.aggregation(parts, asked)
+
+    # ---- subtasks ----------------------------------------------------------------------------------------------------
+
+    def _subtask(self, asked: RestRequest) -> Json:
+        _, _, subtask = self._backend.subtask(asked)
+        return vertex_answers.subtask_details(
+            subtask.current, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
+        )
+
+    def _attempt(self, asked: RestRequest) -> Json:
+        _, attempt = self._backend.attempt(asked)
+        return vertex_answers.subtask_details(
+            attempt, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
+        )
+
+    # ---- accumulators of user functions ------------------------------------------------------------------------------
+
+    def _accumulators(self, asked: RestRequest) -> Json:
+        _, vertex = self._backend.vertex(asked)
+        attempts = [subtask.current.attempt for subtask in vertex.subtasks]
+        return {
+            "id": vertex.vertex_id,
+            "user-accumulators": user_accumulators(map(self._backend.measures.metrics_of, attempts)),
+        }
+
+    def _subtask_accumulators(self, asked: RestRequest) -> Json:
+        _, vertex = self._backend.vertex(asked)
+        endpoints, told = self._backend.endpoints(), self._backend.measures.metrics_of
+        return {
+            "id": vertex.vertex_id,
+            "parallelism": vertex.parallelism,
+            "subtasks": [
+                {
+                    "subtask": subtask.index,
+                    "attempt": subtask.current.attempt.attempt,
+                    "endpoint": endpoint(subtask.current, endpoints),
+                    "user-accumulators": user_accumulators([told(subtask.current.attempt)]),
+                }
+                for subtask in vertex.subtasks
+            ],
+        }
+
+    def _attempt_accumulators(self, asked: RestRequest) -> Json:
+        subtask, attempt = self._backend.attempt(asked)
+        return {
+            "subtask": subtask.index,
+            "attempt": attempt.attempt.attempt,
+            "id": str(attempt.attempt),
+            "user-accumulators": user_accumulators([self._backend.measures.metrics_of(attempt.attempt)]),
+        }

@@ -1,0 +1,1 @@
+"""HTTP itself: requests, bodies, caches, time limits, and who may change something."""

@@ -1,0 +1,167 @@
+"""One request as the handlers see it: path parameters, query, JSON body. All texts are checked here; a bad one is 400."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from tidegate.jobmanager.rest.http.bodies import Upload
+from tidegate.jobmanager.rest.http.errors import RestError, bad_request
+from tidegate.model.ids import JobId, VertexId, parse_job_id
+
+E = TypeVar("E", bound=Enum)
+
+_NUMBER_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class RestRequest:
+    """``base_url``: scheme and host under which the client reached us. ``query``: the first value of each name.
+    ``upload``: of routes that take a file, which then have no ``body``."""
+
+    method: str
+    path: str
+    parameters: Mapping[str, str]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    base_url: str = ""
+    upload: Upload | None = None
+
+    def job_id(self, name: str = "jobid") -> JobId:
+        try:
+            return parse_job_id(self.parameters[name])
+        except ValueError as error:
+            raise bad_request(f"Cannot resolve path parameter ({name}): {error}") from None
+
+    def vertex_id(self) -> VertexId:
+        return VertexId(self.hex_id("vertexid"))
+
+    def hex_id(self, name: str) -> str:
+        """Any id of 32 hex digits."""
+        try:
+            return str(parse_job_id(self.parameters[name]))
+        except ValueError:
+            raise bad_request(_bad_parameter(name, self.parameters[name], "32 hex digits")) from None
+
+    def number(self, name: str) -> int:
+        """A path parameter that counts from 0. What is below is no mistake of writing: there is just nothing with that number."""
+        text = self.parameters[name]
+        if _is_number(text.removeprefix("-")):
+            return int(text)
+        if not _is_number(text):
+            raise bad_request(_bad_parameter(name, text, "a number"))
+        return int(text)
+
+    def query_number(self, name: str, default: int) -> int:
+        text = self.query.get(name)
+        if text is None:
+            return default
+        if not _is_number(text):
+            raise bad_query(name, text, "a number")
+        return int(text)
+
+    def first_number(self, name: str, default: int) -> int:
+        """Of a query parameter that Flink takes a list for, and uses the first of."""
+        numbers = self.listed(name)
+        if numbers is None:
+            return self.query_number(name, default)
+        for text in numbers:
+            if not _is_number(text):
+                raise bad_query(name, text, "a number")
+        return int(numbers[0])
+
+    def listed(self, name: str) -> list[str] | None:
+        """A query parameter with commas; ``None`` when it is not there, or empty."""
+        text = self.query.get(name, "")
+        return [part for part in text.split(",") if part] or None
+
+    def json_object(self) -> dict[str, Any]:
+        """The body; an empty one is ``{}``. Fields that nobody asks for are passed over, as by Flink."""
+        if not self.body.strip():
+            return {}
+        try:
+            found = json.loads(self.body)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise bad_request(f"Request did not match expected format: {self.method} {self.path} takes a JSON object.")
+        return found
+
+
+def is_job_id(text: str) -> bool:
+    try:
+        parse_job_id(text)
+    except ValueError:
+        return False
+    return True
+
+
+def bad_query(name: str, text: str, expected: str) -> RestError:
+    """400: what a query parameter has to be."""
+    return bad_request(f"Cannot resolve query parameter ({name}) from value {text!r}: expected {expected}.")
+
+
+def text_of(body: Mapping[str, Any], name: str) -> str | None:
+    """A field that is a text or ``null``."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise bad_request(f"Request did not match expected format: {name} has to be a text.")
+    return value
+
+
+def flag_of(body: Mapping[str, Any], name: str) -> bool:
+    """A field that is ``true``, ``false``, one of both as a text, or ``null``, which is ``false``."""
+    value = body.get(name)
+    if value in ("true", "false"):
+        return bool(value == "true")
+    if value is not None and not isinstance(value, bool):
+        raise bad_request(f"Request did not match expected format: {name} has to be true or false.")
+    return bool(value)
+
+
+def choice_of(body: Mapping[str, Any], name: str, kind: type[E], default: E) -> E:
+    """A field that is one of an enumeration's names."""
+    text = text_of(body, name)
+    if text is None:
+        return default
+    try:
+        return kind[text]
+    except KeyError:
+        names = ", ".join(item.name for item in kind)
+        raise bad_request(f"Request did not match expected format: {name} is {text!r}, not one of {names}.") from None
+
+
+def trigger_id_of(body: Mapping[str, Any]) -> str | None:
+    """A client's own ``triggerId``."""
+    text = text_of(body, "triggerId")
+    if text is None:
+        return None
+    try:
+        return str(parse_job_id(text))
+    except ValueError:
+        raise bad_request(f"Request did not match expected format: triggerId {text!r} is not 32 hex digits.") from None
+
+
+def subtask_ranges(asked: RestRequest, name: str, parallelism: int) -> list[int]:
+    """``1,3,5-9``: indices of subtasks that exist; not given: all."""
+    parts = asked.listed(name)
+    if parts is None:
+        return list(range(parallelism))
+    found: set[int] = set()
+    for part in parts:
+        first, dash, last = part.partition("-")
+        if not _is_number(first) or (dash and not _is_number(last)):
+            raise bad_query(name, part, "a number, or a range such as 5-9")
+        found.update(range(int(first), min(int(last) if dash else int(first), parallelism - 1) + 1))
+    return sorted(index for index in found if index < parallelism)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS
+
+
+def _bad_parameter(name: str, text: str, expected: str) -> str:
+    return f"Cannot resolve path parameter ({name}) from value {text!r}: expected {expected}."

@@ -1,0 +1,1 @@
+"""Views as Flink's JSON."""

@@ -1,0 +1,252 @@
+"""Views of the cluster as Flink's JSON: overview, configuration, TaskManagers, applications."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tidegate.jobmanager.machines.views import ClusterView, JobView, TaskManagerView
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.responses.java_throwable import exception_name, stack_trace
+from tidegate.jobmanager.rest.responses.jobs import job_item, job_times
+from tidegate.model.configuration import Configuration
+from tidegate.model.ids import AllocationId, TaskManagerId
+from tidegate.model.options import RestOptions, WebOptions
+from tidegate.model.states import JobState
+from tidegate.wire.versions import VERSION
+
+FLINK_VERSION = "2.3.0"
+"""The Flink whose REST API this is; clients choose their behaviour by it."""
+NOT_KNOWN = -1
+_HIDDEN = "******"
+_SENSITIVE = (
+    "password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token",
+    "basic-auth", "jaas.config", "http-headers", "access-key", "access.key", "credential",
+)  # fmt: skip
+"""Parts of keys whose values are not shown (Flink: ``GlobalConfiguration.isSensitive``, and some more)."""
+_APPLICATION_STATES = {
+    JobState.FAILING: "FAILING",
+    JobState.FAILED: "FAILED",
+    JobState.CANCELLING: "CANCELING",
+    JobState.CANCELED: "CANCELED",
+    JobState.FINISHED: "FINISHED",
+}
+_MEMORY = (
+    "frameworkHeap",
+    "taskHeap",
+    "frameworkOffHeap",
+    "taskOffHeap",
+    "networkMemory",
+    "managedMemory",
+    "jvmMetaspace",
+    "jvmOverhead",
+    "totalFlinkMemory",
+)
+_JVM_METRICS = {
+    "heapUsed": "Heap.Used", "heapCommitted": "Heap.Committed", "heapMax": "Heap.Max",
+    "nonHeapUsed": "NonHeap.Used", "nonHeapCommitted": "NonHeap.Committed", "nonHeapMax": "NonHeap.Max",
+    "directCount": "Direct.Count", "directUsed": "Direct.MemoryUsed", "directMax": "Direct.TotalCapacity",
+    "mappedCount": "Mapped.Count", "mappedUsed": "Mapped.MemoryUsed", "mappedMax": "Mapped.TotalCapacity",
+}  # fmt: skip
+_NETTY_METRICS = (
+    "nettyShuffleMemorySegmentsAvailable", "nettyShuffleMemorySegmentsUsed", "nettyShuffleMemorySegmentsTotal",
+    "nettyShuffleMemoryAvailable", "nettyShuffleMemoryUsed", "nettyShuffleMemoryTotal",
+)  # fmt: skip
+_COLLECTOR = "Status.JVM.GarbageCollector."
+
+Figures = Mapping[str, float]
+"""What a TaskManager process measured of itself; empty before its first report."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedTasks:
+    by_task_manager: Mapping[TaskManagerId | None, int]
+    by_allocation: Mapping[AllocationId | None, int]
+
+
+def dashboard_config(configuration: Configuration, now_ms: int) -> Json:
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone()
+    offset = moment.utcoffset()
+    return {
+        "refresh-interval": configuration.get(RestOptions.REFRESH_INTERVAL),
+        "timezone-name": moment.tzname() or "UTC",
+        "timezone-offset": int(offset.total_seconds() * 1000) if offset else 0,
+        "flink-version": FLINK_VERSION,
+        "flink-revision": f"tidegate {VERSION}",
+        "features": {
+            "web-submit": configuration.get(WebOptions.SUBMIT_ENABLE),
+            "web-cancel": configuration.get(RestOptions.CANCEL_ENABLED),
+            "web-rescale": False,
+            "web-history": False,
+        },
+    }
+
+
+def overview(cluster: ClusterView, jobs: Sequence[JobView], archived: Sequence[Json] = ()) -> Json:
+    """``archived``: items of jobs that are over, and that only the archive knows."""
+    states = Counter([job.state.value for job in jobs] + [str(item["state"]) for item in archived])
+    return {
+        "taskmanagers": len(cluster.task_managers),
+        "slots-total": cluster.slots_total,
+        "slots-available": cluster.slots_free,
+        "jobs-running": sum(not job.state.is_terminal for job in jobs),
+        "jobs-finished": states[JobState.FINISHED.value],
+        "jobs-cancelled": states[JobState.CANCELED.value],
+        "jobs-failed": states[JobState.FAILED.value],
+        "flink-version": FLINK_VERSION,
+        "flink-commit": f"tidegate {VERSION}",
+    }
+
+
+def configuration_entries(configuration: Configuration) -> list[Json]:
+    """What is set, with the values of passwords and the like hidden."""
+    return [
+        {"key": key, "value": _HIDDEN if any(part in key.lower() for part in _SENSITIVE) else text}
+        for key, text in configuration.to_strings().items()
+    ]
+
+
+def environment() -> Json:
+    """The process, in the words that Flink has for a JVM."""
+    return {
+        "jvm": {
+            "version": f"{platform.python_implementation()} {platform.python_version()}",
+            "arch": platform.machine(),
+            "options": [],
+        },
+        "classpath": [path for path in sys.path if path],
+    }
+
+
+# ---- applications: one for each job, as in Flink's session mode --------------------------------------------------------
+
+
+def application_item(job: JobView, now_ms: int) -> Json:
+    return {
+        "id": job.job_id,
+        "name": f"SingleJobApplication({job.name})",
+        **job_times(job, now_ms),
+        "status": _application_state(job),
+        "jobs": {job.state.value: 1},
+    }
+
+
+def application_details(job: JobView, now_ms: int) -> Json:
+    times = {"CREATED": job.start_ms, "RUNNING": job.start_ms}
+    ends = {name: job.state_timestamps_ms.get(state, 0) for state, name in _APPLICATION_STATES.items()}
+    item = application_item(job, now_ms)
+    return {**item, "timestamps": {**times, **ends}, "jobs": [job_item(job, now_ms)]}
+
+
+def application_exceptions(job: JobView) -> Json:
+    """Why the application failed: what the job died of, or had last when it was canceled."""
+    entries = []
+    if job.state in (JobState.FAILED, JobState.CANCELED) and job.failures:
+        failure = job.failures[-1]
+        entries.append(
+            {
+                "exceptionName": exception_name(failure.error),
+                "stacktrace": stack_trace(failure.error),
+                "timestamp": failure.at_ms,
+                "jobId": job.job_id,
+            }
+        )
+    return {"exceptionHistory": {"entries": entries}}
+
+
+def _application_state(job: JobView) -> str:
+    return _APPLICATION_STATES.get(job.state, "RUNNING")
+
+
+# ---- TaskManagers ------------------------------------------------------------------------------------------------------
+
+
+def assigned_tasks(jobs: Sequence[JobView]) -> AssignedTasks:
+    """Tasks that are not over, by TaskManager and by slot."""
+    attempts = [
+        subtask.current
+        for job in jobs
+        for vertex in job.vertices
+        for subtask in vertex.subtasks
+        if not subtask.current.state.is_terminal
+    ]
+    return AssignedTasks(Counter(a.task_manager_id for a in attempts), Counter(a.allocation_id for a in attempts))
+
+
+def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> Json:
+    """One TaskManager. Of the parts that Flink divides memory into, those that are not here are ``null`` or -1."""
+    free = sum(slot.allocation_id is None for slot in view.slots)
+    managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
+    return {
+        "id": view.task_manager_id,
+        "path": view.address,
+        "dataPort": NOT_KNOWN,
+        "jmxPort": NOT_KNOWN,
+        "timeSinceLastHeartbeat": view.last_heartbeat_ms,
+        "slotsNumber": len(view.slots),
+        "freeSlots": free,
+        "assignedTasks": tasks.by_task_manager.get(view.task_manager_id, 0),
+        "totalResource": _resource(len(view.slots), len(view.slots), managed),
+        "freeResource": _resource(free, len(view.slots), managed),
+        "hardware": {
+            "cpuCores": int(figures.get("System.CPU.Count", NOT_KNOWN)),
+            "physicalMemory": _bytes(figures, "System.Memory.Total"),
+            "freeMemory": _bytes(figures, "System.Memory.Available"),
+            "managedMemory": managed,
+        },
+        "memoryConfiguration": {
+            **dict.fromkeys(_MEMORY),
+            "managedMemory": managed,
+            "totalProcessMemory": view.memory_bytes or None,
+        },
+    }
+
+
+def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> Json:
+    """With its slots in use, and the memory of its JVM, which is that of Spark."""
+    managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
+    slots = [
+        {
+            "jobId": slot.job_id,
+            "resource": _resource(1, len(view.slots), managed),
+            "assignedTasks": tasks.by_allocation.get(slot.allocation_id, 0),
+        }
+        for slot in view.slots
+        if slot.job_id is not None
+    ]
+    jvm = {key: int(figures.get(f"Status.JVM.Memory.{name}", NOT_KNOWN)) for key, name in _JVM_METRICS.items()}
+    metrics: Json = {**jvm, **dict.fromkeys(_NETTY_METRICS, NOT_KNOWN), "garbageCollectors": _collectors(figures)}
+    return {**task_manager_item(view, tasks, figures), "allocatedSlots": slots, "metrics": metrics}
+
+
+def _collectors(figures: Figures) -> list[Json]:
+    names = [name.removesuffix(".Count") for name in figures if name.startswith(_COLLECTOR) and name.endswith(".Count")]
+    return [
+        {
+            "name": name.removeprefix(_COLLECTOR),
+            "count": int(figures[f"{name}.Count"]),
+            "time": int(figures.get(f"{name}.Time", NOT_KNOWN)),
+        }
+        for name in names
+    ]
+
+
+def _bytes(figures: Figures, name: str) -> int | None:
+    return int(figures[name]) if name in figures else None
+
+
+def _resource(slots: int, of: int, managed_bytes: int | None) -> Json:
+    """As Flink counts by default: one core a slot, equal shares of managed memory (MiB). The rest is not known here."""
+    managed = NOT_KNOWN if managed_bytes is None else managed_bytes * slots // max(1, of) >> 20
+    return {
+        "cpuCores": float(slots),
+        "taskHeapMemory": NOT_KNOWN,
+        "taskOffHeapMemory": NOT_KNOWN,
+        "managedMemory": managed,
+        "networkMemory": NOT_KNOWN,
+        "extendedResources": {},
+    }

@@ -1,0 +1,115 @@
+"""Failures of a job as Flink's JSON, newest first.
+
+A failure that the job lived through is an entry with its task. The one that it died of is, as in Flink, told by an entry of the
+scheduler, without a task ("Recovery is suppressed by ..."), with the task's failure under ``concurrentExceptions``
+(``RootExceptionHistoryEntry.fromGlobalFailure``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tidegate.jobmanager.machines.settings import RestartSettings, job_settings
+from tidegate.jobmanager.machines.views import AttemptView, FailureView, JobView, VertexView
+from tidegate.jobmanager.rest.numbers import Json
+from tidegate.jobmanager.rest.responses.java_throwable import exception_name, stack_trace
+from tidegate.model.ids import AttemptId, TaskManagerId
+from tidegate.model.options import RestartStrategyType
+from tidegate.model.states import JobState
+
+_JOB_EXCEPTION = "org.apache.flink.runtime.JobException"
+_NONE: Mapping[TaskManagerId, str] = {}
+_Places = Mapping[AttemptId, tuple[VertexView, AttemptView]]
+
+
+def exceptions(
+    job: JobView, maximum: int, label_filter: Sequence[str], endpoints: Mapping[TaskManagerId, str] = _NONE
+) -> Json:
+    """Failures here have no labels, so that a filter by label leaves none."""
+    entries = [] if label_filter else list(_entries(job, endpoints))
+    return {"exceptionHistory": {"entries": entries[:maximum], "truncated": len(entries) > maximum}}
+
+
+def failures(job: JobView, maximum: int) -> Json:
+    """The same for people: every entry is what failed where, the last one too."""
+    places = _places(job)
+    entries = [_entry(failure, places, _NONE) for failure in reversed(job.failures)]
+    return {"entries": entries[:maximum], "truncated": len(entries) > maximum}
+
+
+def _entries(job: JobView, endpoints: Mapping[TaskManagerId, str]) -> Iterator[Json]:
+    places = _places(job)
+    for age, failure in enumerate(reversed(job.failures)):
+        entry = _entry(failure, places, endpoints)
+        is_the_end = age == 0 and job.state in (JobState.FAILING, JobState.FAILED)
+        yield (
+            _end_of(job, entry, has_task=failure.attempt is not None)
+            if is_the_end
+            else {
+                **entry,
+                "concurrentExceptions": [],
+            }
+        )
+
+
+def _end_of(job: JobView, entry: Json, *, has_task: bool) -> Json:
+    what = f"{_JOB_EXCEPTION}: Recovery is suppressed by {_strategy(job_settings(job.configuration).restart)}"
+    return {
+        "exceptionName": _JOB_EXCEPTION,
+        "stacktrace": f"{what}\nCaused by: {entry['stacktrace']}",
+        "timestamp": job.state_timestamps_ms.get(JobState.FAILED, entry["timestamp"]),
+        "failureLabels": {},
+        "concurrentExceptions": [entry] if has_task else [],
+    }
+
+
+def _entry(failure: FailureView, places: _Places, endpoints: Mapping[TaskManagerId, str]) -> Json:
+    entry: Json = {
+        "exceptionName": exception_name(failure.error),
+        "stacktrace": stack_trace(failure.error),
+        "timestamp": failure.at_ms,
+        "failureLabels": {},
+    }
+    place = places.get(failure.attempt) if failure.attempt is not None else None
+    if place is not None and failure.attempt is not None:
+        vertex, attempt = place
+        subtask = f"({failure.attempt.subtask + 1}/{vertex.parallelism})"
+        entry["taskName"] = f"{vertex.name} {subtask} - execution #{failure.attempt.attempt}"
+        if attempt.task_manager_id is not None:
+            entry["endpoint"] = endpoints.get(attempt.task_manager_id, attempt.host)
+            entry["taskManagerId"] = attempt.task_manager_id
+    return entry
+
+
+def _places(job: JobView) -> _Places:
+    return {
+        attempt.attempt: (vertex, attempt)
+        for vertex in job.vertices
+        for subtask in vertex.subtasks
+        for attempt in (subtask.current, *subtask.earlier)
+    }
+
+
+def _strategy(settings: RestartSettings) -> str:
+    """As each of Flink's strategies calls itself."""
+    match settings.strategy:
+        case RestartStrategyType.NONE:
+            return "NoRestartBackoffTimeStrategy"
+        case RestartStrategyType.FIXED_DELAY:
+            return (
+                f"FixedDelayRestartBackoffTimeStrategy(maxNumberRestartAttempts={settings.fixed_attempts}, "
+                f"backoffTimeMS={settings.fixed_delay_ms})"
+            )
+        case RestartStrategyType.FAILURE_RATE:
+            return (
+                "FailureRateRestartBackoffTimeStrategy(FailureRateRestartBackoffTimeStrategy("
+                f"failuresIntervalMS={settings.rate_interval_ms},backoffTimeMS={settings.rate_delay_ms},"
+                f"maxFailuresPerInterval={settings.rate_max_failures})"
+            )
+        case RestartStrategyType.EXPONENTIAL_DELAY:
+            return (
+                f"ExponentialDelayRestartBackoffTimeStrategy(initialBackoffMS={settings.initial_backoff_ms}, "
+                f"maxBackoffMS={settings.max_backoff_ms}, backoffMultiplier={settings.backoff_multiplier}, "
+                f"resetBackoffThresholdMS={settings.reset_threshold_ms}, jitterFactor={settings.jitter_factor}, "
+                f"attemptsBeforeResetBackoff={settings.attempts_before_reset})"
+            )

@@ -1,0 +1,148 @@
+"""Metrics under Flink's names, as far as they are counted here: of the JobManager, of jobs, of vertices and subtasks.
+
+A name that is not known is left out, as in Flink; values are texts. Rates are over the last seconds between two reports of
+the TaskManager, and absent until there were two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tidegate.jobmanager.machines.views import AttemptView, ClusterView, JobView, VertexView
+from tidegate.jobmanager.rest.backend import Backend
+from tidegate.jobmanager.rest.http.errors import RestError
+from tidegate.jobmanager.rest.http.request import RestRequest, bad_query
+from tidegate.jobmanager.rest.numbers import Json, number, skew_percent
+from tidegate.jobmanager.rest.responses.checkpoints import checkpoint_item
+from tidegate.jobmanager.rest.routes import Handler
+from tidegate.model.states import JobState
+from tidegate.wire.task_metrics import Value, named
+
+Metrics = Mapping[str, Value]
+
+_TIMES_IN_STATE = {
+    "initializingTime": JobState.INITIALIZING,
+    "createdTime": JobState.CREATED,
+    "runningTime": JobState.RUNNING,
+    "restartingTime": JobState.RESTARTING,
+    "failingTime": JobState.FAILING,
+    "cancellingTime": JobState.CANCELLING,
+}
+_AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min,
+    "max": max,
+    "avg": lambda values: sum(values) / len(values),
+    "sum": sum,
+    "skew": skew_percent,
+}
+
+
+def cluster_metrics(cluster: ClusterView, jobs: Sequence[JobView]) -> Metrics:
+    return {
+        "numRunningJobs": sum(not job.state.is_terminal for job in jobs),
+        "taskSlotsTotal": cluster.slots_total,
+        "taskSlotsAvailable": cluster.slots_free,
+        "numRegisteredTaskManagers": len(cluster.task_managers),
+    }
+
+
+def job_metrics(job: JobView, now_ms: int) -> Metrics:
+    """Figures of the last completed checkpoint are -1 before the first, as in Flink."""
+    checkpoints = job.checkpoints
+    last = checkpoints.last_completed
+    item = None if last is None else checkpoint_item(last)
+    restored_ms = checkpoints.last_restored_ms
+    return {
+        "numRestarts": job.restarts,
+        "numberOfCompletedCheckpoints": checkpoints.completed,
+        "numberOfFailedCheckpoints": checkpoints.failed,
+        "numberOfInProgressCheckpoints": checkpoints.in_progress,
+        "totalNumberOfCheckpoints": checkpoints.completed + checkpoints.failed + checkpoints.in_progress,
+        "lastCompletedCheckpointId": -1 if last is None else last.checkpoint_id,
+        "lastCheckpointDuration": -1 if item is None else item["end_to_end_duration"],
+        "lastCheckpointSize": -1 if item is None else item["checkpointed_size"],
+        "lastCheckpointFullSize": -1 if item is None else item["state_size"],
+        "lastCheckpointProcessedData": -1 if item is None else item["processed_data"],
+        "lastCheckpointPersistedData": -1 if item is None else item["persisted_data"],
+        "lastCheckpointExternalPath": "n/a" if item is None else item["external_path"],
+        "lastCheckpointCompletedTimestamp": -1 if last is None or last.end_ms is None else last.end_ms,
+        "lastCheckpointRestoreTimestamp": -1 if restored_ms is None else restored_ms,
+        **{name: _time_in(job, state, now_ms) for name, state in _TIMES_IN_STATE.items()},
+        "uptime": -1 if job.state.is_terminal else _time_in(job, JobState.RUNNING, now_ms),
+        "downtime": _downtime_ms(job, now_ms),
+    }
+
+
+def subtask_metrics(attempt: AttemptView, backend: Backend) -> Metrics:
+    """Of the current attempt; user metrics under their own names."""
+    counters = backend.measures.metrics_of(attempt.attempt)
+    if counters is None:
+        return {}
+    return {**named(counters, backend.measures.span_of(attempt.attempt)), **counters.user}
+
+
+def vertex_metrics(vertex: VertexView, backend: Backend) -> Metrics:
+    """Of all subtasks, each name with its subtask in front."""
+    return {
+        f"{subtask.index}.{name}": value
+        for subtask in vertex.subtasks
+        for name, value in subtask_metrics(subtask.current, backend).items()
+    }
+
+
+def of_what_is_known(answer: Handler) -> Handler:
+    """Nothing is known of a job, a vertex, a subtask or a TaskManager that is not there: an empty list, as Flink's store of metrics
+    gives it, and no error (``AbstractMetricsHandler.java``)."""
+
+    def answered(asked: RestRequest) -> Any:
+        try:
+            return answer(asked)
+        except RestError as error:
+            if error.status == 400:
+                raise
+            return []
+
+    return answered
+
+
+def collection(found: Metrics, asked: RestRequest) -> list[Json]:
+    """Names only, or with ``get`` the values of those that are there."""
+    names = asked.listed("get")
+    if names is None:
+        return [] if "get" in asked.query else [{"id": name} for name in found]
+    return [{"id": name, "value": _text(found[name])} for name in dict.fromkeys(names) if name in found]
+
+
+def aggregation(parts: Sequence[Metrics], asked: RestRequest) -> list[Json]:
+    """Over several components; texts cannot be aggregated and are left out."""
+    wanted = asked.query["agg"].split(",") if "agg" in asked.query else list(_AGGREGATIONS)
+    for name in wanted:
+        if name.lower() not in _AGGREGATIONS:
+            raise bad_query("agg", name, f"one of {', '.join(_AGGREGATIONS)}")
+    kinds = [name for name in _AGGREGATIONS if name in {text.lower() for text in wanted}]
+    names = asked.listed("get")
+    if names is None:
+        return [{"id": name} for name in dict.fromkeys(name for part in parts for name in part)]
+    answer = []
+    for name in dict.fromkeys(names):
+        values = [float(part[name]) for part in parts if isinstance(part.get(name), int | float)]
+        if values:
+            answer.append({"id": name, **{kind: number(float(_AGGREGATIONS[kind](values))) for kind in kinds}})
+    return answer
+
+
+def _time_in(job: JobView, state: JobState, now_ms: int) -> int:
+    """How long the job has been in a state; 0 when it is in another."""
+    return now_ms - job.state_timestamps_ms[state] if job.state is state else 0
+
+
+def _downtime_ms(job: JobView, now_ms: int) -> int:
+    if job.state.is_terminal:
+        return -1
+    since = job.state_timestamps_ms.get(JobState.RESTARTING)
+    return now_ms - since if job.state is JobState.RESTARTING and since is not None else 0
+
+
+def _text(value: Value) -> str:
+    return str(number(value)) if isinstance(value, float) else str(value)

@@ -1,0 +1,16 @@
+"""Log files and threads of a process as Flink's JSON: of the JobManager's own, and of TaskManagers that are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.aio.inspection import LogFile, ThreadInfo
+from tidegate.jobmanager.rest.numbers import Json
+
+
+def log_list(files: Sequence[LogFile]) -> Json:
+    return {"logs": [{"name": file.name, "size": file.size_bytes, "mtime": file.modified_ms} for file in files]}
+
+
+def thread_list(threads: Sequence[ThreadInfo]) -> Json:
+    return {"threadInfos": [{"threadName": t.name, "stringifiedThreadInfo": t.stack} for t in threads]}

@@ -1,0 +1,22 @@
+"""What the endpoint reaches beyond the JobManager's machine: the process itself, storage, TaskManagers, programs, the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from tidegate.jobmanager.programs.runs import ProgramRuns
+from tidegate.jobmanager.rest.handlers.processes import TaskManagerInspector
+from tidegate.jobmanager.rest.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """``dispose`` removes a savepoint, ``shutdown`` ends the process for a reason. ``programs``: ``None`` where none may be uploaded.
+    ``history``: jobs of JobManagers before this one, where they are archived."""
+
+    shutdown: Callable[[str], None]
+    dispose: Callable[[str], Awaitable[None]]
+    inspector: TaskManagerInspector
+    programs: ProgramRuns | None = None
+    history: History | None = None

@@ -1,0 +1,1 @@
+"""What clients ask of the JobManager by gRPC."""

@@ -1,0 +1,155 @@
+"""Views of the machines as messages for clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidegate.jobmanager.machines.views import (
+    CheckpointsView,
+    CheckpointView,
+    ClusterView,
+    JobSummary,
+    JobView,
+    SubtaskView,
+    TaskManagerView,
+    VertexSummary,
+    VertexView,
+)
+from tidegate.model.accumulators import told
+from tidegate.model.ids import AttemptId
+from tidegate.pb import common_pb2
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.wire.accumulators import accumulators_to_pb, merged_of
+from tidegate.wire.convert import checkpoint_metrics_to_pb, optional_error_to_pb
+
+MetricsOf = Callable[[AttemptId], common_pb2.TaskMetrics | None]
+
+
+def job_status(job: JobView, metrics_of: MetricsOf) -> pb.JobStatus:
+    """The whole status of a job. Absent fields are absent in the view."""
+    found = job_summary(job)
+    for vertex, shown in zip(job.vertices, found.vertices, strict=True):
+        shown.subtasks.extend(_subtask_status(subtask, metrics_of) for subtask in vertex.subtasks)
+    subtasks = [subtask for shown in found.vertices for subtask in shown.subtasks]
+    for name, merged in accumulators_to_pb(told(merged_of(subtask.metrics for subtask in subtasks))).items():
+        found.accumulators[name].CopyFrom(merged)
+    for subtask in subtasks:
+        if subtask.HasField("metrics"):
+            subtask.metrics.ClearField("accumulators")
+    return found
+
+
+def job_summary(job: JobSummary | JobView) -> pb.JobStatus:
+    """The same without subtasks."""
+    last = job.checkpoints.last_completed
+    return pb.JobStatus(
+        job_id=job.job_id,
+        name=job.name,
+        state=job.state.value,
+        start_ms=job.start_ms,
+        end_ms=job.end_ms,
+        restarts=job.restarts,
+        failure=optional_error_to_pb(job.failure),
+        vertices=[_vertex_status(vertex) for vertex in job.vertices],
+        last_completed=None if last is None else checkpoint_status(last, with_subtasks=False),
+        state_timestamps_ms={state.value: at_ms for state, at_ms in job.state_timestamps_ms.items()},
+        checkpoints_completed=job.checkpoints.completed,
+        checkpoints_failed=job.checkpoints.failed,
+        waiting_for=job.waiting_for,
+    )
+
+
+def checkpoint_list(checkpoints: CheckpointsView, subtasks_of: int | None = None) -> pb.CheckpointList:
+    """``subtasks_of``: the only checkpoint that is told with its subtasks; ``None``: all are."""
+    return pb.CheckpointList(
+        checkpoints=[
+            checkpoint_status(checkpoint, with_subtasks=subtasks_of in (None, checkpoint.checkpoint_id))
+            for checkpoint in checkpoints.history
+        ],
+        completed=checkpoints.completed,
+        failed=checkpoints.failed,
+        in_progress=checkpoints.in_progress,
+        restored=checkpoints.restored,
+    )
+
+
+def checkpoint_status(checkpoint: CheckpointView, *, with_subtasks: bool) -> pb.CheckpointStatus:
+    return pb.CheckpointStatus(
+        checkpoint_id=checkpoint.checkpoint_id,
+        status=checkpoint.status,
+        snapshot_type=checkpoint.snapshot_type.value,
+        trigger_ms=checkpoint.trigger_ms,
+        completed_ms=checkpoint.end_ms if checkpoint.status == "COMPLETED" else None,
+        size_bytes=checkpoint.size_bytes,
+        path=checkpoint.location,
+        failure=checkpoint.failure,
+        acknowledged=checkpoint.acknowledged,
+        expected=checkpoint.expected,
+        subtasks=[
+            pb.SubtaskCheckpoint(
+                vertex_id=subtask.attempt.vertex_id,
+                index=subtask.attempt.subtask,
+                ack_ms=subtask.ack_ms,
+                metrics=checkpoint_metrics_to_pb(subtask.metrics),
+                size_bytes=subtask.size_bytes,
+            )
+            for subtask in (checkpoint.subtasks if with_subtasks else ())
+        ],
+        discarded=checkpoint.discarded,
+        restored=checkpoint.restored,
+        sent_ms=checkpoint.sent_ms,
+        sealed_ms=checkpoint.sealed_ms,
+        confirmed_ms=checkpoint.confirmed_ms,
+    )
+
+
+def cluster_status(
+    cluster: ClusterView, version: str, python_version: str, pid: int, rest_port: int
+) -> pb.ClusterStatus:
+    return pb.ClusterStatus(
+        generation=cluster.generation,
+        version=version,
+        python_version=python_version,
+        start_ms=cluster.start_ms,
+        task_managers=[_task_manager_status(task_manager) for task_manager in cluster.task_managers],
+        pid=pid,
+        rest_port=rest_port,
+    )
+
+
+def _vertex_status(vertex: VertexSummary | VertexView) -> pb.VertexStatus:
+    return pb.VertexStatus(
+        vertex_id=vertex.vertex_id,
+        name=vertex.name,
+        parallelism=vertex.parallelism,
+        task_counts={state.value: count for state, count in vertex.tasks.items()},
+    )
+
+
+def _subtask_status(subtask: SubtaskView, metrics_of: MetricsOf) -> pb.SubtaskStatus:
+    current = subtask.current
+    return pb.SubtaskStatus(
+        index=subtask.index,
+        attempt=current.attempt.attempt,
+        state=current.state.value,
+        task_manager_id=current.task_manager_id or "",
+        metrics=metrics_of(current.attempt),
+        host=current.host,
+        start_ms=current.start_ms or 0,
+        data_address=current.data_address,
+    )
+
+
+def _task_manager_status(task_manager: TaskManagerView) -> pb.TaskManagerStatus:
+    return pb.TaskManagerStatus(
+        task_manager_id=task_manager.task_manager_id,
+        address=task_manager.address,
+        slots=[
+            pb.SlotStatus(index=slot.index, allocation_id=slot.allocation_id or "", job_id=slot.job_id or "")
+            for slot in task_manager.slots
+        ],
+        last_heartbeat_ms=task_manager.last_heartbeat_ms,
+        pid=task_manager.pid,
+        host=task_manager.host,
+        memory_bytes=task_manager.memory_bytes,
+    )

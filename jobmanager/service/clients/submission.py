@@ -1,0 +1,117 @@
+"""What is checked before a job exists: versions, id, blobs, configuration, checkpoint directory, restore path.
+
+Everything here is refused at once, with one line for the user; nothing of a refused job is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from tidegate.aio.pool import Pool
+from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import kept_manifest
+from tidegate.jobmanager.machines.events import JobSubmitted, RestoreFrom
+from tidegate.jobmanager.machines.settings import job_settings
+from tidegate.jobmanager.programs.blobs import BlobStore
+from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import InvalidJob, VersionMismatch
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import JobId, parse_job_id
+from tidegate.model.inline_state import drop_inline_state
+from tidegate.model.options import CheckpointingOptions, ClaimMode, ExecutionOptions, StateRecoveryOptions
+from tidegate.model.options.job import RuntimeMode
+from tidegate.model.restore_check import check_restore
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.wire.convert import graph_from_pb
+from tidegate.wire.versions import PYTHON_VERSION, VERSION
+
+
+class Submission:
+    """Checks one submission after the other; holds no job."""
+
+    def __init__(
+        self,
+        cluster: Configuration,
+        blobs: BlobStore,
+        storage: CheckpointStorage,
+        pool: Pool,
+        is_known: Callable[[JobId], bool],
+    ) -> None:
+        self._cluster = cluster
+        self._blobs = blobs
+        self._storage = storage
+        self._pool = pool
+        self._is_known = is_known
+
+    async def check(self, request: pb.SubmitJobRequest) -> tuple[JobSubmitted, JobDirectories]:
+        """The submission as an event. Raises the ``TidegateError`` that refuses it."""
+        _check_versions(request)
+        graph = graph_from_pb(request.graph)
+        self._check_graph(graph)
+        own = Configuration.from_strings(graph.configuration, f"job {graph.name!r}")
+        configuration = _as_its_mode_wants(self._cluster.merged(own))
+        directories = JobDirectories.of(configuration)
+        if directories.checkpoints is not None and configuration.get(CheckpointingOptions.INTERVAL) is not None:
+            await self._pool.submit(partial(self._storage.check_writable, directories.checkpoints))
+        restore = await self._read_restore(request, configuration.get(StateRecoveryOptions.CLAIM_MODE))
+        if restore is not None:
+            kept = kept_manifest(restore.manifest, job_settings(configuration.to_strings()).checkpoints)
+            check_restore(graph, kept, allow_non_restored=restore.allow_non_restored_state)
+        if self._is_known(graph.job_id):  # again: the checks above took time
+            raise _duplicate(graph)
+        self._blobs.retain(graph)
+        return JobSubmitted(graph, configuration.to_strings(), restore), directories
+
+    def _check_graph(self, graph: JobGraph) -> None:
+        try:
+            parse_job_id(graph.job_id)
+        except ValueError as error:
+            raise InvalidJob(str(error)) from None
+        if not graph.vertices:
+            raise InvalidJob(f"job {graph.name!r} has no operators; add a source and a sink")
+        ids = {vertex.vertex_id for vertex in graph.vertices}
+        for edge in graph.edges:
+            if edge.source not in ids or edge.target not in ids:
+                raise InvalidJob(f"job {graph.name!r}: edge {edge.edge_id} connects a vertex that is not in the graph")
+        for vertex in graph.vertices:
+            if not 1 <= vertex.parallelism <= vertex.max_parallelism:
+                raise InvalidJob(
+                    f"{vertex.name}: parallelism {vertex.parallelism} is not between 1 and its maximum "
+                    f"{vertex.max_parallelism}"
+                )
+        if self._is_known(graph.job_id):
+            raise _duplicate(graph)
+
+    async def _read_restore(self, request: pb.SubmitJobRequest, claim_mode: ClaimMode) -> RestoreFrom | None:
+        if not request.restore_path:
+            return None
+        location, manifest = await self._pool.submit(partial(self._storage.read_checkpoint, request.restore_path))
+        manifest = drop_inline_state(manifest)
+        return RestoreFrom(location, manifest, request.allow_non_restored_state, claim_mode)
+
+
+def _check_versions(request: pb.SubmitJobRequest) -> None:
+    if request.client_version != VERSION:
+        raise VersionMismatch(
+            f"this client is tidegate {request.client_version or 'of an unknown version'}, the JobManager is {VERSION}; "
+            "install the same version on both sides"
+        )
+    if request.graph.python_version != PYTHON_VERSION:
+        raise VersionMismatch(
+            f"the job was built with Python {request.graph.python_version or '(unknown)'}, the cluster runs Python "
+            f"{PYTHON_VERSION}; use the same minor version"
+        )
+
+
+def _as_its_mode_wants(configuration: Configuration) -> Configuration:
+    """A job in BATCH mode has no checkpoints, also where the cluster has an interval for all jobs."""
+    if configuration.get(ExecutionOptions.RUNTIME_MODE) is not RuntimeMode.BATCH:
+        return configuration
+    texts = configuration.to_strings()
+    return Configuration.from_strings({k: text for k, text in texts.items() if k != CheckpointingOptions.INTERVAL.key})
+
+
+def _duplicate(graph: JobGraph) -> InvalidJob:
+    return InvalidJob(f"job {graph.job_id} was submitted before; build the graph again to get another id")

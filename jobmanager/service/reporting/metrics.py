@@ -1,0 +1,26 @@
+"""The figures of the JobManager for Prometheus: of the process and the cluster, and of every job that is not over (scopes
+``jobmanager`` and ``jobmanager_job``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tidegate.aio.process_figures import process_figures
+from tidegate.aio.prometheus import Sample
+from tidegate.jobmanager.rest.responses.metrics import cluster_metrics, job_metrics
+from tidegate.jobmanager.service.core import JobManagerCore
+
+
+def job_manager_samples(core: JobManagerCore, host: str, now_ms: Callable[[], int]) -> Iterator[Sample]:
+    own = {"host": host}
+    jobs = core.machine.jobs()
+    for name, value in {**process_figures(), **cluster_metrics(core.machine.cluster(), jobs)}.items():
+        if not isinstance(value, str):
+            yield Sample("jobmanager", name, own, value)
+    for job in jobs:
+        if job.state.is_terminal:
+            continue
+        labels = {**own, "job_id": job.job_id, "job_name": job.name}
+        for name, value in job_metrics(job, now_ms()).items():
+            if not isinstance(value, str):
+                yield Sample("jobmanager_job", name, labels, value)

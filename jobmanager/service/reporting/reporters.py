@@ -1,0 +1,25 @@
+"""Who is told of this JobManager's figures, as the configuration asks: Prometheus, and
+OpenTelemetry."""
+
+from __future__ import annotations
+
+from tidegate.aio.driver import wall_clock_ms
+from tidegate.aio.process import Services
+from tidegate.aio.prometheus import serve_metrics
+from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.reporting.metrics import job_manager_samples
+from tidegate.jobmanager.service.reporting.traces import is_asked_for, start_tracing
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import JobManagerOptions, TraceOptions
+
+
+async def start_reporters(configuration: Configuration, core: JobManagerCore, services: Services) -> None:
+    """Start them. Raises ``ConfigurationError`` for one that does not exist here."""
+    host, name = configuration.get(JobManagerOptions.BIND_HOST), configuration.get(JobManagerOptions.RPC_ADDRESS)
+    serving = await serve_metrics(configuration, host, lambda: job_manager_samples(core, name, wall_clock_ms))
+    if serving is not None:
+        port, stop = serving
+        services.started(f"Prometheus: port {port}", stop)
+    if is_asked_for(configuration):
+        endpoint = configuration.get(TraceOptions.OTEL_ENDPOINT)
+        services.started(f"traces: to {endpoint}", start_tracing(configuration, core))

@@ -1,0 +1,206 @@
+"""The REST endpoint: Flink's paths, with and without ``/v1``, on the JobManager's loop.
+
+    request ─▶ route ─▶ guard (who may change something) ─▶ handler, which translates views ─▶ JSON
+
+Every error is an object with the one key ``errors``. Bodies of GET requests are ignored: Flink's own client sends them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from tidegate.aio.driver import wall_clock_ms
+from tidegate.aio.http_server import serve_http
+from tidegate.jobmanager.rest.archiver import archived_answers
+from tidegate.jobmanager.rest.backend import Backend, Core
+from tidegate.jobmanager.rest.handlers.checkpoints import CheckpointHandlers
+from tidegate.jobmanager.rest.handlers.cluster import ClusterHandlers
+from tidegate.jobmanager.rest.handlers.jars import JarHandlers
+from tidegate.jobmanager.rest.handlers.jobs import JobHandlers
+from tidegate.jobmanager.rest.handlers.operations import Operations
+from tidegate.jobmanager.rest.handlers.processes import ProcessHandlers
+from tidegate.jobmanager.rest.handlers.snapshots import SnapshotHandlers
+from tidegate.jobmanager.rest.handlers.unsupported_routes import UnsupportedRoutes
+from tidegate.jobmanager.rest.handlers.vertices import VertexHandlers
+from tidegate.jobmanager.rest.http.bodies import MAX_BODY_BYTES, Upload, drain, read_body
+from tidegate.jobmanager.rest.http.errors import RestError
+from tidegate.jobmanager.rest.http.origin import OriginGuard
+from tidegate.jobmanager.rest.http.request import RestRequest
+from tidegate.jobmanager.rest.http.timeouts import Response, runner_of
+from tidegate.jobmanager.rest.openapi import Description
+from tidegate.jobmanager.rest.response_cache import ResponseCache, ViewCache
+from tidegate.jobmanager.rest.routes import Kept, Reply, Route, Router, plain_path
+from tidegate.jobmanager.rest.surroundings import Surroundings
+from tidegate.jobmanager.web.archived import archived_parts
+from tidegate.jobmanager.web.pages import Pages
+from tidegate.model.errors import ExternalError
+from tidegate.model.ids import JobId
+from tidegate.model.options import JobManagerOptions, RestOptions, WebOptions
+
+_JSON, _TEXT = "application/json; charset=UTF-8", "text/plain; charset=UTF-8"
+
+_log = logging.getLogger(__name__)
+
+
+class RestEndpoint:
+    """Serves one JobManager."""
+
+    def __init__(self, core: Core, outside: Surroundings, now_ms: Callable[[], int] = wall_clock_ms) -> None:
+        option = core.configuration.get
+        self._configuration = core.configuration
+        self._allow_origin = option(RestOptions.ALLOW_ORIGIN)
+        self._views = ViewCache(core.machine, now_ms)
+        backend = Backend(
+            self._views,
+            core.attempts,
+            core.configuration,
+            core.snapshots,
+            core.post,
+            core.has_savepoint_directory,
+            core.watchers.watch,
+            outside.dispose,
+            outside.shutdown,
+            now_ms,
+            outside.history,
+        )
+        self._backend = backend
+        self._operations = Operations(option(RestOptions.ASYNC_STORE_DURATION), now_ms)
+        timeouts_ms = {
+            Kept.GRAPH: option(RestOptions.GRAPH_CACHE_TIMEOUT),
+            Kept.CHECKPOINTS: option(RestOptions.CHECKPOINT_CACHE_TIMEOUT),
+        }
+        self._keeper = ResponseCache(timeouts_ms, now_ms)
+        self._guard = OriginGuard(())
+        self._runner: web.AppRunner | None = None
+        description = Description()
+        parts = (
+            ClusterHandlers(backend),
+            JobHandlers(backend),
+            VertexHandlers(backend),
+            CheckpointHandlers(backend),
+            SnapshotHandlers(backend, self._operations),
+            ProcessHandlers(backend, outside.inspector),
+            JarHandlers(outside.programs, lambda job_id: core.machine.job(job_id) is not None),
+            UnsupportedRoutes(backend),
+            description,
+        )
+        self.router = Router(route for part in parts for route in part.routes())
+        description.describe(self.router.routes)
+        self.pages = Pages(backend, lambda status, answer: self._response(status, _encoded(answer)), self._answer)
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port, which was found when 0 was given. Raises ``ExternalError`` when it cannot be had."""
+        option = self._configuration.get
+        names = (host, option(RestOptions.ADDRESS), option(JobManagerOptions.RPC_ADDRESS), socket.gethostname())
+        self._guard = OriginGuard(name for name in names if name is not None)
+        self._runner = runner_of(self.application())
+        await self._runner.setup()
+        try:
+            return await serve_http(self._runner, host, port, "REST endpoint")
+        except ExternalError:
+            await self._runner.cleanup()
+            raise
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self._operations.close()
+
+    def application(self) -> web.Application:
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        self.pages.add_to(application)
+        application.router.add_route("*", "/{path:.*}", self._answer)
+        return application
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        kept = self._keeper.find(_key(request)) if request.method == "GET" else None
+        if kept is not None:
+            return self._response(200, kept)
+        try:
+            raw_path = request.rel_url.raw_path
+            route, parameters = self.router.find(request.method, raw_path)
+            if route.changes:
+                self._guard.check(request.headers)
+            try:
+                return await self._handled(route, parameters, request)
+            finally:
+                if route.changes:
+                    self.drop()
+        except RestError as error:
+            return self._response(error.status, _encoded({"errors": list(error.messages)}))
+        except Exception as error:  # noqa: BLE001  (a driver: one bad answer must not end the endpoint)
+            _log.exception("%s %s failed", request.method, request.path)
+            return self._response(
+                500, _encoded({"errors": ["Internal server error.", f"{type(error).__name__}: {error}"]})
+            )
+
+    async def _handled(self, route: Route, parameters: dict[str, str], request: web.Request) -> web.Response:
+        archived = await self._archived(route, parameters, request)
+        if archived is not None:
+            return self._response(route.status, archived)
+        answer = route.handler(await self._asked(route, parameters, request))
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, Reply):
+            return self._response(answer.status, answer.body, _TEXT)
+        encoded = _encoded(answer)
+        if route.kept is not Kept.NOT:
+            self._keeper.keep(route.kept, _key(request), encoded)
+        return self._response(route.status, encoded)
+
+    async def _asked(self, route: Route, parameters: dict[str, str], request: web.Request) -> RestRequest:
+        """The request, with as much of its body as its handler is to see."""
+        body, upload = b"", None
+        if route.uploads:
+            upload = Upload(request)
+        elif route.drains:
+            await drain(request, self._configuration.get(WebOptions.MAX_UPLOAD))
+        elif route.method != "GET":
+            body = await read_body(request)
+        base_url = f"{request.scheme}://{request.host}"
+        return RestRequest(route.method, request.path, parameters, dict(request.query), body, base_url, upload)
+
+    async def _archived(self, route: Route, parameters: dict[str, str], request: web.Request) -> bytes | None:
+        """The answer about a job that only the archive knows."""
+        history = self._backend.history
+        if history is None or route.method != "GET" or route.changes or "jobid" not in parameters:
+            return None
+        job_id = JobId(parameters["jobid"])
+        if not history.knows(job_id) or self._views.job(job_id) is not None:
+            return None
+        return await history.answer(job_id, plain_path(request.rel_url.raw_path))
+
+    async def answers_to_archive(self, job_id: JobId) -> dict[str, str]:
+        """All that is to be kept of a job that is over: JSON by path."""
+        self.drop()
+        job = self._views.job(job_id)
+        if job is None:
+            return {}
+        told = await archived_answers(self.router, job)
+        return {**told, **await archived_parts(job, self.pages.parts.builds_of(job), self._backend)}
+
+    def drop(self) -> None:
+        """Something was changed by a user, who wants to see it: nothing that was told before is told again."""
+        self._keeper.drop()
+        self._views.drop()
+        self.pages.parts.drop()
+
+    def _response(self, status: int, body: bytes, content_type: str = _JSON) -> web.Response:
+        headers = {"access-control-allow-origin": self._allow_origin, "content-type": content_type}
+        return Response(status=status, body=body, headers=headers)
+
+
+def _key(request: web.Request) -> str:
+    """Under which an answer is kept: path and query as they came, without ``/v1``. Looked for before anything else is done."""
+    return request.raw_path.removeprefix("/v1")
+
+
+def _encoded(answer: Any) -> bytes:
+    return json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()

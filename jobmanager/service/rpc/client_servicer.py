@@ -1,0 +1,157 @@
+"""What clients may ask (``JobManagerClientService``); what concerns snapshots is in ``SnapshotServicer``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from tidegate.aio.pool import Pool
+from tidegate.aio.process import Shutdown
+from tidegate.aio.rpc import abort
+from tidegate.jobmanager.machines.events import JobCancelRequested
+from tidegate.jobmanager.programs.blobs import BlobStore
+from tidegate.jobmanager.service.clients import status
+from tidegate.jobmanager.service.clients.submission import Submission
+from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal, SnapshotServicer, known_job
+from tidegate.model.errors import ErrorInfo, Misuse, StorageError, TidegateError
+from tidegate.model.ids import JobId
+from tidegate.model.states import JobState
+from tidegate.pb import common_pb2
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.wire.convert import ack_of, error_to_pb
+from tidegate.wire.versions import PYTHON_VERSION, VERSION
+
+WATCH_INTERVAL_MS = 1_000
+"""Longest time between two statuses: counters change without an event of the machine."""
+WATCH_PAUSE_MS = 50
+"""Shortest time between two. It lies behind the change that is told: what is under way just then, a checkpoint most often, comes first."""
+WATCH_PAUSE_FACTOR = 20
+"""... and so many times what it took to put it together: somebody who watches ten thousand subtasks come up must not keep
+the loop from those subtasks."""
+
+_log = logging.getLogger(__name__)
+_Context = Any
+
+
+class ClientServicer(SnapshotServicer):
+    """Answers from the machine's views; changes go through events."""
+
+    def __init__(
+        self,
+        core: JobManagerCore,
+        submission: Submission,
+        blobs: BlobStore,
+        storage: CheckpointStorage,
+        pool: Pool,
+        shutdown: Shutdown,
+    ) -> None:
+        super().__init__(core, Disposal(core, storage, pool))
+        self._submission = submission
+        self._blobs = blobs
+        self._shutdown = shutdown
+        self._submitting = asyncio.Lock()
+        self.rest_port = 0
+
+    async def SubmitJob(self, request: pb.SubmitJobRequest, context: _Context) -> pb.SubmitJobResponse:
+        try:
+            async with self._submitting:
+                submitted, directories = await self._submission.check(request)
+                self._core.submit(submitted, directories)
+        except TidegateError as error:
+            _log.info("refused job %r: %s", request.graph.name, error.message)
+            return pb.SubmitJobResponse(error=error_to_pb(ErrorInfo.of(error)))
+        return pb.SubmitJobResponse(job_id=submitted.graph.job_id)
+
+    async def CancelJob(self, request: pb.JobRequest, context: _Context) -> common_pb2.Ack:
+        try:
+            job_id = self._known(request.job_id)
+            state = self._core.machine.state_of(job_id)
+            if state is not None and state.is_terminal and state is not JobState.CANCELED:
+                raise Misuse(f"job {job_id} cannot be cancelled: it is {state.value} already")
+        except TidegateError as error:
+            return ack_of(error)
+        self._core.post(JobCancelRequested(job_id))
+        return ack_of()
+
+    async def ListJobs(self, request: pb.ListJobsRequest, context: _Context) -> pb.ListJobsResponse:
+        jobs = self._core.machine.summaries()
+        asked = [job for job in jobs if request.include_terminal or not job.state.is_terminal]
+        return pb.ListJobsResponse(jobs=[status.job_summary(job) for job in asked])
+
+    async def WatchJob(self, request: pb.JobRequest, context: _Context) -> AsyncIterator[pb.JobStatus]:
+        try:
+            job_id = self._known(request.job_id)
+        except TidegateError as error:
+            yield pb.JobStatus(error=error_to_pb(ErrorInfo.of(error)))
+            return
+        with self._core.watchers.watch(job_id) as changed:
+            while True:
+                began_s = time.perf_counter()
+                job = self._core.machine.job(job_id)
+                if job is None:
+                    return
+                changed.clear()
+                found = status.job_status(job, self._core.attempts.metrics_of)
+                took_ms = (time.perf_counter() - began_s) * 1000
+                yield found
+                if job.state.is_terminal:
+                    return
+                await _wait(changed, WATCH_INTERVAL_MS - WATCH_PAUSE_MS)
+                await self._settled(job_id, job.state, changed, max(WATCH_PAUSE_MS, took_ms * WATCH_PAUSE_FACTOR))
+
+    async def _settled(self, job_id: JobId, told: JobState, changed: asyncio.Event, pause_ms: float) -> None:
+        """When nothing but counters changed: for the pause, or until the job has another state."""
+        until = asyncio.get_running_loop().time() + pause_ms / 1000
+        while self._core.machine.state_of(job_id) is told:
+            left_ms = (until - asyncio.get_running_loop().time()) * 1000
+            if left_ms <= 0:
+                return
+            changed.clear()
+            await _wait(changed, left_ms)
+
+    async def ListCheckpoints(self, request: pb.ListCheckpointsRequest, context: _Context) -> pb.CheckpointList:
+        try:
+            checkpoints = self._core.machine.checkpoints(self._known(request.job_id))
+            assert checkpoints is not None, request.job_id
+            return status.checkpoint_list(checkpoints, request.subtasks_of if request.HasField("subtasks_of") else None)
+        except TidegateError as error:
+            return pb.CheckpointList(error=error_to_pb(ErrorInfo.of(error)))
+
+    async def GetCluster(self, request: pb.GetClusterRequest, context: _Context) -> pb.ClusterStatus:
+        cluster = self._core.machine.cluster()
+        return status.cluster_status(cluster, VERSION, PYTHON_VERSION, os.getpid(), self.rest_port)
+
+    async def Shutdown(self, request: pb.ShutdownRequest, context: _Context) -> common_pb2.Ack:
+        self._shutdown.ask("a client asked for it")
+        return ack_of()
+
+    async def PutBlob(
+        self, request_iterator: AsyncIterator[common_pb2.BlobChunk], context: _Context
+    ) -> common_pb2.BlobRef:
+        try:
+            upload = self._blobs.begin()
+            try:
+                async for chunk in request_iterator:
+                    upload.add(chunk.data)
+                key = self._blobs.finish(upload)
+            finally:
+                upload.close()
+        except OSError as error:
+            await abort(context, StorageError(f"cannot store a job file: {error.strerror or error}"))
+        return common_pb2.BlobRef(key=key, size_bytes=upload.size_bytes)
+
+    def _known(self, text: str) -> JobId:
+        return known_job(self._core, text)
+
+
+async def _wait(changed: asyncio.Event, timeout_ms: float) -> None:
+    try:
+        await asyncio.wait_for(changed.wait(), timeout_ms / 1000)
+    except TimeoutError:
+        return

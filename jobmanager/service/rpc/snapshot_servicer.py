@@ -1,0 +1,126 @@
+"""What clients may ask about snapshots: take one, ask how it ended, remove one."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tidegate.aio.pool import Pool
+from tidegate.jobmanager.machines.commands import ReportSnapshot
+from tidegate.jobmanager.machines.events import SnapshotRequested
+from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.model.checkpoint import SnapshotType
+from tidegate.model.errors import ErrorInfo, Misuse, TidegateError, UnknownJob
+from tidegate.model.ids import JobId, parse_job_id
+from tidegate.pb import common_pb2
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceServicer
+from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.wire.convert import ack_of, error_to_pb
+
+_Context = Any
+
+
+class Disposal:
+    """Removes snapshots that users name."""
+
+    def __init__(self, core: JobManagerCore, storage: CheckpointStorage, pool: Pool) -> None:
+        self._core = core
+        self._storage = storage
+        self._pool = pool
+
+    async def dispose(self, path: str) -> None:
+        """Shared files that no other checkpoint names go with it. Raises ``StorageError`` when there is none or it cannot be removed, ``Misuse`` while a job may restore it."""
+        location = await self._pool.submit(partial(self._storage.location_of, path))
+        for job in self._core.machine.jobs():
+            checkpoints = self._core.machine.checkpoints(job.job_id)
+            if job.state.is_terminal or checkpoints is None:
+                continue
+            needed = (checkpoints.last_completed, checkpoints.last_restored)
+            if any(checkpoint is not None and checkpoint.location == location for checkpoint in needed):
+                raise Misuse(f"{location} is what job {job.job_id} would recover from; cancel or stop the job first")
+        unshared = await self._pool.submit(partial(self._storage.shared_by_nobody_else, location))
+        await self._pool.submit(partial(self._storage.discard, location))
+        unused = [path for path in unshared if not self._core.machine.uses_shared_file(path)]
+        await self._pool.submit(partial(self._storage.discard_shared, unused))
+
+
+class SnapshotServicer(JobManagerClientServiceServicer):
+    def __init__(self, core: JobManagerCore, disposal: Disposal) -> None:
+        self._core = core
+        self.disposal = disposal
+
+    async def TriggerSavepoint(self, request: pb.TriggerSavepointRequest, context: _Context) -> pb.SnapshotResponse:
+        return await self._savepoint(request.job_id, SnapshotType.SAVEPOINT, request.target_directory, request.wait_ms)
+
+    async def StopWithSavepoint(self, request: pb.StopWithSavepointRequest, context: _Context) -> pb.SnapshotResponse:
+        kind = SnapshotType.TERMINATE if request.drain else SnapshotType.SUSPEND
+        return await self._savepoint(request.job_id, kind, request.target_directory, request.wait_ms)
+
+    async def TriggerCheckpoint(
+        self, request: pb.TriggerJobCheckpointRequest, context: _Context
+    ) -> pb.SnapshotResponse:
+        try:
+            job_id = known_job(self._core, request.job_id)
+        except TidegateError as error:
+            return _refused(error)
+        begun = self._core.snapshots.begin(job_id, SnapshotType.CHECKPOINT, is_full=request.full)
+        return await self._take(begun, request.wait_ms)
+
+    async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: _Context) -> pb.SnapshotResponse:
+        try:
+            job_id = known_job(self._core, request.job_id)
+            end = await self._core.snapshots.end_of(job_id, request.request_id, request.wait_ms)
+        except TidegateError as error:
+            return _refused(error)
+        return _answer(request.request_id, end)
+
+    async def DisposeSavepoint(self, request: pb.DisposeSavepointRequest, context: _Context) -> common_pb2.Ack:
+        try:
+            await self.disposal.dispose(request.path)
+        except TidegateError as error:
+            return ack_of(error)
+        return ack_of()
+
+    async def _savepoint(
+        self, job: str, snapshot_type: SnapshotType, directory: str, wait_ms: int
+    ) -> pb.SnapshotResponse:
+        try:
+            job_id = known_job(self._core, job)
+            if not directory and not self._core.has_savepoint_directory(job_id):
+                raise Misuse(
+                    "No savepoint directory configured. You can either specify a directory or configure a default "
+                    "via key 'execution.checkpointing.savepoint-dir'."
+                )
+        except TidegateError as error:
+            return _refused(error)
+        return await self._take(self._core.snapshots.begin(job_id, snapshot_type, directory or None), wait_ms)
+
+    async def _take(self, begun: SnapshotRequested, wait_ms: int) -> pb.SnapshotResponse:
+        self._core.post(begun)
+        end = await self._core.snapshots.end_of(begun.job_id, begun.request_id, wait_ms)
+        return _answer(begun.request_id, end)
+
+
+def known_job(core: JobManagerCore, text: str) -> JobId:
+    """Raises ``Misuse`` for a text that is no id, ``UnknownJob``."""
+    try:
+        job_id = parse_job_id(text)
+    except ValueError as error:
+        raise Misuse(str(error)) from None
+    if not core.is_known(job_id):
+        raise UnknownJob(f"no job {job_id} here; `tidegate list -a` shows those that are")
+    return job_id
+
+
+def _refused(error: TidegateError) -> pb.SnapshotResponse:
+    return pb.SnapshotResponse(error=error_to_pb(ErrorInfo.of(error)))
+
+
+def _answer(request_id: str, end: ReportSnapshot | None) -> pb.SnapshotResponse:
+    if end is None:
+        return pb.SnapshotResponse(request_id=request_id, in_progress=True)
+    error = None if end.error is None else error_to_pb(end.error)
+    return pb.SnapshotResponse(
+        error=error, request_id=request_id, checkpoint_id=int(end.checkpoint_id or 0), path=end.path
+    )

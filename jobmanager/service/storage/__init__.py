@@ -1,0 +1,1 @@
+"""Reads and writes of checkpoint storage and of the archive, in a pool."""

@@ -1,0 +1,218 @@
+"""Carries out the machines' storage commands in a pool, one after the other for each checkpoint.
+
+    CreateLocation ─▶ LocationCreated          WriteManifest ─▶ ManifestWritten | ManifestWriteFailed
+    DiscardCheckpoint ─▶ CheckpointDiscarded   ReadBackManifest ─▶ the same two, outcome known
+    DiscardSharedFiles ─▶ SharedFilesDiscarded
+
+A write that takes longer than its limit is answered with "outcome unknown" and goes on; a read-back waits for its end,
+and is repeated until it can tell. What is discarded goes in parallel, or one checkpoint and one file after the other
+(``execution.checkpointing.cleaner.parallel-mode``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tidegate.aio.pool import Pool
+from tidegate.jobmanager.machines.commands import (
+    CreateLocation,
+    DiscardCheckpoint,
+    DiscardSharedFiles,
+    ReadBackManifest,
+    WriteManifest,
+)
+from tidegate.jobmanager.machines.events import (
+    CheckpointDiscarded,
+    Event,
+    LocationCreated,
+    ManifestWriteFailed,
+    ManifestWritten,
+    SharedFilesDiscarded,
+)
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ErrorInfo, StorageError, TidegateError
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.options import CheckpointingOptions
+from tidegate.store.checkpoints import CheckpointStorage, ManifestWrite
+from tidegate.store.locations import is_memory
+
+StorageCommand = CreateLocation | WriteManifest | ReadBackManifest | DiscardCheckpoint | DiscardSharedFiles
+
+READ_BACK_RETRY_MS = 1_000
+DISCARDS_AT_ONCE = 4
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class JobDirectories:
+    """Where a job's snapshots go; ``checkpoints`` is ``None`` for the JobManager's memory."""
+
+    checkpoints: str | None
+    savepoints: str | None
+    create_subdir: bool = True
+    cleans_in_parallel: bool = True
+
+    @staticmethod
+    def of(configuration: Configuration) -> JobDirectories:
+        return JobDirectories(
+            configuration.get(CheckpointingOptions.DIRECTORY),
+            configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY),
+            configuration.get(CheckpointingOptions.CREATE_SUBDIR),
+            configuration.get(CheckpointingOptions.CLEANER_PARALLEL),
+        )
+
+
+class CheckpointFiles:
+    """The storage half of the JobManager's service."""
+
+    def __init__(
+        self, storage: CheckpointStorage, pool: Pool, post: Callable[[Event], None], metadata_timeout_ms: int
+    ) -> None:
+        self._storage = storage
+        self._pool = pool
+        self._post = post
+        self._metadata_timeout_ms = metadata_timeout_ms
+        self._directories: dict[JobId, JobDirectories] = {}
+        self._last: dict[tuple[JobId, CheckpointId], asyncio.Task[None]] = {}
+        self._writes: dict[tuple[JobId, CheckpointId], asyncio.Future[ManifestWrite]] = {}
+        self._one_discard = asyncio.Lock()
+
+    def add_job(self, job_id: JobId, directories: JobDirectories) -> None:
+        self._directories[job_id] = directories
+
+    def has_savepoint_directory(self, job_id: JobId) -> bool:
+        """There is one for savepoints that name none."""
+        places = self._directories.get(job_id)
+        return places is not None and places.savepoints is not None
+
+    def execute(self, command: StorageCommand) -> None:
+        """Begin it; its event is posted when it is done."""
+        key = (command.job_id, command.checkpoint_id)
+        task = asyncio.create_task(self._after(self._last.get(key), self._carry_out(command)))
+        self._last[key] = task
+        task.add_done_callback(partial(self._forget, key))
+
+    async def settled(self) -> None:
+        """Until every command that was begun is answered."""
+        while self._last:
+            await asyncio.gather(*self._last.values(), return_exceptions=True)
+
+    async def _after(self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, Event]) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        self._post(await work)
+
+    def _forget(self, key: tuple[JobId, CheckpointId], task: asyncio.Task[None]) -> None:
+        if self._last.get(key) is task:
+            del self._last[key]
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("storage command failed", exc_info=task.exception())
+
+    async def _carry_out(self, command: StorageCommand) -> Event:
+        match command:
+            case CreateLocation():
+                return await self._create(command)
+            case WriteManifest():
+                return await self._write(command)
+            case ReadBackManifest():
+                return await self._read_back(command)
+            case DiscardCheckpoint() | DiscardSharedFiles():
+                places = self._directories.get(command.job_id)
+                if places is None or places.cleans_in_parallel:
+                    return await self._clean(command, DISCARDS_AT_ONCE)
+                async with self._one_discard:
+                    return await self._clean(command, 1)
+
+    async def _clean(self, command: DiscardCheckpoint | DiscardSharedFiles, at_once: int) -> Event:
+        if isinstance(command, DiscardCheckpoint):
+            return await self._discard(command)
+        return await self._discard_shared(command, at_once)
+
+    async def _create(self, command: CreateLocation) -> LocationCreated:
+        job_id, checkpoint_id = command.job_id, command.checkpoint_id
+        places = self._directories.get(job_id, JobDirectories(None, None))
+        directory = places.checkpoints
+        if command.snapshot_type.is_savepoint:
+            directory = command.target_directory or places.savepoints
+        call = partial(
+            self._storage.create_location,
+            directory,
+            job_id,
+            checkpoint_id,
+            command.snapshot_type,
+            create_subdir=places.create_subdir,
+        )
+        try:
+            location = await self._pool.submit(call)
+            shared = self._storage.shared_location(location, command.snapshot_type)
+            return LocationCreated(job_id, checkpoint_id, location, shared_location=shared)
+        except TidegateError as error:
+            return LocationCreated(job_id, checkpoint_id, "", ErrorInfo.of(error))
+
+    async def _write(self, command: WriteManifest) -> ManifestWritten | ManifestWriteFailed:
+        key = (command.job_id, command.checkpoint_id)
+        write = self._pool.submit(partial(self._storage.write_manifest, command.location, command.manifest))
+        self._writes[key] = write
+        done, _ = await asyncio.wait([write], timeout=self._metadata_timeout_ms / 1000)
+        if done:
+            outcome = write.result()
+        else:
+            late = StorageError(
+                f"writing {command.location}/_metadata takes longer than {self._metadata_timeout_ms} ms "
+                "(tidegate.checkpoint.metadata-timeout)"
+            )
+            outcome = ManifestWrite(0, late, outcome_unknown=True)
+        if not outcome.outcome_unknown:
+            del self._writes[key]
+        return _event_of(command, outcome)
+
+    async def _read_back(self, command: ReadBackManifest) -> ManifestWritten | ManifestWriteFailed:
+        key = (command.job_id, command.checkpoint_id)
+        write = self._writes.pop(key, None)
+        if write is not None:
+            await asyncio.wait([write])
+        while True:
+            outcome = await self._pool.submit(partial(self._storage.read_back, command.location))
+            if not outcome.outcome_unknown:
+                return _event_of(command, outcome)
+            _log.warning("still unknown whether a checkpoint was written: %s", outcome.error)
+            await asyncio.sleep(READ_BACK_RETRY_MS / 1000)
+
+    async def _discard(self, command: DiscardCheckpoint) -> CheckpointDiscarded:
+        write = self._writes.pop((command.job_id, command.checkpoint_id), None)
+        if write is not None:
+            await asyncio.wait([write])  # or the write would bring the directory's file back
+        try:
+            await self._pool.submit(partial(self._storage.discard, command.location))
+            if command.shared_location:
+                sweep = partial(self._storage.discard_written_by, command.shared_location)
+                await self._pool.submit(partial(sweep, command.job_id, command.checkpoint_id))
+        except TidegateError as error:
+            return CheckpointDiscarded(command.job_id, command.checkpoint_id, ErrorInfo.of(error))
+        return CheckpointDiscarded(command.job_id, command.checkpoint_id)
+
+    async def _discard_shared(self, command: DiscardSharedFiles, at_once: int) -> SharedFilesDiscarded:
+        parts = [command.paths[first::at_once] for first in range(min(at_once, len(command.paths)))]
+        calls = [self._pool.submit(partial(self._storage.discard_shared, part)) for part in parts]
+        errors = await asyncio.gather(*calls, return_exceptions=True)
+        failed = [error for error in errors if isinstance(error, BaseException)]
+        if not failed:
+            return SharedFilesDiscarded(command.job_id, command.checkpoint_id)
+        if not isinstance(failed[0], TidegateError):
+            raise failed[0]
+        return SharedFilesDiscarded(command.job_id, command.checkpoint_id, ErrorInfo.of(failed[0]))
+
+
+def _event_of(
+    command: WriteManifest | ReadBackManifest, outcome: ManifestWrite
+) -> ManifestWritten | ManifestWriteFailed:
+    key = (command.job_id, command.checkpoint_id)
+    if outcome.error is None:
+        return ManifestWritten(*key, outcome.size_bytes, holds_inline_state=not is_memory(command.location))
+    return ManifestWriteFailed(*key, ErrorInfo.of(outcome.error), outcome.outcome_unknown)

@@ -1,0 +1,178 @@
+"""Everything that goes to one TaskManager, in order: submit < trigger n < abort or confirm n.
+
+A call is not begun before the one before it was answered or given up. Confirm is repeated until the TaskManager answers
+or is lost; the others are tried three times. What is given up is answered with ``Unreachable``, so that the machine
+always hears of every ``call_id`` once, unless the TaskManager was closed.
+
+A repeated confirm holds nothing up: while it waits for its next try, what is behind it goes out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import grpc.aio
+
+from tidegate.aio.rpc import error_of_rpc, open_channel
+from tidegate.jobmanager.machines.commands import (
+    AbortCheckpoint,
+    AllocateSlot,
+    CancelTask,
+    ConfirmCheckpoint,
+    ConnectTask,
+    FreeSlot,
+    SubmitTask,
+    TriggerCheckpoint,
+)
+from tidegate.jobmanager.machines.events import CallAnswered
+from tidegate.jobmanager.service.storage.inline_state import Reading
+from tidegate.jobmanager.service.task_managers.calls import send
+from tidegate.model.errors import ErrorInfo, TidegateError, Unreachable
+from tidegate.model.ids import AttemptId
+from tidegate.pb.taskmanager_pb2_grpc import TaskManagerStub
+
+if TYPE_CHECKING:
+    from tidegate.pb.taskmanager_pb2_grpc import TaskManagerAsyncStub
+
+TaskManagerCall = (
+    AllocateSlot
+    | FreeSlot
+    | SubmitTask
+    | ConnectTask
+    | CancelTask
+    | TriggerCheckpoint
+    | ConfirmCheckpoint
+    | AbortCheckpoint
+)
+
+TRIES = 3
+RETRY_MS = 200
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The way to a TaskManager's service, and how to hang up."""
+
+    stub: TaskManagerAsyncStub
+    close: Callable[[], Awaitable[None]]
+
+
+def dial(address: str) -> Link:
+    """By gRPC; it connects when it is first used."""
+    channel = open_channel(address)
+
+    async def close() -> None:
+        await channel.close()
+
+    return Link(TaskManagerStub(channel), close)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a TaskManager said: an error of the whole call, or of single attempts."""
+
+    error: ErrorInfo | None = None
+    attempts: Mapping[AttemptId, ErrorInfo] = field(default_factory=dict)
+
+
+class Outbox:
+    """The ordered way to one session of a TaskManager."""
+
+    def __init__(
+        self,
+        name: str,
+        link: Link,
+        generation: str,
+        on_answer: Callable[[CallAnswered], None],
+        *,
+        call_timeout_ms: int = 10_000,
+        confirm_retry_ms: int = 1_000,
+    ) -> None:
+        self._name = name
+        self._generation = generation
+        self._on_answer = on_answer
+        self._call_timeout_ms = call_timeout_ms
+        self._confirm_retry_ms = confirm_retry_ms
+        self._link = link
+        self._waiting: deque[tuple[TaskManagerCall, Reading | None]] = deque()
+        self._wakeup = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name=f"outbox-{name}")
+        self._repeats: set[asyncio.Task[None]] = set()
+
+    def put(self, call: TaskManagerCall, reading: Reading | None = None) -> None:
+        """Send it after everything that was put before. ``reading``: what a SubmitTask lacks is in there."""
+        self._waiting.append((call, reading))
+        self._wakeup.set()
+
+    async def close(self) -> None:
+        """Send nothing any more, and answer nothing."""
+        for task in (self._task, *self._repeats):
+            task.cancel()
+        await asyncio.gather(self._task, *self._repeats, return_exceptions=True)
+        await self._link.close()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wakeup.wait()
+            self._wakeup.clear()
+            while self._waiting:
+                call, reading = self._waiting.popleft()
+                if reading is not None and isinstance(call, SubmitTask):
+                    await self._submit(call, reading)
+                else:
+                    await self._deliver(call)
+                del reading  # it may hold all inline state of a checkpoint
+
+    async def _submit(self, call: SubmitTask, reading: Reading) -> None:
+        try:
+            filled = await reading.fill(call)
+        except TidegateError as error:
+            self._answered(call, Answer(ErrorInfo.of(error)))
+            return
+        await self._deliver(filled)
+
+    async def _deliver(self, call: TaskManagerCall) -> None:
+        is_confirm = isinstance(call, ConfirmCheckpoint)
+        error: TidegateError = Unreachable(f"TaskManager {self._name} was not asked")
+        for attempt in range(1 if is_confirm else TRIES):
+            if attempt:
+                await asyncio.sleep(RETRY_MS * attempt / 1000)
+            answer = await self._try(call)
+            if isinstance(answer, Answer):
+                self._answered(call, answer)
+                return
+            error = answer
+        if is_confirm:
+            repeat = asyncio.create_task(self._repeat(call), name=f"confirm-{self._name}")
+            self._repeats.add(repeat)
+            repeat.add_done_callback(self._repeats.discard)
+        else:
+            self._answered(call, Answer(ErrorInfo.of(error, self._name)))
+
+    async def _repeat(self, call: TaskManagerCall) -> None:
+        while True:
+            await asyncio.sleep(self._confirm_retry_ms / 1000)
+            answer = await self._try(call)
+            if isinstance(answer, Answer):
+                self._answered(call, answer)
+                return
+
+    async def _try(self, call: TaskManagerCall) -> Answer | TidegateError:
+        """One try: what the TaskManager answered, or why it did not."""
+        try:
+            error, attempts = await send(self._link.stub, self._generation, call, self._call_timeout_ms)
+        except grpc.aio.AioRpcError as failure:
+            why = error_of_rpc(failure, f"TaskManager {self._name}")
+            _log.warning("%s %d to %s failed: %s", type(call).__name__, call.call_id, self._name, why.message)
+            return why if isinstance(why, Unreachable) else Answer(ErrorInfo.of(why, self._name))
+        return Answer(error, attempts)
+
+    def _answered(self, call: TaskManagerCall, answer: Answer) -> None:
+        self._on_answer(CallAnswered(call.call_id, answer.error, answer.attempts))

@@ -1,0 +1,310 @@
+"""Events, commands and values of the task table (``tidegate.taskmanager.machines.tasks``).
+
+Mails and messages that only pass through are ``Any`` here: their types belong to the runtime.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.ids import AllocationId, AttemptId, Generation
+from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, Refuse
+
+
+class TaskPhase(Enum):
+    STARTING = "STARTING"
+    ATTACHED = "ATTACHED"
+    ENDED = "ENDED"
+    KILLED = "KILLED"
+
+
+class TimerKind(Enum):
+    START = "START"
+    """The control stream must have opened."""
+    KILL = "KILL"
+    """It was asked to stop, or said its last word, and must be gone."""
+    ESCALATE = "ESCALATE"
+    """It was killed and must be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLimits:
+    """Times of the task table, in milliseconds."""
+
+    start_timeout_ms: int = 30_000
+    spark_query_timeout_ms: int = 600_000
+    """In place of ``start_timeout_ms`` for a subtask of ``from_spark``: its query runs first."""
+    """``tidegate.subtask.start-timeout``"""
+    cancellation_interval_ms: int = 30_000
+    """``task.cancellation.interval``: from asking to killing."""
+    cancellation_timeout_ms: int = 180_000
+    """``task.cancellation.timeout``: from killing to giving the TaskManager up; 0: never."""
+    orphan_timeout_ms: int = 3_000
+    """From the loss of the JobManager to killing: all must be gone within 5 s."""
+    exit_timeout_ms: int = 5_000
+    """From the last word to killing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended. ``error`` is set when it FAILED."""
+
+    state: ExecutionState
+    error: ErrorInfo | None = None
+
+
+@dataclass(slots=True)
+class Task:
+    """One attempt. ``stopping`` is what its end will be called once it was asked to stop."""
+
+    deployment: TaskDeployment
+    token: str
+    phase: TaskPhase = TaskPhase.STARTING
+    stopping: Outcome | None = None
+    outcome: Outcome | None = None
+    early_mails: list[Any] = field(default_factory=list)
+    data_address: str | None = None
+    pid: int = 0
+    host: str = ""
+    is_disowned: bool = False
+    """The JobManager does not know the attempt any more: nothing is reported of it."""
+
+    @property
+    def attempt(self) -> AttemptId:
+        return self.deployment.attempt
+
+    @property
+    def name(self) -> str:
+        """As logs show it, such as ``map (2/4)#0``."""
+        attempt = self.deployment.attempt
+        return f"{self.deployment.task_name} ({attempt.subtask + 1}/{self.deployment.parallelism})#{attempt.attempt}"
+
+
+# ---- events ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSubmitted:
+    """``token`` was drawn by the driver."""
+
+    deployment: TaskDeployment
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class MailRequested:
+    """Connect, trigger, confirm or abort."""
+
+    generation: Generation
+    attempt: AttemptId
+    mail: Any
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    generation: Generation
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOpened:
+    attempt: AttemptId
+    token: str
+    pid: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskListening:
+    attempt: AttemptId
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskStateChanged:
+    attempt: AttemptId
+    state: ExecutionState
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskTold:
+    """An acknowledgement, a decline, an end of data."""
+
+    attempt: AttemptId
+    message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBroke:
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class SparkJobEnded:
+    """``runJob`` returned (``error`` is ``None``) or raised."""
+
+    attempt: AttemptId
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed:
+    """Something beside it decided that it must fail: its slot is freed, it needs too much memory (``by_force``)."""
+
+    attempt: AttemptId
+    error: ErrorInfo
+    by_force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRejected:
+    """The JobManager answered that it does not know the attempt (any more)."""
+
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    attempt: AttemptId
+    kind: TimerKind
+
+
+SubtaskEvent = (
+    SubtaskListening
+    | SubtaskStateChanged
+    | SubtaskTold
+    | StreamBroke
+    | SparkJobEnded
+    | TaskFailed
+    | AttemptRejected
+    | TimerFired
+)
+"""Events of one attempt that say nothing when it is not here (any more)."""
+
+TaskEvent = (
+    JobManagerFound | JobManagerLost | TaskSubmitted | MailRequested | CancelRequested | StreamOpened | SubtaskEvent
+)
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartSubtask:
+    """Run its Spark job. Comes back as ``SparkJobEnded``, whatever happens."""
+
+    deployment: TaskDeployment
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptStream:
+    """Send the deployment, then the mails."""
+
+    attempt: AttemptId
+    deployment: TaskDeployment
+    mails: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseStream:
+    """Of the stream that just said hello; the one that the attempt has stays."""
+
+    attempt: AttemptId
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class SendMail:
+    attempt: AttemptId
+    mail: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SendCancel:
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class CloseStream:
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class KillSubtask:
+    """Cancel its Spark job, and kill its process when that is on this machine. ``pid`` 0: none is known."""
+
+    attempt: AttemptId
+    pid: int = 0
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartTimer:
+    """Comes back as ``TimerFired``. A timer of the same attempt and kind is replaced."""
+
+    attempt: AttemptId
+    kind: TimerKind
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopTimers:
+    """All of the attempt."""
+
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class ReportState:
+    attempt: AttemptId
+    state: ExecutionState
+    error: ErrorInfo | None = None
+    data_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """To the JobManager, in the order of these commands."""
+
+    attempt: AttemptId
+    message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTask:
+    """Its process is gone: the slot table learns of it, its files are removed."""
+
+    attempt: AttemptId
+    allocation_id: AllocationId
+
+
+@dataclass(frozen=True, slots=True)
+class Escalate:
+    """This process cannot go on."""
+
+    error: ErrorInfo
+
+
+TaskCommand = (
+    Refuse
+    | StartSubtask
+    | AcceptStream
+    | RefuseStream
+    | SendMail
+    | SendCancel
+    | CloseStream
+    | KillSubtask
+    | StartTimer
+    | StopTimers
+    | ReportState
+    | Forward
+    | RemoveTask
+    | Escalate
+)

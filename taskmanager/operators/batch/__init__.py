@@ -1,0 +1,1 @@
+"""BATCH execution mode: sorted inputs."""

@@ -1,0 +1,1 @@
+"""Operators that never leave Arrow."""

@@ -1,0 +1,171 @@
+"""Running aggregates of columns by key, without windows: ``key_by("k").agg(count(), sum("x"))``.
+
+    batch ─▶ one partial for each key in it ─▶ slots of the keys ─▶ combined with what is there ─▶ emitted: keys, aggregates
+
+For each batch it emits the new aggregates of the keys in it, so the last row of a key is its result so far. State is as in
+``tidegate.taskmanager.state.columnar.keyed``, one value column for each partial (an average has two).
+
+In BATCH execution mode (``ColumnarTotals``) nothing is emitted before the end of the input, and then one row for each key; the last
+watermark leaves behind these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch, Batch
+from tidegate.model.errors import InvalidJob
+from tidegate.model.keygroups import range_of
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.columnar.window_aggregates import (
+    AggregatePlan,
+    Aggregates,
+    Scatter,
+    group,
+    plan_of_rows,
+)
+from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.columnar.fixed_width import Nulls, Numbers, to_column, to_numbers
+from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState, stored_schema
+from tidegate.taskmanager.state.columnar.row_index import Slots
+from tidegate.taskmanager.state.columnar.row_layout import Rows
+
+STEP_ROWS = 1 << 14
+"""Rows of a batch that are worked on at a time: what they touch then stays in the cache."""
+
+
+class ColumnarAggregate(Operator):
+    works_on = "arrow"
+
+    def __init__(self, name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema) -> None:
+        """``schema``: of the input. Raises ``SchemaMismatch`` when a column is missing or unfit."""
+        self._plan = plan_of_rows(name, keys, aggregates, schema)
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
+        keys, values = _fields_of(self._plan)
+        self.state = ColumnarKeyedState(self._plan.operator, keys, values, owned, context.max_parallelism)
+        if context.restored is not None:
+            assert context.segments is not None
+            self.state.restore(context.restored, context.segments, context.restored_checkpoint_id)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, ArrowBatch)
+        for at in range(0, len(batch), STEP_ROWS):
+            results = self._add(batch.data.slice(at, STEP_ROWS))
+            self.context.output.emit(ArrowBatch(results))
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        self.context.metrics.gauge("stateKeys", len(self.state.rows))
+        return self.state.freeze(checkpoint_id, self.context.checkpoint_options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.state.increments.confirmed(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self.state.increments.aborted(checkpoint_id)
+
+    def _add(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """The new aggregates of the keys in ``data``."""
+        return _results(self._plan, *self._combine(data))
+
+    def _combine(self, data: pa.RecordBatch) -> tuple[Sequence[pa.Array], Rows]:
+        """The keys in ``data``, and what their partials are now."""
+        plan, rows = self._plan, self.state.rows
+        partials = group(plan, data)
+        keys = partials.columns[: len(plan.keys)]
+        located = rows.locate(keys)
+        held = rows.take(located.slots)
+        added = [to_numbers(column) for column in partials.columns[len(plan.keys) :]]
+        totals = [_combined(part.scatter, old, new) for part, old, new in zip(plan.partials, held, added, strict=True)]
+        rows.put(located, totals)
+        return keys, totals
+
+
+class ColumnarTotals(ColumnarAggregate):
+    """The same in BATCH execution mode."""
+
+    _waiting: Slots | None = None
+    """Keys whose rows are still to be emitted; ``None`` before the end of the input."""
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, ArrowBatch)
+        for at in range(0, len(batch), STEP_ROWS):
+            self._combine(batch.data.slice(at, STEP_ROWS))
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        """Event time ends behind the last row."""
+
+    def on_idle(self, idle: bool) -> None:
+        """There is only one watermark."""
+
+    def has_in_flight(self) -> bool:
+        return self._waiting is None or len(self._waiting) > 0
+
+    def emit_some(self) -> bool:
+        """A step of rows."""
+        rows = self.state.rows
+        waiting = rows.slots() if self._waiting is None else self._waiting
+        slots, self._waiting = waiting[:STEP_ROWS], waiting[STEP_ROWS:]
+        if len(slots):
+            self.context.output.emit(ArrowBatch(_results(self._plan, rows.keys_of(slots), rows.take(slots))))
+        return True
+
+    def finish(self) -> None:
+        self.context.output.emit_watermark(MAX_TIMESTAMP)
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        raise InvalidJob(
+            f"operator '{self._plan.operator}' gives its results at the end of the input in BATCH execution mode, which knows no "
+            "checkpoints and savepoints"
+        )
+
+
+def columns_in_state(name: str, keys: Sequence[str], aggregates: Aggregates, schema: pa.Schema) -> pa.Schema:
+    """What such an operator writes. Raises ``SchemaMismatch``."""
+    return stored_schema(*_fields_of(plan_of_rows(name, keys, aggregates, schema)))
+
+
+def _fields_of(plan: AggregatePlan) -> tuple[list[pa.Field], list[pa.Field]]:
+    """Of the keys, and of the values."""
+    keys = [pa.field(name, kind) for name, kind in zip(plan.keys, plan.key_types, strict=True)]
+    return keys, [pa.field(part.name, part.type, part.scatter != "count") for part in plan.partials]
+
+
+def _combined(
+    scatter: Scatter, old: tuple[Numbers, Nulls | None], new: tuple[Numbers, Nulls | None]
+) -> tuple[Numbers, Nulls | None]:
+    """What is null counts as nothing; its value is 0. Integers wrap, as Arrow's do."""
+    (before, was_null), (more, is_null) = old, new
+    if scatter in ("count", "sum"):
+        if was_null is None:
+            return before + more, None
+        return before + more, np.zeros(len(more), np.bool_) if is_null is None else was_null & is_null
+    assert was_null is not None  # columns of minima and maxima may be null
+    is_float = np.issubdtype(before.dtype, np.floating)  # these pass over NaN
+    choose = (np.fmin if is_float else np.minimum) if scatter == "min" else (np.fmax if is_float else np.maximum)
+    found = np.where(was_null, more, choose(before, more))
+    if is_null is None:
+        return found, np.zeros(len(more), np.bool_)
+    return np.where(is_null, before, found), was_null & is_null
+
+
+def _results(plan: AggregatePlan, keys: Sequence[pa.Array], totals: Rows) -> pa.RecordBatch:
+    columns = {
+        part.name: to_column(values, part.type, nulls)
+        for part, (values, nulls) in zip(plan.partials, totals, strict=True)
+    }
+    arrays, names = list(keys), list(plan.keys)
+    for result in plan.results:
+        names.append(result.name)
+        if len(result.parts) == 1:
+            arrays.append(columns[result.parts[0]])
+        else:
+            total, count = (columns[part].cast(pa.float64(), safe=False) for part in result.parts)
+            arrays.append(pc.divide(total, count))  # the sum of no value is null, and so is its average
+    return pa.RecordBatch.from_arrays(arrays, names=names)

@@ -1,0 +1,158 @@
+"""Tumbling and sliding event-time windows over columns: merging and firing behind the exchange.
+
+    columnar_window_local ──partials: window_start, keys, partial columns──▶ HASH ──▶ columnar_window ──▶ results
+
+A sliding window is made of panes as long as its slide. A row is aggregated into its pane, once; here the partials of a pane
+are given to each of the windows that it is part of. Window number n begins with pane number n.
+
+A row that is late is known only here, where the watermark is the minimum over all senders; it is dropped and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.common.records.batch import MIN_TIMESTAMP, ArrowBatch, Batch
+from tidegate.model.keygroups import range_of
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.columnar.window_aggregates import (
+    ROWS,
+    WINDOW,
+    WINDOW_END,
+    WINDOW_START,
+    AggregatePlan,
+    Aggregates,
+    finish,
+    group_windows,
+    last_ended,
+    plan_of_partials,
+    plan_of_rows,
+    timestamps_of,
+    with_times,
+    with_windows,
+)
+from tidegate.taskmanager.operators.columnar.window_merging import merge
+from tidegate.taskmanager.operators.keys.key_codes import as_numpy
+from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowTimes
+
+EMIT_ROWS = 1 << 16
+
+Int64s = npt.NDArray[np.int64]
+
+
+class ColumnarWindow(Operator):
+    """Merges partials (or groups raw rows) by window and key, and emits the windows that the watermark has passed: all of
+    them by one group by, however many they are."""
+
+    works_on = "arrow"
+
+    def __init__(
+        self,
+        name: str,
+        size_ms: int,
+        offset_ms: int,
+        keys: Sequence[str],
+        aggregates: Aggregates,
+        takes_partials: bool,
+        slide_ms: int | None = None,
+    ) -> None:
+        """``slide_ms`` divides ``size_ms``; ``None``: the windows tumble."""
+        self._name = name
+        self._size_ms = size_ms
+        self._slide_ms = slide_ms or size_ms
+        assert self._size_ms % self._slide_ms == 0, (size_ms, slide_ms)
+        self._offset_ms = offset_ms
+        self._keys = tuple(keys)
+        self._aggregates = aggregates
+        self._takes_partials = takes_partials
+        self._plan: AggregatePlan | None = None
+        self._merging: AggregatePlan | None = None
+        self._ended = MIN_TIMESTAMP
+        """Number of the last window that the watermark has passed."""
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
+        times = WindowTimes(self._size_ms, self._offset_ms, self._slide_ms)
+        self._state = ColumnarWindowState(
+            self._name, WINDOW, self._keys, self._merge, times, owned, context.max_parallelism
+        )
+        if context.restored is not None:
+            assert context.segments is not None
+            self._state.restore(context.restored, context.segments)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, ArrowBatch)
+        if not len(batch):
+            return
+        data = batch.data
+        times = as_numpy(data.column(WINDOW_START)) if self._takes_partials else timestamps_of(batch, self._name)
+        windows = (times - self._offset_ms) // self._slide_ms
+        if int(windows.min()) <= self._ended:
+            kept = pa.array(windows > self._ended)
+            times = as_numpy(pa.array(times).filter(kept))
+            windows, data = self._drop_late(windows, data)
+            if not len(windows):
+                return
+        if self._plan is None:
+            self._plan = self._learn(data.schema)
+        if self._takes_partials:
+            self._add(with_windows(pa.array(windows), data, self._plan.partial_schema.names))
+        else:
+            data = with_times(self._plan, data, times)
+            rows = with_windows(pa.array(windows), data, self._plan.inputs)
+            self._add(group_windows(self._plan.by_window(), rows))
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._ended = last_ended(timestamp_ms, self._size_ms, self._slide_ms, self._offset_ms)
+        for partials in self._state.take(self._ended):
+            self._emit(partials)
+        super().on_watermark(timestamp_ms)
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        return self._state.freeze()
+
+    def _add(self, partials: pa.RecordBatch) -> None:
+        """``partials`` are of panes."""
+        panes = self._size_ms // self._slide_ms
+        if panes == 1:
+            self._state.add(partials)
+            return
+        numbers = as_numpy(partials.column(0))
+        for back in range(panes - 1, -1, -1):
+            windows = numbers - back
+            open_ones = windows > self._ended
+            if open_ones.any():
+                moved = partials.set_column(0, WINDOW, pa.array(windows))
+                self._state.add(moved if open_ones.all() else moved.filter(pa.array(open_ones)))
+
+    def _drop_late(self, windows: Int64s, data: pa.RecordBatch) -> tuple[Int64s, pa.RecordBatch]:
+        late = windows <= self._ended
+        rows = pc.sum(data.column(ROWS).filter(pa.array(late))).as_py() if self._takes_partials else int(late.sum())
+        self.context.metrics.add("numLateRecordsDropped", rows)
+        return windows[~late], data.filter(pa.array(~late))
+
+    def _learn(self, schema: pa.Schema) -> AggregatePlan:
+        make = plan_of_partials if self._takes_partials else plan_of_rows
+        return make(self._name, self._keys, self._aggregates, schema)
+
+    def _merge(self, runs: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """Also runs in the snapshot thread: it touches only its argument and what is set once."""
+        plan = self._merging
+        if plan is None:
+            learned = plan_of_partials(self._name, self._keys, self._aggregates, runs[0].schema)
+            plan = self._merging = learned.by_window()
+        return merge(plan, runs)
+
+    def _emit(self, partials: pa.RecordBatch) -> None:
+        assert self._merging is not None  # what comes out of the state was merged
+        results = finish(self._merging, partials, self._size_ms, self._slide_ms, self._offset_ms)
+        stamps = pc.subtract(results.column(WINDOW_END), 1)
+        for at in range(0, results.num_rows, EMIT_ROWS):
+            self.context.output.emit(ArrowBatch(results.slice(at, EMIT_ROWS), stamps.slice(at, EMIT_ROWS)))

@@ -1,0 +1,1 @@
+"""Keys of records and columns, and their dense codes."""

@@ -1,0 +1,177 @@
+"""Whether an operator of a program can read the states that a checkpoint holds of it: names, kinds and types compared, with
+the rule by which a subtask restores them (``schema_evolution``). No state is read beyond the schema of a file.
+
+| verdict        | when                                                                                            |
+|----------------|-------------------------------------------------------------------------------------------------|
+| RESTORES       | the job declares it, and the stored types can be read; ``text`` tells what changes              |
+| UNKNOWN        | nothing seen declares it: it is kept for a function that asks, whose types are checked then     |
+| UNUSED         | the operator was opened, and nothing asks for it: kept and written again                        |
+| DROPPED        | the operator keeps no state of this sort: it is gone with the next checkpoint                   |
+| CANNOT_BE_READ | stored as something that the job's declaration does not hold                                    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+
+from tidegate.common.records.schema_evolution import Refusal, evolve
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.model.checkpoint import StateRedistribution
+from tidegate.model.program import OperatorSpec
+from tidegate.taskmanager.operators.columnar.aggregate import columns_in_state
+from tidegate.taskmanager.operators.declared_states import DeclaredStates, declared_states, element_types, entry_format
+from tidegate.taskmanager.state.columnar.windows import KEY_PREFIX, VALUE_PREFIX, WINDOW_COLUMNS
+from tidegate.taskmanager.state.files.segments import DELETED, ELEMENT, KEY_GROUP
+
+_ANY_FUNCTION = frozenset(
+    {"map", "flat_map", "filter", "process", "co_process", "broadcast_process", "async_wait", "map_batches"}
+)
+
+
+class StateOutcome(Enum):
+    RESTORES = "RESTORES"
+    UNKNOWN = "UNKNOWN"
+    UNUSED = "UNUSED"
+    DROPPED = "DROPPED"
+    CANNOT_BE_READ = "CANNOT_BE_READ"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """A state in a checkpoint. ``redistribution`` is ``None`` for keyed state; ``schema`` that of one of its files."""
+
+    name: str
+    kind: str
+    redistribution: StateRedistribution | None
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class StateVerdict:
+    name: str
+    outcome: StateOutcome
+    text: str = ""
+
+
+def examine_states(spec: OperatorSpec, stored: Sequence[StoredState], *, opened: bool = False) -> list[StateVerdict]:
+    """``opened``: call ``initialize_state`` and ``open`` of the function to learn what it asks for. Raises what they
+    raise, as ``UserFunctionError``."""
+    declared = declared_states(spec, opened=opened)
+    return [
+        _examine_elements(spec, declared, state) if state.redistribution else _examine_keyed(spec, declared, state)
+        for state in stored
+    ]
+
+
+def _examine_keyed(spec: OperatorSpec, declared: DeclaredStates, state: StoredState) -> StateVerdict:
+    if spec.kind in ("columnar_window", "columnar_session"):
+        return _examine_windows(spec, state)
+    if spec.kind == "columnar_aggregate":
+        return _examine_aggregates(spec, state)
+    if declared.key_type is None:
+        return StateVerdict(state.name, StateOutcome.DROPPED, "the operator has no keys any more")
+    columns = _without(state.schema, KEY_GROUP)
+    layout = declared.keyed.get(state.name)
+    if layout is None and state.name in declared.shown:
+        layout = entry_format(spec.name, declared.shown[state.name], declared.key_type)
+    if layout is None:
+        keys = [name for name in columns.names if name == "key" or name.startswith(KEY_PREFIX)]
+        wanted = pa.schema([declared.key_type.arrow_field("key")])
+        found = _compared(state.name, pa.schema([columns.field(name) for name in keys]), wanted)
+        return found if found.outcome is StateOutcome.CANNOT_BE_READ else _undeclared(declared, state)
+    if layout.kind != state.kind:
+        text = f"stored as {state.kind} state, the job declares {layout.kind} state"
+        return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
+    return _compared(state.name, columns, layout.declared)
+
+
+def _examine_elements(spec: OperatorSpec, declared: DeclaredStates, state: StoredState) -> StateVerdict:
+    assert state.redistribution is not None
+    if state.name in declared.own_elements:
+        return StateVerdict(state.name, StateOutcome.RESTORES)
+    has_function = spec.kind in _ANY_FUNCTION or declared.key_type is not None
+    if not has_function:
+        return StateVerdict(state.name, StateOutcome.DROPPED, f"a {spec.kind} keeps no such state")
+    wanted = declared.elements.get(state.name)
+    if wanted is None and declared.keeps_operator_state and state.name in declared.shown:
+        wanted = _shown_elements(declared, state)
+    if wanted is None:
+        return _undeclared(declared, state)
+    mode, type_info = wanted
+    if mode is not state.redistribution:
+        text = f"stored as {state.kind} state, the job asks for {mode.value.lower()} state"
+        return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
+    return _compared(state.name, state.schema, pa.schema([type_info.arrow_field(ELEMENT)]))
+
+
+def _shown_elements(declared: DeclaredStates, state: StoredState) -> tuple[StateRedistribution, TypeInformation] | None:
+    """A descriptor does not say whether list or union state is meant: as it is stored."""
+    found = element_types(declared.shown[state.name])
+    if found is None or (found[0] is StateRedistribution.BROADCAST) != (
+        state.redistribution is StateRedistribution.BROADCAST
+    ):
+        return found
+    assert state.redistribution is not None
+    return state.redistribution, found[1]
+
+
+def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
+    """Partial aggregates have to be those of the job, column by column."""
+    if state.kind != "columnar_windows":
+        return StateVerdict(
+            state.name, StateOutcome.CANNOT_BE_READ, f"stored as {state.kind} state of another operator"
+        )
+    stored = {f.name: f.type for f in state.schema if f.name not in (KEY_GROUP, *WINDOW_COLUMNS)}
+    keys = [KEY_PREFIX + name for name in spec.options["keys"]]
+    kept = [name for name in stored if name.startswith(KEY_PREFIX)]
+    if kept != keys:
+        text = f"stored with the keys {_names(kept, KEY_PREFIX)}, the job has {_names(keys, KEY_PREFIX)}"
+        return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
+    if spec.options["input"] != "partial":
+        return StateVerdict(state.name, StateOutcome.UNKNOWN, "its aggregates are compared when the job runs")
+    partials = [f for f in spec.input_types[0].arrow_schema() if f.name not in WINDOW_COLUMNS]
+    wanted = {(KEY_PREFIX if KEY_PREFIX + f.name in keys else VALUE_PREFIX) + f.name: f.type for f in partials}
+    if stored != wanted:
+        different = [name for name in [*stored, *wanted] if stored.get(name) != wanted.get(name)]
+        name = different[0] if different else "their order"
+        before, after = (f"{found.get(name, 'nothing')}" for found in (stored, wanted))
+        text = (
+            f"its aggregates differ: {name} is stored as {before}, the job has {after}; give the operator another uid"
+        )
+        return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
+    return StateVerdict(state.name, StateOutcome.RESTORES)
+
+
+def _examine_aggregates(spec: OperatorSpec, state: StoredState) -> StateVerdict:
+    if state.kind != "columnar_keyed":
+        return StateVerdict(
+            state.name, StateOutcome.CANNOT_BE_READ, f"stored as {state.kind} state of another operator"
+        )
+    options, schema = spec.options, spec.input_types[0].arrow_schema()
+    wanted = columns_in_state(spec.name, options["keys"], options["aggregates"], schema)
+    return _compared(state.name, _without(_without(state.schema, KEY_GROUP), DELETED), wanted)
+
+
+def _compared(name: str, stored: pa.Schema, wanted: pa.Schema) -> StateVerdict:
+    plan = evolve(stored.remove_metadata(), wanted)
+    if isinstance(plan, Refusal):
+        return StateVerdict(name, StateOutcome.CANNOT_BE_READ, "; ".join(plan.reasons))
+    return StateVerdict(name, StateOutcome.RESTORES, "; ".join(plan.changes))
+
+
+def _undeclared(declared: DeclaredStates, state: StoredState) -> StateVerdict:
+    if declared.is_opened:
+        return StateVerdict(state.name, StateOutcome.UNUSED, "nothing asks for it; it is kept")
+    return StateVerdict(state.name, StateOutcome.UNKNOWN, "declared when the function opens: see --open")
+
+
+def _without(schema: pa.Schema, name: str) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name != name])
+
+
+def _names(columns: Sequence[str], prefix: str) -> list[str]:
+    return [name.removeprefix(prefix) for name in columns]

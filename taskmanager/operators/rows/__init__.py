@@ -1,0 +1,1 @@
+"""Operators of functions that take one record."""

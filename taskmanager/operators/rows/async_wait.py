@@ -1,0 +1,190 @@
+"""Asynchronous I/O: ``async_wait`` (Flink: ``AsyncWaitOperator.java``).
+
+    record ─▶ AsyncWaitQueue ── Invoke ─▶ event loop of the subtask ─▶ answer, as a mail ─▶ queue ─▶ results, marks ─▶ emit
+                   └ freeze: the records whose results were not emitted ─▶ operator state ─▶ invoked again after a restore
+
+Nothing waits here: what exceeds the capacity stays in the queue, and the operator has no room until it was invoked. Watermarks and
+statuses go through the queue as marks. After ``suspend`` nothing is emitted any more: what is in flight belongs to the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.common.records.batch import Batch, RecordsBatch
+from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from tidegate.functions.async_functions import AsyncFunction, AsyncRetryStrategy
+from tidegate.functions.state import ListStateDescriptor
+from tidegate.model.errors import InvalidJob, UserFunctionError
+from tidegate.taskmanager.machines.async_wait import (
+    AsyncWaitCommand,
+    AsyncWaitEvent,
+    AsyncWaitQueue,
+    EmitResults,
+    Invoke,
+    MarkArrived,
+    PassMark,
+    RecordArrived,
+    RecordCompleted,
+)
+from tidegate.taskmanager.operators.base import AsyncCallsPort, OperatorContext
+from tidegate.taskmanager.operators.user_code.boundary import Collector, user_error
+from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
+from tidegate.taskmanager.state.base import FrozenState
+
+STATE_NAME = "_async_wait_operator_state_"
+
+
+@dataclass(slots=True)
+class _Held:
+    value: Any
+    stamp: int | None
+    results: list[Any] | None = None
+
+
+class AsyncWaitOperator(FunctionOperatorBase):
+    works_on = "records"
+
+    def __init__(
+        self,
+        name: str,
+        func: AsyncFunction[Any, Any],
+        input_type: TypeInformation,
+        *,
+        timeout_ms: int,
+        strategy: AsyncRetryStrategy[Any],
+        capacity: int,
+        ordered: bool,
+    ) -> None:
+        self._name = name
+        self._func = func
+        self._user = UserFunction(func, name, keeps_operator_state=True)
+        self._descriptor = state_descriptor(input_type)
+        self._timeout_ms = timeout_ms
+        self._strategy = strategy
+        self._capacity = capacity
+        self._queue = AsyncWaitQueue(capacity=capacity, ordered=ordered)
+        self._records: dict[int, _Held] = {}
+        self._marks: dict[int, Callable[[], None]] = {}
+        self._next = 0
+        self._is_suspended = False
+        self._calls: AsyncCallsPort | None = None
+
+    @property
+    def slice_records(self) -> int | None:
+        return self._capacity
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        self._collector = Collector(context.output)
+
+    def open(self) -> None:
+        context = self.context
+        if context.open_async_calls is None:
+            raise InvalidJob(f"operator '{self._name}': there is no event loop for its coroutines here")
+        self._calls = context.open_async_calls(self._on_answers)
+        self._kept = self._user.restore(context).get_list_state(self._descriptor)
+        self._user.open(context)
+        for value, stamp in self._kept.get():
+            self._accept(value, stamp)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        for value, stamp in zip(batch.values, batch.timestamps or [None] * len(batch), strict=True):
+            self._accept(value, stamp)
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._mark(lambda: self.context.output.emit_watermark(timestamp_ms))
+
+    def on_idle(self, idle: bool) -> None:
+        self._mark(lambda: self.context.output.emit_idle(idle))
+
+    def has_room(self) -> bool:
+        return self._queue.has_room
+
+    def has_in_flight(self) -> bool:
+        return not self._queue.is_empty
+
+    def suspend(self) -> None:
+        self._is_suspended = True
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        held = (self._records[number] for number in self._queue.in_flight)
+        self._kept.update([(record.value, record.stamp) for record in held])
+        return super().freeze(checkpoint_id)
+
+    def close(self) -> None:
+        if self._calls is not None:
+            self._calls.close()
+        self._user.close()
+
+    def _accept(self, value: Any, stamp: int | None) -> None:
+        self._next += 1
+        self._records[self._next] = _Held(value, stamp)
+        self._on(RecordArrived(self._next))
+
+    def _mark(self, passes: Callable[[], None]) -> None:
+        self._next += 1
+        self._marks[self._next] = passes
+        self._on(MarkArrived(self._next))
+
+    def _on_answers(self) -> None:
+        """Mail of the event loop: there are answers."""
+        if self._calls is None or self._is_suspended:
+            return
+        for answer in self._calls.take():
+            record = self._records[answer.number]
+            if answer.error is not None:
+                raise user_error(self._name, answer.error) from answer.error
+            if not isinstance(answer.result, Iterable) or isinstance(answer.result, (str, bytes, dict)):
+                wrong = "cannot be none" if answer.result is None else "should be of list type"
+                raise UserFunctionError(
+                    f"operator '{self._name}': The result of AsyncFunction {wrong}, please check the methods 'async_invoke' and "
+                    f"'timeout' of class '{type(self._func).__qualname__}' (it was {answer.result!r} for the record "
+                    f"{record.value!r})"
+                )
+            record.results = list(answer.result)
+            self._on(RecordCompleted(answer.number))
+        self._collector.flush()
+
+    def _on(self, event: AsyncWaitEvent) -> None:
+        for command in self._queue.on(event):
+            self._carry_out(command)
+
+    def _carry_out(self, command: AsyncWaitCommand) -> None:
+        match command:
+            case Invoke(number):
+                self._invoke(number, self._records[number].value)
+            case EmitResults(number):
+                record = self._records.pop(number)
+                self._collector.add_all(record.results, record.stamp)
+                if self._collector.is_full():
+                    self._collector.flush()
+            case PassMark(number):
+                self._collector.flush()
+                self._marks.pop(number)()
+
+    def _invoke(self, number: int, value: Any) -> None:
+        assert self._calls is not None
+        function = self._func
+        predicate = self._strategy.get_retry_predicate()
+        self._calls.submit(
+            number,
+            lambda: function.async_invoke(value),
+            lambda: function.timeout(value),
+            timeout_ms=self._timeout_ms,
+            backoff_ms=self._backoff_ms,
+            retries_result=predicate.result_predicate(),
+            retries_error=predicate.exception_predicate(),
+        )
+
+    def _backoff_ms(self, attempts: int) -> int | None:
+        strategy = self._strategy
+        return strategy.get_backoff_time_millis(attempts) if strategy.can_retry(attempts) else None
+
+
+def state_descriptor(input_type: TypeInformation) -> ListStateDescriptor:
+    """Records in flight, with their timestamps."""
+    return ListStateDescriptor(STATE_NAME, RowTypeInfo([input_type, Types.LONG()], ["record", "timestamp"]))

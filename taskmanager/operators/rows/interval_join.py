@@ -1,0 +1,129 @@
+"""Interval join of two keyed streams: ``interval_join`` (Flink: ``IntervalJoinOperator.java``).
+
+    record of a side ─▶ its buffer (timestamp ─▶ records), with a timer for when nothing can join it any more
+                     └▶ every record in the other buffer whose time lies in the interval ─▶ function ─▶ emitted at the larger time
+
+A record behind the watermark is late: side output, or counted and dropped. The timer's namespace names the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidegate.common.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
+from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.functions.join_functions import JoinContext, ProcessJoinFunction
+from tidegate.functions.state import MapState, MapStateDescriptor
+from tidegate.functions.time_domain import TimeDomain
+from tidegate.model.errors import InvalidJob
+from tidegate.model.program import KeySpec
+from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
+from tidegate.taskmanager.operators.user_code.boundary import user_error
+from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
+from tidegate.taskmanager.state.handles import StateStore
+from tidegate.taskmanager.state.timers import Timer
+
+LATE_RECORDS = "numLateRecordsDropped"
+NAMESPACES = ("CLEANUP_LEFT", "CLEANUP_RIGHT")
+BUFFERS = ("LEFT_BUFFER", "RIGHT_BUFFER")
+
+
+class PairContext(JoinContext):
+    """One object for all pairs."""
+
+    def __init__(self) -> None:
+        self.left = self.right = 0
+
+    def get_left_timestamp(self) -> int:
+        return self.left
+
+    def get_right_timestamp(self) -> int:
+        return self.right
+
+    def get_timestamp(self) -> int:
+        return max(self.left, self.right)
+
+
+class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[KeySpec],
+        func: ProcessJoinFunction,
+        types: Sequence[TypeInformation],
+        *,
+        lower_ms: int,
+        upper_ms: int,
+        late_tags: Sequence[str | None],
+    ) -> None:
+        super().__init__(name, keys)
+        self._func = func
+        self._user = UserFunction(func, name)
+        self._descriptors = buffer_descriptors(types)
+        self._bounds = ((lower_ms, upper_ms), (-upper_ms, -lower_ms))
+        """Of the other side's time, relative to one's own."""
+        self._late_tags = late_tags
+        self._pair = PairContext()
+
+    def open(self) -> None:
+        store = StateStore(self._backend)
+        self._buffers: list[MapState[int, Any]] = [store.get_map_state(d) for d in self._descriptors]
+        self._user.open(self.context, store)
+        super().open()
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        for value, stamp in self._keyed_records(batch, input_index):
+            if stamp is None:
+                raise InvalidJob(
+                    f"operator '{self._name}': a record has no timestamp: put assign_timestamps_and_watermarks before the "
+                    f"interval join (record: {value!r})"
+                )
+            self._take(input_index, value, stamp)
+            if self._collector.is_full():
+                self._collector.flush()
+        self._collector.flush()
+
+    def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
+        side = NAMESPACES.index(timer.namespace)
+        self._buffers[side].remove(timer.timestamp - max(0, self._bounds[side][1]))
+
+    def close(self) -> None:
+        try:
+            self._user.close()
+        finally:
+            super().close()
+
+    def _take(self, side: int, value: Any, stamp: int) -> None:
+        watermark, tag = self._timers.watermark, self._late_tags[side]
+        if watermark != MIN_TIMESTAMP and stamp < watermark:
+            if tag is None:
+                self.context.metrics.add(LATE_RECORDS)
+            else:
+                self._collector.add_late(tag, value, stamp)
+            return
+        mine, others = self._buffers[side], self._buffers[1 - side]
+        mine.put(stamp, [*(mine.get(stamp) or ()), value])
+        first, last = stamp + self._bounds[side][0], stamp + self._bounds[side][1]
+        joining = sorted(at for at in others.keys() if first <= at <= last)  # noqa: SIM118  a state, no dict
+        for at in joining:
+            for other in others.get(at) or ():
+                self._join(side, value, stamp, other, at)
+        self._timers.namespace = NAMESPACES[side]
+        self._timers.register_event_time_timer(stamp + max(0, self._bounds[side][1]))
+        self._timers.namespace = None
+
+    def _join(self, side: int, value: Any, stamp: int, other: Any, at: int) -> None:
+        pair = self._pair
+        left, right = (value, other) if side == 0 else (other, value)
+        pair.left, pair.right = (stamp, at) if side == 0 else (at, stamp)
+        try:
+            self._collector.add_all(self._func.process_element(left, right, pair), pair.get_timestamp())
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+
+def buffer_descriptors(types: Sequence[TypeInformation]) -> list[MapStateDescriptor]:
+    """The keyed state of an interval join: records of each side by their time."""
+    return [MapStateDescriptor(name, Types.LONG(), Types.LIST(kind)) for name, kind in zip(BUFFERS, types, strict=True)]

@@ -1,0 +1,282 @@
+"""Operators on keyed streams: keys, state and timers; ``keyed_process``, ``keyed_co_process`` and ``keyed_reduce``.
+
+    batch ─▶ keys of all records, their groups at once ─▶ for each record: current key ─▶ function ─▶ collector ─▶ emit
+    watermark, clock ─▶ timers that are due, in order ─▶ current key ─▶ on_timer ─▶ collector ─▶ emit ─▶ forward
+
+What an event-time timer emits has the timer's timestamp; what a processing-time timer emits has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Any
+
+from tidegate.common.keys.hashing import hash_keys, key_groups
+from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.functions.time_domain import TimeDomain
+from tidegate.model.errors import InternalError, InvalidJob
+from tidegate.model.keygroups import range_of
+from tidegate.model.program import KeySpec
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.operators.rows.timer_service import KeyContext, KeyedTimers
+from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, user_error
+from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
+from tidegate.taskmanager.state.backends import BackendPlace, open_keyed_backend
+from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.handles import StateStore
+from tidegate.taskmanager.state.heap.backend import canonical_key
+from tidegate.taskmanager.state.heap.copy_on_write_table import defensive_copy
+from tidegate.taskmanager.state.timers import Timer
+
+_AS_THEY_ARE = frozenset({int, str, bytes, bool, type(None)})
+"""Keys of these types are canonical."""
+
+
+class KeyedOperator(Operator):
+    """Base of all operators with keys: one KeySpec for each input."""
+
+    works_on = "records"
+
+    def __init__(self, name: str, keys: Sequence[KeySpec]) -> None:
+        self._name = name
+        self._keys = keys
+        self._selected = [KeyFunction(key, f"key selector of {name}") for key in keys]
+        self._only_key: tuple[Any, int] | None = None
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        owned = range_of(context.subtask_index, context.max_parallelism, context.parallelism)
+        place = BackendPlace(
+            context.configuration,
+            context.temp_dir,
+            context.managed_memory_bytes,
+            context.subtask_index,
+            context.restored_checkpoint_id,
+            context.clock.now_ms,
+        )
+        self._backend = open_keyed_backend(place, self._name, owned, self._keys[0].key_type)
+        if context.restored is not None:
+            assert context.segments is not None
+            self._backend.restore(context.restored, context.segments)
+        self._timers = KeyedTimers(context, self._backend)
+        self._scheduled: tuple[int, object] | None = None
+        self._collector = Collector(context.output)
+
+    def open(self) -> None:
+        for keys in self._selected:
+            keys.open(self.context)
+        self._schedule()
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        return self._backend.freeze(checkpoint_id, self.context.checkpoint_options)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._backend.confirmed(checkpoint_id)
+        super().notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._backend.aborted(checkpoint_id)
+        super().notify_checkpoint_aborted(checkpoint_id)
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._timers.watermark = timestamp_ms
+        for timer in self._timers.event.pop_due(timestamp_ms):
+            self._fire(timer, TimeDomain.EVENT_TIME)
+        self._collector.flush()
+        self._schedule()
+        super().on_watermark(timestamp_ms)
+
+    def close(self) -> None:
+        if self._scheduled is not None:
+            self.context.timers.cancel(self._scheduled[1])
+            self._scheduled = None
+        for keys in self._selected:
+            keys.close()
+        self._backend.close()
+
+    def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
+        """A timer fires; its key is the current one. Emits through ``_collector``."""
+
+    def keys_of(self, batch: RecordsBatch, input_index: int) -> tuple[list[Any], list[int]]:
+        """Canonical keys, checked to be this subtask's, and their key groups."""
+        return self._keys_and_groups(batch, input_index)
+
+    def begin_key(self, key: Any, group: int) -> None:
+        """In BATCH execution mode: all records until ``end_of_key`` are of this key."""
+        self._only_key = (key, group)
+
+    def end_of_key(self) -> None:
+        """In BATCH execution mode, after the last record of a key, the only one that there is: its timers fire, and nothing of it
+        is left."""
+        timers = self._timers
+        timers.watermark, timers.is_quiesced = MAX_TIMESTAMP, True
+        for timer in timers.event.pop_due(MAX_TIMESTAMP):
+            self._fire(timer, TimeDomain.EVENT_TIME)
+        for timer in timers.processing.pop_due(MAX_TIMESTAMP):
+            self._fire(timer, TimeDomain.PROCESSING_TIME)
+        self._collector.flush()
+        timers.watermark, timers.is_quiesced = MIN_TIMESTAMP, False
+        self._backend.forget_all()
+        self._only_key = None
+
+    def _fire(self, timer: Timer, domain: TimeDomain) -> None:
+        self.on_timer(timer, domain)
+        if self._collector.is_full():
+            self._collector.flush()
+
+    def _on_processing_time(self, time_ms: int) -> None:
+        self._scheduled = None
+        for timer in self._timers.processing.pop_due(self.context.clock.now_ms()):
+            self._fire(timer, TimeDomain.PROCESSING_TIME)
+        self._collector.flush()
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Have the runtime call back when the earliest processing-time timer is due."""
+        at_ms = self._timers.processing.next_timestamp()
+        if self._scheduled is not None and (at_ms is None or at_ms != self._scheduled[0]):
+            self.context.timers.cancel(self._scheduled[1])
+            self._scheduled = None
+        if at_ms is not None and self._scheduled is None:
+            self._scheduled = (at_ms, self.context.timers.schedule(at_ms, self._on_processing_time))
+
+    def _keys_and_groups(self, batch: RecordsBatch, input_index: int) -> tuple[list[Any], list[int]]:
+        """Of all records, worked out for the whole batch."""
+        if self._only_key is not None:
+            key, group = self._only_key
+            return [key] * len(batch), [group] * len(batch)
+        self._backend.merge_some()
+        keys = self._selected[input_index].keys_of(batch.values)
+        if not _AS_THEY_ARE.issuperset(map(type, keys)):
+            keys = list(map(canonical_key, keys))
+        groups = key_groups(hash_keys(keys), self.context.max_parallelism)
+        self._check(keys, groups)
+        return keys, groups.tolist()
+
+    def _keyed_records(self, batch: RecordsBatch, input_index: int) -> Iterator[tuple[Any, int | None]]:
+        """Each record and its timestamp, with its key made the current one."""
+        keys, groups = self._keys_and_groups(batch, input_index)
+        backend, hooks = self._backend, self._backend.each_record
+        stamps = batch.timestamps or repeat(None, len(keys))
+        for value, stamp, key, group in zip(batch.values, stamps, keys, groups, strict=True):
+            backend.key = key
+            backend.group = group
+            for call in hooks:
+                call()
+            yield value, stamp
+
+    def _check(self, keys: list[Any], groups: Any) -> None:
+        if not keys:
+            return
+        try:
+            hash(keys[0])
+        except TypeError as error:
+            raise InvalidJob(
+                f"operator '{self._name}': {keys[0]!r} cannot be a key ({error}): make the selector return a tuple, a "
+                "number or a string"
+            ) from error
+        owned = self._backend.owned
+        strange = (groups < owned.start) | (groups > owned.end)
+        if strange.any():
+            at = int(strange.argmax())
+            raise InternalError(
+                f"operator '{self._name}': a record with key {keys[at]!r} of key group {int(groups[at])} came to the subtask "
+                f"of key groups {owned.start} to {owned.end}: the key selector gives different keys for the same record, "
+                "or the record's type changed the field that the key is made of"
+            )
+
+
+class KeyedProcessOperator(FunctionOperatorBase, KeyedOperator):
+    """``KeyedProcessFunction`` (one input) and ``KeyedCoProcessFunction`` (two)."""
+
+    def __init__(self, name: str, keys: Sequence[KeySpec], func: Any, methods: tuple[str, ...]) -> None:
+        super().__init__(name, keys)
+        self._func = func
+        self._user = UserFunction(func, name)
+        self._calls = [method_of(func, method) for method in methods]
+
+    def open(self) -> None:
+        self._record = KeyContext(self._timers, self._backend)
+        self._user.open(self.context, StateStore(self._backend))
+        super().open()
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        call, record, collector = self._calls[input_index], self._record, self._collector
+        for value, stamp in self._keyed_records(batch, input_index):
+            record.stamp = stamp
+            try:
+                emitted = call(value, record)
+                if emitted is None:
+                    continue
+                collector.add_all(emitted, stamp)
+            except Exception as error:
+                raise user_error(self._name, error) from error
+            if collector.is_full():
+                collector.flush()
+        collector.flush()
+        self._schedule()
+
+    def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
+        stamp = timer.timestamp if domain is TimeDomain.EVENT_TIME else None
+        self._record.domain = domain
+        self._record.stamp = timer.timestamp
+        try:
+            self._collector.add_all(self._func.on_timer(timer.timestamp, self._record), stamp)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def close(self) -> None:
+        try:
+            self._user.close()
+        finally:
+            super().close()
+
+
+class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
+    """Combines each record with the result so far of its key, and emits every new result. What is emitted is never the
+    object in state, which the next call may change in place."""
+
+    def __init__(self, name: str, keys: Sequence[KeySpec], func: Any, value_type: TypeInformation) -> None:
+        super().__init__(name, keys)
+        self._user = UserFunction(func, name)
+        self._reduce = method_of(func, "reduce")
+        self._value_type = value_type
+
+    def open(self) -> None:
+        self._table = self._backend.table("_reduced", "reducing", self._value_type)
+        self._user.open(self.context, StateStore(self._backend))
+        super().open()
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        backend, reduce, hooks = self._backend, self._reduce, self._backend.each_record
+        read, write, direct = self._table.read, self._table.write, self._table.direct
+        keys, groups = self._keys_and_groups(batch, input_index)
+        reduced: list[Any] = []
+        of_group = {group: direct(group) for group in set(groups)}
+        for value, key, group in zip(batch.values, keys, groups, strict=True):
+            backend.key, backend.group = key, group  # the function may have state of its own
+            for call in hooks:
+                call()
+            entry, entries = (key, None), of_group[group]
+            result = read(group, entry) if entries is None else entries.get(entry)
+            try:
+                result = value if result is None else reduce(result, value)
+            except Exception as error:
+                raise user_error(self._name, error) from error
+            if entries is None:
+                write(group, entry, result)
+            else:
+                entries[entry] = result
+            reduced.append(defensive_copy(result))
+        self.context.output.emit(RecordsBatch(reduced, batch.timestamps))
+
+    def close(self) -> None:
+        try:
+            self._user.close()
+        finally:
+            super().close()

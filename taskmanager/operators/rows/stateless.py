@@ -1,0 +1,99 @@
+"""``map``, ``flat_map``, ``filter`` and ``process`` of one record, without keyed state. Records keep their timestamps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.common.records.batch import Batch, RecordsBatch
+from tidegate.taskmanager.operators.rows.timer_service import RecordContext, UnkeyedTimers
+from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, stamped, user_error
+from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
+
+
+class FunctionOperator(FunctionOperatorBase):
+    """Opens and closes the user's function ``func``, whose method ``method`` takes a record."""
+
+    works_on = "records"
+
+    def __init__(self, name: str, func: Any, method: str) -> None:
+        self._name = name
+        self._user = UserFunction(func, name)
+        self._call = method_of(func, method)
+
+    def open(self) -> None:
+        self._user.open(self.context)
+
+    def close(self) -> None:
+        self._user.close()
+
+
+class MapOperator(FunctionOperator):
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        call = self._call
+        try:
+            values = [call(value) for value in batch.values]
+        except Exception as error:
+            raise user_error(self._name, error) from error
+        self.context.output.emit(RecordsBatch(values, batch.timestamps))
+
+
+class FilterOperator(FunctionOperator):
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        call = self._call
+        try:
+            kept = [i for i, value in enumerate(batch.values) if call(value)]
+        except Exception as error:
+            raise user_error(self._name, error) from error
+        if len(kept) == len(batch.values):
+            self.context.output.emit(batch)
+        elif kept:
+            stamps = None if batch.timestamps is None else [batch.timestamps[i] for i in kept]
+            self.context.output.emit(RecordsBatch([batch.values[i] for i in kept], stamps))
+
+
+class FlatMapOperator(FunctionOperator):
+    """The function yields or returns an iterable, or returns ``None``."""
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        call, collector = self._call, Collector(self.context.output)
+        stamps = batch.timestamps or [None] * len(batch.values)
+        for value, stamp in zip(batch.values, stamps, strict=True):
+            try:
+                collector.add_all(call(value), stamp)
+            except Exception as error:
+                raise user_error(self._name, error) from error
+            if collector.is_full():
+                collector.flush()
+        collector.flush()
+
+
+class ProcessOperator(FunctionOperatorBase):
+    """``ProcessFunction`` (one input) and ``CoProcessFunction`` (two), without keys."""
+
+    works_on = "records"
+
+    def __init__(self, name: str, func: Any, methods: tuple[str, ...]) -> None:
+        self._name = name
+        self._user = UserFunction(func, name)
+        self._calls = [method_of(func, method) for method in methods]
+
+    def open(self) -> None:
+        self._timers = UnkeyedTimers(self.context)
+        self._record = RecordContext(self._timers)
+        self._user.open(self.context)
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        assert isinstance(batch, RecordsBatch)
+        collector = Collector(self.context.output)
+        collector.add_each(self._calls[input_index], self._record, stamped(batch), self._name)
+        collector.flush()
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._timers.watermark = timestamp_ms
+        super().on_watermark(timestamp_ms)
+
+    def close(self) -> None:
+        self._user.close()

@@ -1,0 +1,102 @@
+"""Time as user functions see it: the timer service, and the contexts of a record, a timer and a window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.common.records.batch import MIN_TIMESTAMP
+from tidegate.functions.interfaces import KeyedTimerContext, TimedContext
+from tidegate.functions.time_domain import TimeDomain
+from tidegate.functions.timerservice import TimerService
+from tidegate.model.errors import InvalidJob
+from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.state.backend import KeyedBackend
+from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerQueue
+
+
+class UnkeyedTimers(TimerService):
+    """Time without timers: those belong to keys."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+        self.watermark = MIN_TIMESTAMP
+
+    def current_processing_time(self) -> int:
+        return self._context.clock.now_ms()
+
+    def current_watermark(self) -> int:
+        return self.watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self._refuse()
+
+    def _refuse(self) -> None:
+        raise InvalidJob(
+            f"operator '{self._context.operator_name}': timers belong to keys: put key_by before this function"
+        )
+
+
+class KeyedTimers(UnkeyedTimers):
+    """Timers of the current key. ``namespace`` is the window that they are for, if any."""
+
+    def __init__(self, context: OperatorContext, backend: KeyedBackend) -> None:
+        super().__init__(context)
+        self.event = TimerQueue(backend, EVENT_TIMERS)
+        self.processing = TimerQueue(backend, PROCESSING_TIMERS)
+        self.namespace: Any = None
+        self.is_quiesced = False
+        """New timers are ignored."""
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        if self.is_quiesced:
+            return
+        self.processing.register(int(timestamp), self.namespace)
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        if self.is_quiesced:
+            return
+        self.event.register(int(timestamp), self.namespace)
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self.processing.delete(int(timestamp), self.namespace)
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self.event.delete(int(timestamp), self.namespace)
+
+
+class RecordContext(TimedContext):
+    """One object for all records of an operator: ``stamp`` is set before each call."""
+
+    def __init__(self, timers: TimerService) -> None:
+        self.stamp: int | None = None
+        self._timers = timers
+
+    def timestamp(self) -> int | None:
+        return self.stamp
+
+    def timer_service(self) -> TimerService:
+        return self._timers
+
+
+class KeyContext(RecordContext, KeyedTimerContext):
+    """The same with the current key; ``domain`` is set before ``on_timer`` is called."""
+
+    def __init__(self, timers: TimerService, backend: KeyedBackend) -> None:
+        super().__init__(timers)
+        self.domain = TimeDomain.EVENT_TIME
+        self._backend = backend
+
+    def get_current_key(self) -> Any:
+        return self._backend.key
+
+    def time_domain(self) -> TimeDomain:
+        return self.domain

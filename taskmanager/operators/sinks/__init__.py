@@ -1,0 +1,1 @@
+"""Sinks: writers, and the second phase of the commit."""

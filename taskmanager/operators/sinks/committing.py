@@ -1,0 +1,126 @@
+"""Commits of one sink, in their order, with retries: in a thread of the pool, so that a slow system holds nothing up.
+
+    commit(n) ─▶ waiting ─▶ pool thread: try · wait · try again ─▶ mail: done(n), or the error that fails the attempt
+                    ▲ all that came meanwhile is tried together next: a system slower than the checkpoints does not fall behind
+
+Where there is no pool (``OperatorContext.run_async`` is ``None``) it is done at once, in the caller's thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.connectors.base import Committer
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ExternalError
+from tidegate.model.options import ExecutionOptions
+from tidegate.taskmanager.operators.base import OperatorContext, RunAsync
+from tidegate.taskmanager.operators.user_code.boundary import user_error
+
+FIRST_BACKOFF_S = 0.01
+MAX_BACKOFF_S = 0.5
+"""The pause before a retry doubles from one to the other."""
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    checkpoint_id: int
+    committables: Sequence[Any]
+    done: Callable[[int], None]
+
+
+class Commits:
+    def __init__(self, name: str, committer: Committer | None, context: OperatorContext) -> None:
+        self._name = name
+        self._committer = committer
+        self._context = context
+        self._retries = Configuration.from_strings(context.configuration).get(ExecutionOptions.SINK_COMMITTER_RETRIES)
+        self._tried: list[_Wanted] = []
+        self._waiting: list[_Wanted] = []
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._tried)
+
+    def is_committing(self, checkpoint_id: int) -> bool:
+        return any(wanted.checkpoint_id == checkpoint_id for wanted in (*self._tried, *self._waiting))
+
+    def commit(self, checkpoint_id: int, committables: Sequence[Any], done: Callable[[int], None]) -> None:
+        """``done(checkpoint_id)`` follows in this thread. A failure fails the attempt."""
+        run_async = self._context.run_async
+        if run_async is None or self._committer is None or not committables:
+            self.commit_now(checkpoint_id, committables)
+            done(checkpoint_id)
+            return
+        self._waiting.append(_Wanted(checkpoint_id, committables, done))
+        if not self._tried:
+            self._try_all(run_async)
+
+    def _try_all(self, run_async: RunAsync) -> None:
+        """What waits, oldest first."""
+        tried = self._tried = self._waiting
+        self._waiting = []
+        committables = [one for wanted in tried for one in wanted.committables]
+        failures = 0
+
+        def work() -> None:
+            nonlocal failures
+            failures = self._try([wanted.checkpoint_id for wanted in tried], committables)
+
+        def ended(error: BaseException | None) -> None:
+            self._tried = []
+            if isinstance(error, Exception):
+                raise user_error(self._name, error) from error
+            if error is not None:
+                raise error
+            self._count(failures, committables)
+            for wanted in tried:
+                wanted.done(wanted.checkpoint_id)
+            if self._waiting and not self._tried:
+                self._try_all(run_async)
+
+        run_async(work, ended)
+
+    def commit_now(self, checkpoint_id: int, committables: Sequence[Any]) -> None:
+        """Raises the last failure, with what was to be committed."""
+        if self._committer is not None and committables:
+            self._count(self._try([checkpoint_id], committables), committables)
+
+    def _count(self, failures: int, committables: Sequence[Any]) -> None:
+        if failures:
+            self._context.metrics.add("retriedCommittables", failures * len(committables))
+        self._context.metrics.add("successfulCommittables", len(committables))
+
+    def _try(self, checkpoints: Sequence[int], committables: Sequence[Any]) -> int:
+        """Any thread. How many times it failed before it succeeded."""
+        assert self._committer is not None
+        failures, backoff_s = 0, FIRST_BACKOFF_S
+        while True:
+            try:
+                self._committer.commit(committables)
+                return failures
+            except ExternalError as error:
+                failures += 1
+                if failures > self._retries:
+                    raise self._given_up(checkpoints, committables, failures, error) from error
+                threading.Event().wait(backoff_s)
+                backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+
+    def _given_up(
+        self, checkpoints: Sequence[int], committables: Sequence[Any], failures: int, error: ExternalError
+    ) -> ExternalError:
+        assert self._committer is not None
+        shown = ", ".join(self._committer.name_of(committable) for committable in committables[:_SHOWN])
+        more = f" and {len(committables) - _SHOWN} more" if len(committables) > _SHOWN else ""
+        held = f"checkpoint {checkpoints[0]} holds"
+        if len(checkpoints) > 1:
+            held = f"checkpoints {', '.join(map(str, checkpoints))} hold"
+        return type(error)(
+            f"operator '{self._name}': what {held} ({shown}{more}) could not be committed in "
+            f"{failures} attempts: {error.message}",
+            details=error.details,
+        )

@@ -1,0 +1,239 @@
+"""A sink: its writer, and the second phase of the commit.
+
+    process ─▶ writer ··· freeze(n) ─▶ flush, seal(n) ─▶ pending[n] │ snapshot thread: the slow rest of the vote, list state
+                          notify_complete(n) ─▶ commit pending[<= n], in order, in another thread (restored: at once)
+
+Laws: nothing becomes visible before the checkpoint that holds it is confirmed. Commit n commits everything pending up to
+n, skipped checkpoints included; what is committed stays in later snapshots only until then, and committing it twice does
+no harm (``Committer`` is idempotent). A vote that fails, and a commit that fails once more than it may, fail the attempt.
+After ``finish`` the last records wait for the next snapshot and its confirmation; in a job without checkpoints the
+runtime confirms ``COMMIT_EVERYTHING`` then (Flink: ``CommitterOperator.java``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.common.records.record_codec import decode, encode
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
+from tidegate.model.checkpoint import OperatorSnapshot
+from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.sinks.committing import Commits
+from tidegate.taskmanager.operators.user_code.boundary import user_error
+from tidegate.taskmanager.state.base import FrozenState, SegmentStore
+from tidegate.taskmanager.state.operator_state import FrozenElements, FrozenParts, freeze_elements, restore_elements
+
+WRITER_STATE = "writer"
+COMMITTABLES = "committables"
+
+
+class SinkOperator(Operator):
+    works_on = "any"  # the writer says what it takes, and it is made when the operator is opened
+
+    def __init__(self, name: str, sink: Sink, input_type: TypeInformation) -> None:
+        self._name = name
+        self._sink = sink
+        self._input_type = input_type
+        self._writer: SinkWriter | None = None
+        self._commits: Commits | None = None
+        self._committer: Committer | None = None
+        self._pending: dict[int, Vote] = {}
+        self._has_unprepared = False
+        self._writer_elements: list[Any] = []
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        self._writer_elements = restore_elements(context.restored, context.segments, WRITER_STATE)
+        restored: dict[int, list[Any]] = {}
+        for checkpoint_id, committable in restore_elements(context.restored, context.segments, COMMITTABLES):
+            restored.setdefault(checkpoint_id, []).append(committable)
+        self._pending = {checkpoint_id: Vote(found) for checkpoint_id, found in restored.items()}
+
+    def open(self) -> None:
+        context = self.context
+        sink_context = SinkContext(
+            subtask_index=context.subtask_index,
+            parallelism=context.parallelism,
+            job_id=context.attempt.job_id,
+            attempt=str(context.attempt),
+            operator_id=context.operator_id,
+            restored_checkpoint_id=context.restored_checkpoint_id,
+            configuration=dict(context.configuration),
+            listener=context.listener,
+            wakeup=context.wakeup,
+        )
+        try:
+            self._committer = self._sink.make_committer(sink_context)
+            self._commits = Commits(self._name, self._committer, context)
+            restored = [c for _, vote in sorted(self._pending.items()) for c in vote.committables()]
+            for checkpoint_id in sorted(self._pending):
+                self._commits.commit_now(checkpoint_id, self._pending.pop(checkpoint_id).committables())
+            if self._committer is not None:
+                self._committer.abort_unknown(restored, sink_context)
+            self._writer = self._sink.make_writer(sink_context, self._writer_elements, self._input_type)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def works_on_records(self) -> bool:
+        return self._writer is not None and self._writer.works_on == "records"
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        writer = self._writer
+        assert writer is not None
+        if not len(batch):
+            return
+        if writer.works_on == "arrow" and isinstance(batch, RecordsBatch):
+            stamps = None if batch.timestamps is None else pa.array(batch.timestamps, pa.int64())
+            batch = ArrowBatch(encode(self._input_type, batch.values, self._name), stamps)
+        elif writer.works_on == "records" and isinstance(batch, ArrowBatch):
+            stamps = None if batch.timestamps is None else batch.timestamps.to_pylist()
+            batch = RecordsBatch(decode(self._input_type, batch.data, self._name), stamps)
+        self._has_unprepared = True
+        try:
+            writer.write(batch)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def finish(self) -> None:
+        assert self._writer is not None
+        try:
+            self._writer.flush(end_of_input=True)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        assert self._writer is not None
+        try:
+            self._writer.flush(end_of_input=False)
+            vote = self._seal(checkpoint_id)
+            state = self._writer.snapshot_state(checkpoint_id)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+        if vote.is_open or (vote.committables() and self._committer is not None):
+            self._pending[checkpoint_id] = vote
+        writer_state = freeze_elements(self._name, WRITER_STATE, state)
+        votes = dict(sorted(self._pending.items()))
+        if any(vote.is_open for vote in votes.values()):
+            return _FrozenVotes(self, writer_state, votes)
+        if not state and not votes:
+            return None
+        return FrozenParts([writer_state, self.elements_of(votes)])
+
+    def elements_of(self, votes: dict[int, Vote]) -> FrozenElements:
+        """Any thread: what is to be committed, as list state."""
+        elements = []
+        for checkpoint_id, vote in votes.items():
+            found = vote.committables()
+            if self._committer is not None:
+                elements += [[checkpoint_id, committable] for committable in found]
+        return freeze_elements(self._name, COMMITTABLES, elements)
+
+    def settle(self, votes: dict[int, Vote]) -> None:
+        """The snapshot thread is done with them. Raises what a vote raised."""
+        for checkpoint_id, vote in votes.items():
+            if vote.error is not None:
+                raise user_error(self._name, vote.error) from vote.error
+            if not vote.is_open and (self._committer is None or not vote.committables()):
+                self._pending.pop(checkpoint_id, None)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        assert self._commits is not None
+        assert self._writer is not None
+        try:
+            if checkpoint_id == COMMIT_EVERYTHING:
+                self._pending[checkpoint_id] = self._seal(checkpoint_id)
+            else:
+                self._writer.notify_checkpoint_complete(checkpoint_id)
+            for pending_id in sorted(n for n in self._pending if n <= checkpoint_id):
+                if not self._commits.is_committing(pending_id):
+                    found = self._pending[pending_id].committables()
+                    self._commits.commit(pending_id, found, self._forget)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        assert self._writer is not None
+        try:
+            self._writer.notify_checkpoint_aborted(checkpoint_id)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def has_room(self) -> bool:
+        return self._writer is None or self._writer.has_room()
+
+    def is_drained(self) -> bool:
+        return self._writer is None or self._writer.is_drained()
+
+    def has_pending_commits(self) -> bool:
+        return bool(self._pending) or (self._has_unprepared and self._committer is not None)
+
+    def is_committing(self) -> bool:
+        return self._commits is not None and self._commits.is_busy
+
+    def close(self) -> None:
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        finally:
+            if self._committer is not None:
+                self._committer.close()
+
+    def _forget(self, checkpoint_id: int) -> None:
+        self._pending.pop(checkpoint_id, None)
+
+    def _seal(self, checkpoint_id: int) -> Vote:
+        assert self._writer is not None
+        vote = Vote(self._writer.seal(checkpoint_id))
+        self._has_unprepared = False
+        return vote
+
+
+class Vote:
+    """What one checkpoint is to commit; open until the slow part of it has run, which it does once."""
+
+    def __init__(self, sealed: Any) -> None:
+        """``sealed``: what ``SinkWriter.seal`` gave."""
+        self._rest = sealed if callable(sealed) else None
+        self._found: Sequence[Any] = () if callable(sealed) else sealed
+        self.error: Exception | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._rest is not None
+
+    def committables(self) -> Sequence[Any]:
+        """Raises what the rest of the vote raised, each time."""
+        if self._rest is not None:
+            rest = self._rest
+            try:
+                self._found = rest()
+            except Exception as error:  # noqa: BLE001  a connector's: the subtask's thread judges it
+                self.error = error
+            self._rest = None
+        if self.error is not None:
+            raise self.error
+        return self._found
+
+
+class _FrozenVotes(FrozenState):
+    """State of a sink whose vote is still to be finished."""
+
+    def __init__(self, sink: SinkOperator, writer_state: FrozenElements, votes: dict[int, Vote]) -> None:
+        self._sink = sink
+        self._writer_state = writer_state
+        self._votes = votes
+
+    def write(self, store: SegmentStore) -> OperatorSnapshot:
+        return FrozenParts([self._writer_state, self._sink.elements_of(self._votes)]).write(store)
+
+    def release(self) -> None:
+        self._sink.settle(self._votes)
+
+
+__all__ = ["SinkOperator"]

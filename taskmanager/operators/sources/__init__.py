@@ -1,0 +1,1 @@
+"""Sources: splits, watermarks and their alignment."""

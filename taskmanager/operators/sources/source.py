@@ -1,0 +1,191 @@
+"""The head of a source vertex: reads splits, emits them in slices, and keeps their positions.
+
+    reader.poll() ─▶ batch ─▶ slice ─▶ timestamps ─▶ emit ─▶ reader.advance(n)      freeze: all splits, done ones included
+
+Laws: the position in a snapshot is that of what was emitted. A split that was listed up front belongs to subtask
+``i mod parallelism``, i being its place among all splits sorted by id; a source that finds splits later says itself to whom
+each belongs, by the split alone (``Source.owner_of``). Restored splits are dealt by the same rule from the union of all
+subtasks' states, whatever a new listing says. Every split that is not done takes part in the watermark from the start. At the end of its splits the runtime ends event time, and the
+source goes on taking part in checkpoints with all its splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.common.records.batch import MAX_TIMESTAMP, Batch
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
+from tidegate.model.checkpoint import StateRedistribution
+from tidegate.model.errors import InternalError
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.sources.source_alignment import SourceAlignment
+from tidegate.taskmanager.operators.sources.watermarks import EventTimes
+from tidegate.taskmanager.operators.user_code.boundary import user_error
+from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.operator_state import freeze_elements, has_state, restore_elements
+
+STATE_NAME = "splits"
+
+
+class SourceOperator(Operator):
+    works_on = "any"
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        splits: Sequence[Split],
+        strategy: WatermarkStrategy | None,
+        output_type: TypeInformation,
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._splits = splits
+        self._strategy = strategy
+        self._output_type = output_type
+        self._states: list[SplitState] = []
+        self._reader: SourceReader | None = None
+        self._polled: Polled | None = None
+        self._at = 0
+        self._times: EventTimes | None = None
+        self._alignment: SourceAlignment | None = None
+
+    def setup(self, context: OperatorContext) -> None:
+        super().setup(context)
+        if has_state(context.restored, STATE_NAME):
+            stored = restore_elements(context.restored, context.segments, STATE_NAME)
+            states = [
+                SplitState(Split(split_id, payload), position, done) for split_id, payload, position, done in stored
+            ]
+        else:
+            states = [SplitState(split) for split in self._splits]
+        self._states = own_splits(self._source, states, context.subtask_index, context.parallelism)
+
+    def open(self) -> None:
+        context = self.context
+        if self._strategy is not None:
+            self._times = EventTimes(context, self._strategy, self._output_type, self._finished_splits)
+            self._times.open()
+            for state in self._states:
+                if not state.done:
+                    self._times.assigned(state.split.split_id)
+            if self._strategy.alignment is not None and self._times.makes_watermarks:
+                self._alignment = SourceAlignment(context, self._strategy.alignment, self._times)
+                self._alignment.open()
+        try:
+            self._reader = self._source.make_reader(
+                ReaderContext(
+                    subtask_index=context.subtask_index,
+                    parallelism=context.parallelism,
+                    max_parallelism=context.max_parallelism,
+                    job_id=context.attempt.job_id,
+                    attempt=str(context.attempt),
+                    operator_id=context.operator_id,
+                    configuration=dict(context.configuration),
+                    is_restored=has_state(context.restored, STATE_NAME),
+                    spark_rows=context.spark_rows,
+                    times=self._times if self._times is not None and self._times.makes_watermarks else None,
+                )
+            )
+            self._reader.open(self._states)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def poll_next(self, max_records: int) -> bool:
+        """Emit at most so many records; whether there were any."""
+        reader = self._reader
+        assert reader is not None
+        if self._alignment is not None and self._times is not None and self._alignment.is_paused():
+            self._times.note_busy()
+            return False
+        if self._polled is None:
+            try:
+                polled = reader.poll()
+            except Exception as error:
+                raise user_error(self._name, error) from error
+            if polled is None or not len(polled.batch):
+                if self._times is not None:
+                    self._times.note_quiet()
+                return False
+            self._polled, self._at = polled, 0
+        split_id, side = self._polled.split_id, self._polled.side
+        part = self._next_part(self._polled, max_records)
+        if side:
+            self.context.output.emit_side(side, part)
+            reader.advance(len(part))
+            return True
+        if self._times is None:
+            self.context.output.emit(part)
+            reader.advance(len(part))
+            return True
+        self._times.emit(part, split_id)
+        reader.advance(len(part))
+        self._times.note_busy()
+        return True
+
+    def is_finished(self) -> bool:
+        assert self._reader is not None
+        return self._polled is None and self._reader.is_finished()
+
+    def process(self, batch: Batch, input_index: int) -> None:
+        raise InternalError(f"source '{self._name}' has no input, but was given {len(batch)} records")
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        states = self._states
+        if self._reader is not None:
+            states = self._reader.snapshot_state()
+            self._reader.note_snapshot(checkpoint_id, states)
+        elements = [[s.split.split_id, s.split.payload, s.position, s.done] for s in states]
+        return freeze_elements(self._name, STATE_NAME, elements, StateRedistribution.UNION, is_kept_empty=True)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        assert self._reader is not None
+        try:
+            self._reader.notify_checkpoint_complete(checkpoint_id)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        assert self._reader is not None
+        try:
+            self._reader.notify_checkpoint_aborted(checkpoint_id)
+        except Exception as error:
+            raise user_error(self._name, error) from error
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        """The runtime ends event time at the end of all splits."""
+        if self._alignment is not None and timestamp_ms == MAX_TIMESTAMP:
+            self._alignment.ended()
+        super().on_watermark(timestamp_ms)
+
+    def close(self) -> None:
+        if self._alignment is not None:
+            self._alignment.close()
+        if self._times is not None:
+            self._times.close()
+        if self._reader is not None:
+            self._reader.close()
+
+    def _next_part(self, polled: Polled, max_records: int) -> Batch:
+        batch, start = polled.batch, self._at
+        stop = min(start + max_records, len(batch))
+        self._at = stop
+        if stop == len(batch):
+            self._polled = None
+        return batch if stop - start == len(batch) else batch.slice(start, stop)
+
+    def _finished_splits(self) -> set[str]:
+        assert self._reader is not None
+        return self._reader.finished_splits()
+
+
+def own_splits(source: Source, states: Sequence[SplitState], subtask: int, parallelism: int) -> list[SplitState]:
+    """Those of all splits that belong to one subtask, in the order of their ids."""
+    found = []
+    for place, state in enumerate(sorted(states, key=lambda state: state.split.split_id)):
+        owner = source.owner_of(state.split, parallelism)
+        if (place % parallelism if owner is None else owner) == subtask:
+            found.append(state)
+    return found

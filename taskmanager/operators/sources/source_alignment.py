@@ -1,0 +1,74 @@
+"""A source that keeps together with the others of its group (Flink: ``SourceOperator.java``, watermark alignment).
+
+    every update interval: own watermark ─▶ JobManager ─▶ the lowest of the group ─▶ limit = lowest + allowed drift
+    own watermark > limit ─▶ paused: nothing is polled until the others have come closer
+
+A source that is idle or at its end reports the end of time. While the JobManager does not answer, the last limit holds.
+"""
+
+from __future__ import annotations
+
+from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP
+from tidegate.common.watermark_strategy import WatermarkAlignment
+from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.sources.watermarks import EventTimes
+
+PAUSES = "watermarkAlignmentPauses"
+
+
+class SourceAlignment:
+    def __init__(self, context: OperatorContext, alignment: WatermarkAlignment, times: EventTimes) -> None:
+        self._context = context
+        self._alignment = alignment
+        self._times = times
+        self._limit = MAX_TIMESTAMP
+        self._was_paused = False
+        self._has_ended = False
+        self._is_asking = False
+        self._timer: object | None = None
+
+    def open(self) -> None:
+        if self._context.align_watermark is not None and self._context.run_async is not None:
+            self._ask(0)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._context.timers.cancel(self._timer)
+            self._timer = None
+
+    def is_paused(self) -> bool:
+        is_paused = self._times.emitted > self._limit
+        if is_paused and not self._was_paused:
+            self._context.metrics.add(PAUSES)
+        self._was_paused = is_paused
+        return is_paused
+
+    def ended(self) -> None:
+        """The source is at its end: it holds nobody back."""
+        self._has_ended = True
+        if self._timer is not None:
+            self.close()
+            self._ask(0)
+
+    def _ask(self, at_ms: int) -> None:
+        """Report, and take the answer. One question at a time."""
+        self._timer = self._context.timers.schedule(self._context.clock.now_ms() + self._alignment.update_ms, self._ask)
+        if self._is_asking and not self._has_ended:
+            return
+        align, run_async = self._context.align_watermark, self._context.run_async
+        assert align is not None
+        assert run_async is not None
+        alignment = self._alignment
+        own = MAX_TIMESTAMP if self._has_ended or self._times.is_idle else self._times.emitted
+        answers: list[int] = []
+        self._is_asking = True
+        run_async(
+            lambda: answers.append(align(alignment.group, own, alignment.update_ms)), lambda error: self._told(answers)
+        )
+
+    def _told(self, answers: list[int]) -> None:
+        self._is_asking = False
+        if answers:
+            lowest = answers[0]
+            drift_ms = self._alignment.max_drift_ms
+            self._limit = MAX_TIMESTAMP if lowest > MAX_TIMESTAMP - drift_ms else max(lowest, MIN_TIMESTAMP) + drift_ms

@@ -1,0 +1,1 @@
+"""User functions inside operators: their life, what they emit, raise, count and measure."""

@@ -1,0 +1,47 @@
+"""Accumulators that one user function registers, over the metrics of its operator (Flink: ``StreamingRuntimeContext.java``)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from tidegate.model.accumulators import Accumulator
+from tidegate.model.errors import InvalidJob
+from tidegate.taskmanager.operators.base import Metrics
+
+A = TypeVar("A", bound=Accumulator[Any, Any])
+
+
+class FunctionAccumulators:
+    """By name. ``operator`` is named in errors."""
+
+    def __init__(self, metrics: Metrics, operator: str) -> None:
+        self._metrics = metrics
+        self._operator = operator
+        self._known: dict[str, Accumulator[Any, Any]] = {}
+
+    def add(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """Raises ``InvalidJob`` when there is one, or when the JobManager could not merge it."""
+        if name in self._known:
+            raise InvalidJob(
+                f"operator '{self._operator}' has an accumulator '{name}' already: ask for it with "
+                f"get_accumulator('{name}'), or give the other another name"
+            )
+        self._metrics.accumulate(name, accumulator)
+        self._known[name] = accumulator
+
+    def get(self, name: str) -> Accumulator[Any, Any]:
+        """Raises ``InvalidJob`` when there is none."""
+        if name not in self._known:
+            raise InvalidJob(f"operator '{self._operator}' has no accumulator '{name}': add_accumulator comes first")
+        return self._known[name]
+
+    def get_or_add(self, name: str, kind: type[A]) -> A:
+        """Raises ``InvalidJob`` when there is one of another type."""
+        found = self._known.get(name)
+        if found is None:
+            self.add(name, found := kind())
+        if type(found) is not kind:
+            raise InvalidJob(
+                f"accumulator '{name}' of operator '{self._operator}' is a {type(found).__name__}, not a {kind.__name__}"
+            )
+        return found

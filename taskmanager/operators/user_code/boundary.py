@@ -1,0 +1,244 @@
+"""Around user functions: what they are given, what becomes of what they emit, and what becomes of what they raise.
+
+An exception of a user function turns into ``UserFunctionError`` with the operator's name; ``details`` is the traceback
+with the user's frames only. Errors of our own tree pass through as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from typing import Any, Protocol
+
+import tidegate
+from tidegate.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
+from tidegate.common.configuration import Configuration
+from tidegate.common.execution_config import ExecutionConfig
+from tidegate.common.records.batch import RecordsBatch
+from tidegate.functions.interfaces import Function, RuntimeContext
+from tidegate.functions.output_tag import OutputTag
+from tidegate.functions.state import (
+    AggregatingState,
+    AggregatingStateDescriptor,
+    ListState,
+    ListStateDescriptor,
+    MapState,
+    MapStateDescriptor,
+    ReducingState,
+    ReducingStateDescriptor,
+    ValueState,
+    ValueStateDescriptor,
+)
+from tidegate.metrics import MetricGroup
+from tidegate.model.errors import InvalidJob, TidegateError, UserFunctionError
+from tidegate.taskmanager.operators.base import OperatorContext, Output
+from tidegate.taskmanager.operators.user_code.accumulators import FunctionAccumulators
+from tidegate.taskmanager.operators.user_code.metrics import OperatorMetricGroup
+from tidegate.taskmanager.state.handles import StateStore
+
+EMIT_RECORDS = 4096
+"""What functions emit goes on in batches of about this size."""
+
+_OUR_FRAMES = (os.path.dirname(os.path.abspath(str(tidegate.__file__))) + os.sep,)
+
+
+def user_error(operator: str, error: Exception) -> TidegateError:
+    """What to raise instead of what a user function raised."""
+    if isinstance(error, TidegateError):
+        return error
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return UserFunctionError(f"operator '{operator}': {text}", details=user_traceback(error))
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback without our frames (with them when there are no others), causes included."""
+    told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
+    first = told
+    while told is not None:
+        theirs = [frame for frame in told.stack if not frame.filename.startswith(_OUR_FRAMES)]
+        if theirs:
+            told.stack = traceback.StackSummary.from_list(theirs)
+        told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
+    assert first is not None
+    return "".join(first.format())
+
+
+def method_of(func: Any, name: str) -> Callable[..., Any]:
+    """``func.name`` of a function object, or the callable itself."""
+    found: Callable[..., Any] = getattr(func, name) if hasattr(func, name) else func
+    if not callable(found):
+        raise InvalidJob(f"{func!r} is neither callable nor has a method '{name}'")
+    return found
+
+
+def open_function(func: Any, context: OperatorContext, runtime_context: RuntimeContext) -> None:
+    if isinstance(func, Function):
+        try:
+            func.open(runtime_context)
+        except Exception as error:
+            raise user_error(context.operator_name, error) from error
+
+
+def close_function(func: Any, operator: str) -> None:
+    if isinstance(func, Function):
+        try:
+            func.close()
+        except Exception as error:
+            raise user_error(operator, error) from error
+
+
+class Stamped(Protocol):
+    """The context of a function: it is told the timestamp of each record, in ms, before the call."""
+
+    stamp: int | None
+
+
+def stamped(batch: RecordsBatch) -> Iterable[tuple[Any, int | None]]:
+    """The records of ``batch``, each with its timestamp."""
+    return zip(batch.values, batch.timestamps or repeat(None, len(batch.values)), strict=True)
+
+
+class Collector:
+    """Gathers what functions emit, main and side outputs apart, and hands it on in batches."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._values: list[Any] = []
+        self._stamps: list[int | None] = []
+        self._sides: dict[str, tuple[list[Any], list[int | None]]] = {}
+
+    def add_all(self, items: Iterable[Any] | None, stamp: int | None) -> None:
+        """``items`` as a function returned them: values, or ``(OutputTag, value)`` for a side output. Runs user code when
+        it is a generator."""
+        if items is None:
+            return
+        for item in items:
+            if item.__class__ is tuple and len(item) == 2 and isinstance(item[0], OutputTag):
+                values, stamps = self._sides.setdefault(item[0].tag_id, ([], []))
+                values.append(item[1])
+                stamps.append(stamp)
+            else:
+                self._values.append(item)
+                self._stamps.append(stamp)
+
+    def add_each(
+        self,
+        call: Callable[[Any, Any], Iterable[Any] | None],
+        context: Stamped,
+        records: Iterable[tuple[Any, int | None]],
+        operator: str,
+    ) -> None:
+        """Add what ``call(value, context)`` emits for each of ``records``, handing full batches on. What it raises carries
+        the name of ``operator``."""
+        for value, stamp in records:
+            context.stamp = stamp
+            try:
+                self.add_all(call(value, context), stamp)
+            except Exception as error:
+                raise user_error(operator, error) from error
+            if self.is_full():
+                self.flush()
+
+    def add_late(self, tag: str, value: Any, stamp: int | None) -> None:
+        values, stamps = self._sides.setdefault(tag, ([], []))
+        values.append(value)
+        stamps.append(stamp)
+
+    def is_full(self) -> bool:
+        return len(self._values) >= EMIT_RECORDS
+
+    def flush(self) -> None:
+        if self._values:
+            values, stamps = self._values, self._stamps
+            self._values, self._stamps = [], []
+            self._output.emit(_batch(values, stamps))
+        if self._sides:
+            sides, self._sides = self._sides, {}
+            for tag, (values, stamps) in sides.items():
+                self._output.emit_side(tag, _batch(values, stamps))
+
+
+def _batch(values: list[Any], stamps: list[int | None]) -> RecordsBatch:
+    return RecordsBatch(values, None if all(stamp is None for stamp in stamps) else stamps)
+
+
+class FunctionContext(RuntimeContext):
+    """``RuntimeContext`` of a function; ``store`` is ``None`` where there are no keys."""
+
+    def __init__(self, context: OperatorContext, store: StateStore | None = None) -> None:
+        self._context = context
+        self._store = store
+        self._job_parameters: dict[str, str] | None = None
+        self._metrics = OperatorMetricGroup(context.metrics, context.clock)
+        self._accumulators = FunctionAccumulators(context.metrics, context.operator_name)
+
+    def get_task_name(self) -> str:
+        return self._context.task_name
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self._context.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return self._context.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._context.subtask_index
+
+    def get_attempt_number(self) -> int:
+        return self._context.attempt.attempt
+
+    def get_task_name_with_subtasks(self) -> str:
+        context = self._context
+        return f"{context.task_name} ({context.subtask_index + 1}/{context.parallelism})#{context.attempt.attempt}"
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        if self._job_parameters is None:
+            config = ExecutionConfig(Configuration(dict(self._context.configuration)))
+            self._job_parameters = config.get_global_job_parameters()
+        return self._job_parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        return self._metrics
+
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        self._accumulators.add(name, accumulator)
+
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any]:
+        return self._accumulators.get(name)
+
+    def get_int_counter(self, name: str) -> IntCounter:
+        return self._accumulators.get_or_add(name, IntCounter)
+
+    def get_long_counter(self, name: str) -> LongCounter:
+        return self._accumulators.get_or_add(name, LongCounter)
+
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        return self._accumulators.get_or_add(name, DoubleCounter)
+
+    def get_histogram(self, name: str) -> Histogram:
+        return self._accumulators.get_or_add(name, Histogram)
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return self._keyed(state_descriptor).get_state(state_descriptor)
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._keyed(state_descriptor).get_list_state(state_descriptor)
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        return self._keyed(state_descriptor).get_map_state(state_descriptor)
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        return self._keyed(state_descriptor).get_reducing_state(state_descriptor)
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return self._keyed(state_descriptor).get_aggregating_state(state_descriptor)
+
+    def _keyed(self, descriptor: Any) -> StateStore:
+        if self._store is None:
+            raise InvalidJob(
+                f"operator '{self._context.operator_name}': state '{descriptor.name}' is kept by key, but the stream has no "
+                "keys: put key_by before this function"
+            )
+        return self._store

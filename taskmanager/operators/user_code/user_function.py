@@ -1,0 +1,156 @@
+"""One user function inside an operator: its life, its operator state, and what it hears of checkpoints.
+
+    initialize_state ─▶ open ─▶ { calls · snapshot_state at the barrier · notifications }* ─▶ close
+
+State that was restored for a function which does not ask for it is kept and written again. Follows Flink's
+``AbstractUdfStreamOperator.java`` and ``StreamingFunctionUtils.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.functions.adapters import user_function_of
+from tidegate.functions.checkpointed_function import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    OperatorStateStore,
+)
+from tidegate.functions.interfaces import KeyedStateStore
+from tidegate.model.checkpoint import StateRedistribution
+from tidegate.model.errors import InvalidJob
+from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.user_code.boundary import FunctionContext, close_function, open_function, user_error
+from tidegate.taskmanager.state.base import FrozenState
+from tidegate.taskmanager.state.function_state import FunctionStateBackend
+from tidegate.taskmanager.state.handles import StateStore
+from tidegate.taskmanager.state.operator_state import FrozenParts
+
+
+class UserFunction:
+    def __init__(self, func: Any, operator: str, *, keeps_operator_state: bool = False) -> None:
+        """``func`` as it is in the program, perhaps inside an adapter of ours. ``keeps_operator_state``: its operator does,
+        through ``restore``."""
+        self._keeps = keeps_operator_state
+        self._func = func
+        self._given = user_function_of(func)
+        self._operator = operator
+        self._context: OperatorContext | None = None
+        self._backend: FunctionStateBackend | None = None
+
+    def restore(self, context: OperatorContext) -> FunctionStateBackend:
+        """Operator state, before the function is opened. Raises ``CorruptData``, ``StorageError``."""
+        if self._backend is None:
+            self._backend = FunctionStateBackend(self._operator, context.subtask_index)
+            if context.restored is not None:
+                assert context.segments is not None
+                self._backend.restore(context.restored, context.segments)
+        return self._backend
+
+    def open(self, context: OperatorContext, store: StateStore | None = None) -> None:
+        """``store``: keyed state, where there are keys. Raises ``CorruptData``, ``StorageError`` and what the function
+        raises."""
+        self._context = context
+        restored = context.restored
+        if self._keeps or isinstance(self._given, CheckpointedFunction) or (restored is not None and restored.operator):
+            self.restore(context)
+        if isinstance(self._given, CheckpointedFunction):
+            given = InitializationContext(context, self.restore(context), store)
+            self._call(lambda: self._given.initialize_state(given))
+        open_function(self._func, context, FunctionContext(context, store))
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        """The function brings its state up to date, then what it keeps is encoded."""
+        assert self._context is not None
+        if self._backend is None:
+            return None
+        if isinstance(self._given, CheckpointedFunction):
+            given = _SnapshotContext(checkpoint_id, self._context.checkpoint_timestamp_ms)
+            self._call(lambda: self._given.snapshot_state(given))
+        return self._backend.freeze()
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if isinstance(self._given, CheckpointListener) and checkpoint_id != COMMIT_EVERYTHING:
+            self._call(lambda: self._given.notify_checkpoint_complete(checkpoint_id))
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        if isinstance(self._given, CheckpointListener):
+            self._call(lambda: self._given.notify_checkpoint_aborted(checkpoint_id))
+
+    def asked_for(self) -> dict[str, tuple[StateRedistribution, TypeInformation]]:
+        """Operator state that it has asked for, with the type of an element."""
+        return {} if self._backend is None else self._backend.registered()
+
+    def close(self) -> None:
+        close_function(self._func, self._operator)
+
+    def _call(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except Exception as error:
+            raise user_error(self._operator, error) from error
+
+
+class FunctionOperatorBase(Operator):
+    """Passes the checkpoint's calls on to the operator's user function; a subclass opens it."""
+
+    _user: UserFunction
+
+    def freeze(self, checkpoint_id: int) -> FrozenState | None:
+        return joined(self._user.freeze(checkpoint_id), super().freeze(checkpoint_id))
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        super().notify_checkpoint_complete(checkpoint_id)
+        self._user.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        super().notify_checkpoint_aborted(checkpoint_id)
+        self._user.notify_checkpoint_aborted(checkpoint_id)
+
+
+def joined(*parts: FrozenState | None) -> FrozenState | None:
+    there = [part for part in parts if part is not None]
+    if len(there) > 1:
+        return FrozenParts(there)
+    return there[0] if there else None
+
+
+class InitializationContext(FunctionInitializationContext):
+    def __init__(self, context: OperatorContext, backend: FunctionStateBackend, store: StateStore | None) -> None:
+        self._context = context
+        self._backend = backend
+        self._store = store
+
+    def is_restored(self) -> bool:
+        return self._context.restored_checkpoint_id is not None
+
+    def get_restored_checkpoint_id(self) -> int | None:
+        return self._context.restored_checkpoint_id
+
+    def get_operator_state_store(self) -> OperatorStateStore:
+        return self._backend
+
+    def get_keyed_state_store(self) -> KeyedStateStore:
+        if self._store is None:
+            raise InvalidJob(
+                f"operator '{self._context.operator_name}' has no keyed state, since the stream has no keys: put key_by before "
+                "this function"
+            )
+        return self._store
+
+
+class _SnapshotContext(FunctionSnapshotContext):
+    def __init__(self, checkpoint_id: int, timestamp_ms: int) -> None:
+        self._checkpoint_id = checkpoint_id
+        self._timestamp_ms = timestamp_ms
+
+    def get_checkpoint_id(self) -> int:
+        return self._checkpoint_id
+
+    def get_checkpoint_timestamp(self) -> int:
+        return self._timestamp_ms

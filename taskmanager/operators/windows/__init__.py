@@ -1,0 +1,1 @@
+"""Windows of functions that take one record."""

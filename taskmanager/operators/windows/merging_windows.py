@@ -1,0 +1,73 @@
+"""The windows of one key that may merge (Flink: ``MergingWindowSet.java``).
+
+    window ─▶ the window under which its contents lie: its state window
+
+Contents stay where they are when a window grows: only this mapping changes. When several windows become one, the state
+window of the first of them takes the contents of the others.
+
+Laws: the state windows are different from each other, and each is the first window that its window ever was. What the
+windows are at the end does not depend on the order in which they were added (``TimeWindow``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tidegate.functions.windows import MergingWindowAssigner
+
+OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
+"""(the new window, the windows that it is made of, its state window, the other state windows)"""
+
+
+class MergingWindows:
+    def __init__(self, assigner: MergingWindowAssigner[Any, Any], mapping: Iterable[tuple[Any, Any]] = ()) -> None:
+        self._assigner = assigner
+        self._mapping = dict(mapping)
+        self.is_changed = False
+
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """(window, state window) of all."""
+        return list(self._mapping.items())
+
+    def state_window(self, window: Any) -> Any:
+        """``None``: there is no such window any more."""
+        return self._mapping.get(window)
+
+    def retire(self, window: Any) -> None:
+        """The window is over."""
+        del self._mapping[window]
+        self.is_changed = True
+
+    def add(self, window: Any, on_merge: OnMerge) -> Any:
+        """The window that ``window`` is, or has become a part of. ``on_merge`` is called when windows that were there
+        before grow or become one."""
+        if window in self._mapping:
+            return window
+        report = _Report()
+        self._assigner.merge_windows([*self._mapping, window], report)
+        actual = window
+        for merged, result in report.merges:
+            old = [known for known in self._mapping if known in merged]
+            if window in merged:
+                actual = result
+            if not old or old == [result]:
+                continue  # it is alone, or lies within one that is there
+            states = [self._mapping.pop(known) for known in old]
+            self._mapping[result] = states[0]
+            self.is_changed = True
+            on_merge(result, old, states[0], states[1:])
+        if actual not in self._mapping:
+            self._mapping[actual] = actual
+            self.is_changed = True
+        return actual
+
+
+class _Report:
+    """Is told by the assigner what is to be merged."""
+
+    def __init__(self) -> None:
+        self.merges: list[tuple[set[Any], Any]] = []
+
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        self.merges.append((set(to_be_merged), merge_result))

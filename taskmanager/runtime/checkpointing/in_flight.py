@@ -1,0 +1,172 @@
+"""Data in flight on its way into a checkpoint, and back: what is written of one channel, and how.
+
+    EncodedBatch · record batch · watermark ... ─▶ Arrow IPC streams, one for each run of batches with one schema
+
+A watermark stands in the metadata of the batch behind it (``tidegate.watermark``), or of an empty last batch. The schema's
+metadata holds, under ``tidegate``, what is known of the channel (``ChannelDescription``). Written in the snapshot thread.
+
+Law: a channel's handles stand in the order of its data; without data there is no handle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from tidegate.model.channel_events import WatermarkEvent
+from tidegate.model.checkpoint import ChannelStateHandle, OperatorSnapshot, SubtaskSnapshot
+from tidegate.model.errors import CorruptData
+from tidegate.model.ids import OperatorId
+from tidegate.taskmanager.exchange.base import InFlightItem
+from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
+from tidegate.wire.frames import EncodedBatch
+
+FORMAT_VERSION = 1
+METADATA_KEY = b"tidegate"
+WATERMARK_KEY = b"tidegate.watermark"
+IN_FLIGHT = "in_flight"
+
+Item: TypeAlias = InFlightItem | pa.RecordBatch
+"""As in ``InFlightItem``, or a record batch in the form in which it travels."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelDescription:
+    """Which channel of the job, in words of the job that writes. ``direction``: ``input`` for what had reached the consumer."""
+
+    edge_id: int
+    producer: int
+    consumer: int
+    producers: int
+    consumers: int
+    input_index: int
+    direction: str
+
+    def to_metadata(self, operator: str) -> dict[bytes, bytes]:
+        content = {"version": FORMAT_VERSION, "kind": IN_FLIGHT, "operator": operator, **asdict(self)}
+        return {METADATA_KEY: json.dumps(content, sort_keys=True).encode()}
+
+
+@dataclass(slots=True)
+class ChannelContent:
+    """What one channel has in flight, oldest first; it belongs to the head or the tail of the chain, ``operator_id``."""
+
+    operator_id: OperatorId
+    operator: str
+    about: ChannelDescription
+    items: list[Item] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """Read back. ``watermark``: it came before the rows."""
+
+    data: pa.RecordBatch
+    watermark: int | None = None
+
+
+def write_channels(store: SegmentStore, contents: Iterable[ChannelContent]) -> dict[OperatorId, OperatorSnapshot]:
+    """Snapshot thread. Raises ``StorageError``, ``CorruptFrame``."""
+    inputs: dict[OperatorId, list[ChannelStateHandle]] = {}
+    outputs: dict[OperatorId, list[ChannelStateHandle]] = {}
+    for content in contents:
+        side = inputs if content.about.direction == "input" else outputs
+        side.setdefault(content.operator_id, []).extend(_write(store, content))
+    return {
+        operator_id: OperatorSnapshot(
+            input_channels=tuple(inputs.get(operator_id, ())), output_channels=tuple(outputs.get(operator_id, ()))
+        )
+        for operator_id in inputs | outputs
+        if inputs.get(operator_id) or outputs.get(operator_id)
+    }
+
+
+def with_channels(snapshot: SubtaskSnapshot, channels: dict[OperatorId, OperatorSnapshot]) -> SubtaskSnapshot:
+    operators = dict(snapshot.operators)
+    for operator_id, found in channels.items():
+        state = operators.get(operator_id, OperatorSnapshot())
+        operators[operator_id] = replace(
+            state,
+            input_channels=(*state.input_channels, *found.input_channels),
+            output_channels=(*state.output_channels, *found.output_channels),
+        )
+    return SubtaskSnapshot(operators)
+
+
+def read_channel(
+    source: SegmentSource, channel: ChannelStateHandle
+) -> tuple[ChannelDescription | None, list[StoredBatch]]:
+    """Raises ``CorruptData`` naming the file."""
+    name = f"in-flight data of edge {channel.edge_id}, subtask {channel.producer} to {channel.consumer}"
+    name = f"{name} ({channel.handle.path or 'inside _metadata'})"
+    content = source.read(channel.handle)
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
+            about = _description_of(reader.schema)
+            batches = list(_stored(reader))
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        raise CorruptData(f"{name}: not a readable Arrow stream ({error}); restore another checkpoint") from error
+    told = sum(batch.data.num_rows > 0 for batch in batches)
+    if told != channel.batches:
+        raise CorruptData(f"{name}: {told} batches instead of {channel.batches}; restore another checkpoint")
+    return about, batches
+
+
+def _stored(reader: pa.ipc.RecordBatchStreamReader) -> Iterator[StoredBatch]:
+    own = {key: value for key, value in (reader.schema.metadata or {}).items() if key != METADATA_KEY} or None
+    while True:
+        try:
+            batch, metadata = reader.read_next_batch_with_custom_metadata()
+        except StopIteration:
+            return
+        batch.validate(full=True)
+        mark = None if metadata is None else dict(metadata).get(WATERMARK_KEY)
+        yield StoredBatch(batch.replace_schema_metadata(own), None if mark is None else int(mark))
+
+
+def _description_of(schema: pa.Schema) -> ChannelDescription | None:
+    content = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
+    if content.get("kind") != IN_FLIGHT:
+        return None
+    return ChannelDescription(**{name: content[name] for name in ChannelDescription.__slots__})
+
+
+def _write(store: SegmentStore, content: ChannelContent) -> Iterator[ChannelStateHandle]:
+    about = content.about
+    for batches in _runs(content.items):
+        schema = batches[0].data.schema
+        sink = pa.BufferOutputStream()
+        metadata = {**(schema.metadata or {}), **about.to_metadata(content.operator)}
+        with pa.ipc.new_stream(sink, schema.with_metadata(metadata)) as writer:
+            for batch in batches:
+                mark = None if batch.watermark is None else {WATERMARK_KEY: str(batch.watermark).encode()}
+                writer.write_batch(batch.data, custom_metadata=mark)
+        hint = f"in-flight-{about.direction}-{about.edge_id}-{about.producer}-{about.consumer}"
+        handle = store.write(hint, [memoryview(sink.getvalue())])
+        rows = sum(batch.data.num_rows > 0 for batch in batches)
+        yield ChannelStateHandle(about.edge_id, about.producer, about.consumer, rows, handle, about.input_index)
+
+
+def _runs(items: Sequence[Item]) -> Iterator[list[StoredBatch]]:
+    """Batches of one schema, each with the watermark in front of it; a watermark at the end goes with an empty batch."""
+    run: list[StoredBatch] = []
+    mark: int | None = None
+    for item in items:
+        if isinstance(item, WatermarkEvent):
+            mark = item.timestamp_ms
+            continue
+        data = item.decode() if isinstance(item, EncodedBatch) else item
+        if run and not run[0].data.schema.equals(data.schema, check_metadata=True):
+            yield run
+            run = []
+        run.append(StoredBatch(data, mark))
+        mark = None
+    if mark is not None:
+        empty = run[0].data.slice(0, 0) if run else pa.RecordBatch.from_arrays([], schema=pa.schema([]))
+        run.append(StoredBatch(empty, mark))
+    if run:
+        yield run

@@ -1,0 +1,66 @@
+"""The states of a subtask's operators, written at the same time: what takes long is waiting for disks.
+
+The threads stay from one snapshot to the next: to start one means waiting for it to come to life, and beside a subtask that
+computes this takes milliseconds. They are daemons: a store that hangs never keeps a canceled subtask alive.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import SimpleQueue
+
+from tidegate.model.checkpoint import OperatorSnapshot
+from tidegate.taskmanager.state.base import FrozenState, SegmentStore
+
+
+class ParallelWriter:
+    """``write_all`` is called from one thread at a time."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads = 0
+
+    def write_all(self, states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:
+        """Each state in a thread of its own, the first in the caller's. Returns, or raises the first error, when all are
+        done."""
+        found: list[OperatorSnapshot | BaseException | None] = [None] * len(states)
+        ended: SimpleQueue[None] = SimpleQueue()
+
+        def write(index: int) -> None:
+            try:
+                found[index] = states[index].write(store)
+            except BaseException as error:  # noqa: BLE001  driver: raised again below
+                found[index] = error
+            ended.put(None)
+
+        for index in range(1, len(states)):
+            self._start_up_to(index)
+            self._work.put(partial(write, index))
+        write(0)
+        for _ in states:
+            ended.get()
+        snapshots: list[OperatorSnapshot] = []
+        for one in found:
+            if isinstance(one, BaseException):
+                raise one
+            assert one is not None
+            snapshots.append(one)
+        return snapshots
+
+    def close(self) -> None:
+        """The threads end when they are done with what they write."""
+        for _ in range(self._threads):
+            self._work.put(None)
+        self._threads = 0
+
+    def _start_up_to(self, count: int) -> None:
+        while self._threads < count:
+            self._threads += 1
+            threading.Thread(target=self._run, name=f"snapshot-writer-{self._threads}", daemon=True).start()
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+            del work

@@ -1,0 +1,184 @@
+"""Data in flight of a restored checkpoint: a consumer processes it before anything new from its gate.
+
+    RestoredOperator.channels ─▶ read, rows of other subtasks' key groups dropped ─▶ Replay.next ... ─▶ (empty: the gate)
+
+Laws: the order is that of the handles. On an edge dealt by key each row is kept by exactly the subtask that owns its key
+group, by the hash that the producers deal with. A watermark keeps its place if the channel exists as it was (the same edge
+between as many subtasks). After a rescale, the least of what all old producers had promised counts for the whole edge,
+behind all of its rows; nothing, as long as one of them had promised nothing. What has not been replayed when a snapshot
+begins is in flight again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tidegate.common.records.batch import ArrowBatch, from_wire
+from tidegate.model.channel_events import WatermarkEvent
+from tidegate.model.checkpoint import ChannelStateHandle
+from tidegate.model.deployment import InputDeployment, OutputDeployment, TaskDeployment
+from tidegate.model.errors import InvalidJob
+from tidegate.model.graph import Partitioner
+from tidegate.model.program import InputSpec, OutputSpec
+from tidegate.taskmanager.exchange.partitioners import Dealer, make_dealer
+from tidegate.taskmanager.operators.base import OperatorContext
+from tidegate.taskmanager.operators.keys.selectors import KeyFunction
+from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelDescription, StoredBatch, read_channel
+from tidegate.taskmanager.runtime.conversion import BothShapes
+from tidegate.taskmanager.state.base import SegmentSource
+
+Filter = Callable[[ArrowBatch], ArrowBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """``channel``: of the gate; where the old channel has none, the edge's first one stands for it."""
+
+    channel: int
+    item: ArrowBatch | WatermarkEvent
+
+
+class Replay:
+    """Used from the subtask's thread. Everything is read when it is made; raises ``CorruptData``, ``StorageError``."""
+
+    def __init__(
+        self,
+        deployment: TaskDeployment,
+        inputs: Sequence[InputSpec],
+        source: SegmentSource,
+        channels: Sequence[ChannelStateHandle],
+        context: OperatorContext,
+    ) -> None:
+        """``inputs`` beside ``deployment.inputs``; ``context`` is that of the head, with which key functions are opened."""
+        self._deployment = deployment
+        self._inputs = inputs
+        self._context = context
+        self._filters: dict[int, Filter] = {}
+        self._items: deque[Replayed] = deque()
+        self._promises: dict[int, _Promises] = {}
+        """By incoming edge, where its channels are others now."""
+        for handle in channels:
+            about, batches = read_channel(source, handle)
+            self._add(handle, about, batches)
+        for edge, promises in self._promises.items():
+            if (least := promises.least()) is not None:
+                first = first_channel(deployment, edge)
+                for channel in range(first, first + len(deployment.inputs[edge].producers)):
+                    self._items.append(Replayed(channel, WatermarkEvent(least)))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def next(self) -> Replayed | None:
+        return self._items.popleft() if self._items else None
+
+    def rest(self) -> list[Replayed]:
+        """What has not been handed out; it stays."""
+        return list(self._items)
+
+    def _add(self, handle: ChannelStateHandle, about: ChannelDescription | None, batches: list[StoredBatch]) -> None:
+        edge = self._edge_of(handle)
+        channel = self._same_channel(handle, about, edge)
+        place = channel if channel is not None else first_channel(self._deployment, edge)
+        for batch in batches:
+            if batch.watermark is not None and channel is not None:
+                self._items.append(Replayed(channel, WatermarkEvent(batch.watermark)))
+            elif batch.watermark is not None and about is not None and self._is_edge(edge, handle):
+                self._promises.setdefault(edge, _Promises(about.producers)).add(handle.producer, batch.watermark)
+            if batch.data.num_rows:
+                kept = self._filter_of(edge)(from_wire(batch.data))
+                if len(kept):
+                    self._items.append(Replayed(place, kept))
+
+    def _edge_of(self, handle: ChannelStateHandle) -> int:
+        """Index of the incoming edge: the same one, or another one into the same input (a union has one type)."""
+        found = [i for i, edge in enumerate(self._deployment.inputs) if edge.input_index == handle.input_index]
+        if not found:
+            raise InvalidJob(
+                f"{self._deployment.task_name} has no input {handle.input_index}, of which data was in flight "
+                f"(edge {handle.edge_id}) in the restored checkpoint; restore a savepoint"
+            )
+        return next((i for i in found if self._deployment.inputs[i].edge_id == handle.edge_id), found[0])
+
+    def _is_edge(self, edge: int, handle: ChannelStateHandle) -> bool:
+        return self._deployment.inputs[edge].edge_id == handle.edge_id
+
+    def _same_channel(self, handle: ChannelStateHandle, about: ChannelDescription | None, edge: int) -> int | None:
+        deployment, found = self._deployment, self._deployment.inputs[edge]
+        is_same = (
+            about is not None
+            and self._is_edge(edge, handle)
+            and about.producers == found.source_parallelism
+            and about.consumers == deployment.parallelism
+            and handle.consumer == deployment.attempt.subtask
+        )
+        if not is_same:
+            return None
+        index = next((i for i, p in enumerate(found.producers) if p.subtask == handle.producer), None)
+        return None if index is None else first_channel(deployment, edge) + index
+
+    def _filter_of(self, edge: int) -> Filter:
+        if edge not in self._filters:
+            self._filters[edge] = self._make_filter(self._deployment.inputs[edge], self._inputs[edge])
+        return self._filters[edge]
+
+    def _make_filter(self, edge: InputDeployment, spec: InputSpec) -> Filter:
+        deployment = self._deployment
+        if edge.partitioner is not Partitioner.HASH or deployment.parallelism == 1:
+            return _keep_all
+        everybody = tuple(range(deployment.parallelism))
+        output = OutputDeployment(
+            edge.edge_id, Partitioner.HASH, everybody, deployment.parallelism, deployment.max_parallelism
+        )
+        dealer = make_dealer(output, OutputSpec(edge.edge_id, 0, Partitioner.HASH, spec.type_info, spec.key), 0)
+        keys: KeyFunction | None = None
+        if spec.key is not None and spec.key.selector is not None:
+            keys = KeyFunction(spec.key, f"key selector in front of {self._context.operator_name}")
+            keys.open(self._context)
+        return _OwnRows(dealer, deployment.attempt.subtask, keys, spec, self._context.operator_name)
+
+
+class _Promises:
+    """Watermarks of the old producers of an edge. A producer promises the same to all of its consumers."""
+
+    def __init__(self, producers: int) -> None:
+        self._producers = producers
+        self._promised: dict[int, int] = {}
+
+    def add(self, producer: int, watermark_ms: int) -> None:
+        self._promised[producer] = max(watermark_ms, self._promised.get(producer, watermark_ms))
+
+    def least(self) -> int | None:
+        """``None``: not all of them have promised something."""
+        return min(self._promised.values()) if len(self._promised) == self._producers else None
+
+
+class _OwnRows:
+    """Keeps the rows that an exchange would send to this subtask."""
+
+    def __init__(self, dealer: Dealer, subtask: int, keys: KeyFunction | None, spec: InputSpec, operator: str) -> None:
+        self._dealer = dealer
+        self._subtask = subtask
+        self._keys = keys
+        self._spec = spec
+        self._operator = operator
+
+    def __call__(self, batch: ArrowBatch) -> ArrowBatch:
+        keys = None
+        if self._keys is not None:
+            keys = self._keys.keys_of(BothShapes(batch, self._spec.type_info, self._operator).records().values)
+        for target, piece in self._dealer.deal(batch, keys):
+            if target == self._subtask:
+                return from_wire(piece)
+        return batch.slice(0, 0)
+
+
+def first_channel(deployment: TaskDeployment, edge: int) -> int:
+    """Number in the gate of the first channel of an incoming edge."""
+    return sum(len(other.producers) for other in deployment.inputs[:edge])
+
+
+def _keep_all(batch: ArrowBatch) -> ArrowBatch:
+    return batch

@@ -1,0 +1,395 @@
+"""Carries out what ``machines.snapshot`` decides: barriers, freezing, the asynchronous write, acknowledgements, commits.
+
+    request ─▶ prepare ─▶ barrier to all outputs ─▶ freeze │ background thread: write segments │ mail: release, acknowledge
+    └──────────── synchronous part, subtask's thread ──────┘
+
+    acknowledged when all of these are there: STATE written │ INPUTS, of an unaligned one: each channel up to its barrier
+                  │ OUTPUTS: an announced barrier has left, or overtook │ CHANNELS: data in flight written
+
+Laws: a frozen state is released in the subtask's thread exactly once, whatever happened; nothing leaves after ``stop``. What
+the background thread has written it acknowledges itself: the subtask's thread may be busy with a batch for long.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import partial
+from typing import Any, assert_never
+
+from tidegate.model.channel_events import Barrier
+from tidegate.model.checkpoint import (
+    Acknowledgement,
+    Alignment,
+    CheckpointMetrics,
+    CheckpointOptions,
+    OperatorSnapshot,
+    SubtaskSnapshot,
+)
+from tidegate.model.errors import ErrorInfo, TidegateError
+from tidegate.model.ids import AttemptId, CheckpointId, OperatorId
+from tidegate.store.segments import InlineSegmentStore
+from tidegate.taskmanager.machines import snapshot as m
+from tidegate.taskmanager.operators.base import Clock
+from tidegate.taskmanager.runtime.background import BackgroundThread
+from tidegate.taskmanager.runtime.chain import OperatorChain
+from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, has_timeout
+from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent, with_channels, write_channels
+from tidegate.taskmanager.runtime.checkpointing.parallel_writes import ParallelWriter
+from tidegate.taskmanager.runtime.ports import ControlPort
+from tidegate.taskmanager.runtime.timers import TimerQueue
+from tidegate.taskmanager.state.base import FrozenState, SegmentStore
+from tidegate.taskmanager.state.files.local_copies import LocalCopies
+
+CLOSE_TIMEOUT_MS = 2_000.0
+"""How long ``close`` waits for a write that is under way before it leaves it to the end of the process."""
+
+OpenStore = Callable[[CheckpointOptions, AttemptId, int], SegmentStore]
+"""``(options, attempt, checkpoint id)``; called in the background thread."""
+WriteStates = Callable[[Sequence[FrozenState], SegmentStore], list[OperatorSnapshot]]
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentFigures:
+    start_delay_ms: float = 0.0
+    alignment_ms: float = 0.0
+    bytes_processed: int = 0
+    waited_for: str = ""
+    persists: bool = False
+    """Data of the input channels belongs to it: ``inputs_persisted`` follows."""
+
+
+class _Part(Enum):
+    """What an acknowledgement waits for."""
+
+    STATE = "STATE"
+    INPUTS = "INPUTS"
+    OUTPUTS = "OUTPUTS"
+    CHANNELS = "CHANNELS"
+
+
+_OF_CHANNELS = {_Part.INPUTS, _Part.OUTPUTS, _Part.CHANNELS}
+
+
+@dataclass(slots=True)
+class _Write:
+    """One asynchronous part, under the driver's lock. ``canceled`` is read by the background thread before it begins."""
+
+    barrier: Barrier
+    frozen: list[tuple[OperatorId, FrozenState]]
+    metrics: CheckpointMetrics
+    began_ms: float
+    waits_for: set[_Part]
+    in_flight: list[ChannelContent]
+    canceled: bool = False
+    snapshot: SubtaskSnapshot | None = None
+    channels: dict[OperatorId, OperatorSnapshot] = field(default_factory=dict)
+    written_bytes: int = 0
+
+    @property
+    def checkpoint_id(self) -> int:
+        return self.barrier.checkpoint_id
+
+    @property
+    def options(self) -> CheckpointOptions:
+        return self.barrier.options
+
+
+class SnapshotDriver:
+    """Used from the subtask's thread, but for the last step: the background thread acknowledges what it has written."""
+
+    def __init__(
+        self,
+        *,
+        attempt: AttemptId,
+        coordinator: m.SnapshotCoordinator,
+        chain: OperatorChain,
+        barriers: BarrierSender,
+        alarms: TimerQueue,
+        writer: BackgroundThread,
+        open_store: OpenStore,
+        port: ControlPort,
+        clock: Clock,
+        probe: Callable[[str, dict[str, Any]], None],
+        on_started: Callable[[int], None],
+        copies: LocalCopies | None = None,
+        inline_bytes: int = 0,
+    ) -> None:
+        """``alarms`` fire whatever the subtask is busy with. ``copies``: for local recovery. ``inline_bytes``: a state known to
+        be no larger is written by this thread, into the acknowledgement."""
+        self._attempt = attempt
+        self._coordinator = coordinator
+        self._chain = chain
+        self._barriers = barriers
+        self._alarms = alarms
+        self._writer = writer
+        self._parallel = ParallelWriter()
+        self._open_store = open_store
+        self._port = port
+        self._clock = clock
+        self._probe = probe
+        self._on_started = on_started
+        self._copies = copies
+        self._inline_bytes = inline_bytes
+        self._figures = AlignmentFigures()
+        self._overtaken: list[ChannelContent] = []
+        self._sync_began_ms = 0.0
+        self._writes: dict[int, _Write] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def has_confirmed(self) -> bool:
+        """A checkpoint of this attempt is complete."""
+        return self._coordinator.has_confirmed
+
+    @property
+    def last_confirmed(self) -> int:
+        """Number of the newest checkpoint that is known to be complete, or that this attempt was restored from; 0: none."""
+        return self._coordinator.last_confirmed
+
+    @property
+    def is_writing(self) -> bool:
+        return bool(self._coordinator.writing)
+
+    def request(self, barrier: Barrier, figures: AlignmentFigures) -> None:
+        self._figures = figures
+        self._probe("before-barrier", {"checkpoint_id": barrier.checkpoint_id})
+        self.on(m.SnapshotRequested(barrier))
+
+    def on(self, event: m.SnapshotEvent) -> None:
+        with self._lock:
+            for command in self._coordinator.on(event, self._clock.now_ms()):
+                self._carry_out(command)
+
+    def decline(self, command: m.Decline) -> None:
+        self._port.decline(command.checkpoint_id, command.reason, command.error)
+
+    def stop(self) -> None:
+        """Nothing is acknowledged or committed from now on."""
+        self.on(m.SubtaskStopped())
+
+    def close(self) -> None:
+        """Give frozen states back, after the background thread is done with them."""
+        self.stop()
+        is_idle = self._writer.close(CLOSE_TIMEOUT_MS)
+        self._parallel.close()
+        if is_idle:
+            for write in list(self._writes.values()):
+                self._release(write)
+            self._writes.clear()
+
+    def inputs_persisted(
+        self, checkpoint_id: int, contents: list[ChannelContent], alignment_ms: float, waited_for: str
+    ) -> None:
+        """What the input channels had in front of their barriers, of a checkpoint that was requested with ``persists``."""
+        write = self._writes.get(checkpoint_id)
+        if write is not None and _Part.INPUTS in write.waits_for:
+            write.in_flight += contents
+            write.metrics = replace(write.metrics, alignment_ms=alignment_ms, waited_for=waited_for)
+            self._there(write, _Part.INPUTS)
+
+    def look_at_outputs(self) -> None:
+        """Announced barriers may have left meanwhile."""
+        for write in list(self._writes.values()):
+            if _Part.OUTPUTS in write.waits_for and not self._barriers.holds(write.checkpoint_id):
+                self._there(write, _Part.OUTPUTS)
+
+    def _carry_out(self, command: m.SnapshotCommand) -> None:
+        match command:
+            case m.PrepareSnapshot(checkpoint_id):
+                self._sync_began_ms = self._clock.monotonic_ms()
+                self._on_started(checkpoint_id)
+                self._chain.prepare_snapshot(checkpoint_id)
+            case m.BroadcastBarrier(barrier):
+                self._overtaken = self._barriers.send(barrier)
+                self._probe("barrier-sent", {"checkpoint_id": barrier.checkpoint_id})
+            case m.FreezeState(barrier):
+                self._freeze(barrier)
+            case m.BroadcastCancelBarrier(checkpoint_id):
+                self._barriers.cancel(checkpoint_id)
+            case m.Acknowledge(checkpoint_id, snapshot, metrics):
+                told = {"checkpoint_id": checkpoint_id}
+                self._probe("before-ack", told)
+                self._port.acknowledge(Acknowledgement(self._attempt, CheckpointId(checkpoint_id), snapshot, metrics))
+                self._probe("after-ack", told)
+            case m.Decline():
+                self.decline(command)
+            case m.CancelWrite(checkpoint_id):
+                self._cancel(checkpoint_id)
+            case m.NotifyComplete(checkpoint_id):
+                self.commit(checkpoint_id)
+                if self._copies is not None:
+                    self._tidy(partial(self._copies.on_confirmed, checkpoint_id))
+            case m.NotifyAborted(checkpoint_id):
+                self._chain.notify_aborted(checkpoint_id)
+                if self._copies is not None:
+                    self._tidy(partial(self._copies.on_aborted, checkpoint_id))
+            case _:
+                assert_never(command)
+
+    def commit(self, checkpoint_id: int) -> None:
+        """Operators make everything up to ``checkpoint_id`` visible. What they raise fails the attempt."""
+        told = {"checkpoint_id": checkpoint_id}
+        self._probe("before-commit", told)
+        self._chain.notify_complete(
+            checkpoint_id, lambda name: self._probe("during-commit", {**told, "operator": name})
+        )
+        self._probe("after-commit", told)
+
+    def _freeze(self, barrier: Barrier) -> None:
+        checkpoint_id, figures = barrier.checkpoint_id, self._figures
+        in_flight, self._overtaken = self._overtaken, []
+        frozen = self._chain.freeze(checkpoint_id, barrier.timestamp_ms, barrier.options)
+        now_ms = self._clock.monotonic_ms()
+        metrics = CheckpointMetrics(
+            start_delay_ms=figures.start_delay_ms,
+            alignment_ms=figures.alignment_ms,
+            sync_ms=now_ms - self._sync_began_ms,
+            bytes_processed_during_alignment=figures.bytes_processed,
+            barrier_timestamp_ms=self._clock.now_ms(),
+            unaligned=barrier.options.alignment is Alignment.UNALIGNED,
+            waited_for=figures.waited_for,
+        )
+        waits_for = {_Part.STATE, _Part.INPUTS} if figures.persists else {_Part.STATE}
+        write = _Write(barrier, frozen, metrics, now_ms, waits_for, in_flight)
+        self._writes[checkpoint_id] = write
+        if has_timeout(barrier) and self._barriers.holds(checkpoint_id):
+            waits_for.add(_Part.OUTPUTS)
+            at_ms = barrier.timestamp_ms + (barrier.options.aligned_timeout_ms or 0)
+            self._alarms.schedule(at_ms, lambda _: self._on_time_up(checkpoint_id))
+        self._probe("frozen", {"checkpoint_id": checkpoint_id})
+        if frozen and self._copies is None and self._is_small(frozen):
+            self._write_inline(write)
+        elif frozen:
+            self._writer.submit(lambda: self._write(write), lambda error: self._on_written(write, error))
+        else:
+            self._state_is_there(write, SubtaskSnapshot())
+
+    def _on_time_up(self, checkpoint_id: int) -> None:
+        write = self._writes.get(checkpoint_id)
+        if write is not None and _Part.OUTPUTS in write.waits_for:
+            overtaken = self._barriers.prioritise(write.barrier)
+            write.in_flight += overtaken
+            write.metrics = replace(write.metrics, unaligned=write.metrics.unaligned or bool(overtaken))
+            self._there(write, _Part.OUTPUTS)
+
+    def _is_small(self, frozen: Sequence[tuple[OperatorId, FrozenState]]) -> bool:
+        sizes = [state.size_limit_bytes() for _, state in frozen]
+        return all(size is not None and size <= self._inline_bytes for size in sizes)
+
+    def _write_inline(self, write: _Write) -> None:
+        """All of it travels in the acknowledgement: nothing here waits for a disk, nor for another thread."""
+        try:
+            snapshot = self._write_to(write, InlineSegmentStore(), _one_by_one)
+        except Exception as error:  # noqa: BLE001  driver: a snapshot that cannot be written is declined
+            self._on_written(write, error)
+            return
+        self._release(write)
+        self._state_is_there(write, snapshot)
+
+    def _write(self, write: _Write) -> None:
+        """Background thread. What takes long is waiting for disks, so the operators are written at the same time."""
+        if write.canceled:
+            return
+        store = self._open_store(write.options, self._attempt, write.checkpoint_id)
+        copies = None if write.options.snapshot_type.is_savepoint else self._copies
+        if copies is not None:
+            store = copies.store(store, write.checkpoint_id)
+        snapshot = self._write_to(write, store, self._parallel.write_all)
+        if copies is not None:
+            copies.complete(write.checkpoint_id, snapshot)
+        self._state_is_there(write, snapshot)
+
+    def _write_to(self, write: _Write, store: SegmentStore, write_states: WriteStates) -> SubtaskSnapshot:
+        snapshots = write_states([frozen for _, frozen in write.frozen], store)
+        written = zip((operator_id for operator_id, _ in write.frozen), snapshots, strict=True)
+        snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
+        write.written_bytes = store.written_bytes
+        return snapshot
+
+    def _state_is_there(self, write: _Write, snapshot: SubtaskSnapshot) -> None:
+        with self._lock:
+            write.snapshot = snapshot
+            self._there(write, _Part.STATE)
+
+    def _on_written(self, write: _Write, error: BaseException | None) -> None:
+        self._release(write)
+        with self._lock:
+            if error is not None:
+                self._fail(write, error)
+            write.waits_for.discard(_Part.STATE)  # of one that was canceled before it began it never came
+            self._forget_if_over(write)
+
+    def _write_channels(self, write: _Write) -> None:
+        """Background thread, which acknowledges: the subtask's may be busy with a record for long."""
+        if not write.canceled:
+            store = self._open_store(write.options, self._attempt, write.checkpoint_id)
+            write.channels = write_channels(store, write.in_flight)
+        with self._lock:
+            write.in_flight = []
+            self._there(write, _Part.CHANNELS)
+
+    def _on_channels(self, write: _Write, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(write, error)
+
+    def _there(self, write: _Write, part: _Part) -> None:
+        """One more of the parts: once all data in flight is known it is written; once all is there, acknowledged."""
+        with self._lock:
+            write.waits_for.discard(part)
+            if write.canceled:
+                self._forget_if_over(write)
+                return
+            if write.in_flight and not write.waits_for & _OF_CHANNELS:
+                write.waits_for.add(_Part.CHANNELS)
+                self._writer.submit(lambda: self._write_channels(write), lambda error: self._on_channels(write, error))
+            if not write.waits_for and write.snapshot is not None:
+                self._forget_if_over(write)
+                snapshot = with_channels(write.snapshot, write.channels)
+                self.on(m.SnapshotWritten(write.checkpoint_id, snapshot, self._final_metrics(write)))
+
+    def _fail(self, write: _Write, error: BaseException) -> None:
+        write.canceled = True
+        self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
+
+    def _cancel(self, checkpoint_id: int) -> None:
+        write = self._writes.get(checkpoint_id)
+        if write is not None:
+            write.canceled = True
+            self._forget_if_over(write)
+
+    def _final_metrics(self, write: _Write) -> CheckpointMetrics:
+        in_flight = sum(channels.size_bytes for channels in write.channels.values())
+        return replace(
+            write.metrics,
+            async_ms=self._clock.monotonic_ms() - write.began_ms,
+            bytes_persisted=write.written_bytes + in_flight,
+            in_flight_bytes=in_flight,
+        )
+
+    def _tidy(self, work: Callable[[], None]) -> None:
+        """Behind the writes that are under way."""
+        self._writer.submit(work, lambda error: None)
+
+    def _release(self, write: _Write) -> None:
+        frozen, write.frozen = write.frozen, []
+        for _, state in frozen:
+            state.release()
+
+    def _forget_if_over(self, write: _Write) -> None:
+        """Nothing is under way for it any more, and what it had frozen was given back."""
+        under_way = {_Part.STATE, _Part.CHANNELS} if write.canceled else set(_Part)
+        if not write.frozen and not write.waits_for & under_way:
+            self._writes.pop(write.checkpoint_id, None)
+
+
+def _one_by_one(states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:
+    return [state.write(store) for state in states]
+
+
+def _storage_info(error: BaseException) -> ErrorInfo:
+    if isinstance(error, TidegateError):
+        return ErrorInfo.of(error)
+    return ErrorInfo("storage", "external", f"writing the snapshot failed: {type(error).__name__}: {error}")

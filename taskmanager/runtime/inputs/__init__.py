@@ -1,0 +1,1 @@
+"""Where the batches of a subtask come from, and in what slices they are processed."""

@@ -1,0 +1,120 @@
+"""The input side of a source subtask: polls the reader in slices, and takes triggers between two of them.
+
+Laws: the position that a snapshot holds is that of what was emitted. At the end of all splits event time is advanced to its
+end, once; where a job is stopped, only if it is drained. A finished source still takes part in checkpoints, by the same triggers.
+One that waits for the first checkpoint emits nothing before a checkpoint of this attempt is complete. One that is behind rests
+behind its barrier (``machines.source_rest``): the confirmation, an abort or any other mail wakes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidegate.model.channel_events import Barrier
+from tidegate.taskmanager.machines.source_pause import SourcePause
+from tidegate.taskmanager.machines.watermarks import END_OF_TIME
+from tidegate.taskmanager.operators.base import Clock
+from tidegate.taskmanager.runtime.chain import OperatorChain, SourceHead
+from tidegate.taskmanager.runtime.checkpointing.snapshots import AlignmentFigures, SnapshotDriver
+from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.slicing import SliceSizer
+
+FIRST_RETRY_MS = 1.0
+MAX_RETRY_MS = 16.0
+"""A reader cannot wake the mailbox: one that had nothing is asked again, less and less often."""
+
+
+class SourceInput:
+    def __init__(
+        self,
+        *,
+        source: SourceHead,
+        chain: OperatorChain,
+        snapshots: SnapshotDriver,
+        sizer: SliceSizer,
+        counters: TaskCounters,
+        clock: Clock,
+        emitted: Callable[[], int],
+        waits_for_checkpoint: bool = False,
+        rest_share: float = 0.0,
+    ) -> None:
+        """``emitted()``: records that the source emitted so far. ``rest_share``: of its time, at most."""
+        self._source = source
+        self._chain = chain
+        self._snapshots = snapshots
+        self._counters = counters
+        self._clock = clock
+        self._emitted = emitted
+        self._sizer = sizer
+        self._waits = waits_for_checkpoint
+        self._rest = SourcePause(rest_share, clock.monotonic_ms())
+        self._ended = False
+        self._drained = True
+        self._retry_ms = FIRST_RETRY_MS
+
+    @property
+    def data_ended(self) -> bool:
+        return self._ended
+
+    @property
+    def closed(self) -> bool:
+        return True
+
+    @property
+    def drained(self) -> bool:
+        return self._drained
+
+    @property
+    def retry_ms(self) -> float | None:
+        return None if self._ended else self._retry_ms
+
+    def step(self) -> bool:
+        if self._ended:
+            return False
+        if self._waits:
+            self._waits = not self._snapshots.has_confirmed
+            self._retry_ms = MAX_RETRY_MS if self._waits else FIRST_RETRY_MS
+            if self._waits:
+                return False  # the confirmation is a mail, which wakes the loop
+        began_ms, before = self._clock.monotonic_ms(), self._emitted()
+        if self._is_resting(began_ms):
+            return False
+        if self._source.poll_next(self._sizer.size()):
+            records = self._emitted() - before
+            self._counters.records_in += (
+                records  # so that a source tells how many it read, whatever its chain makes of them
+            )
+            self._sizer.observe(records, self._clock.monotonic_ms() - began_ms)
+            self._retry_ms = FIRST_RETRY_MS
+            return True
+        if self._source.is_finished():
+            self.end_data(drain=True)
+            return True
+        self._rest.on_waited()
+        self._retry_ms = min(2 * self._retry_ms, MAX_RETRY_MS)
+        return False
+
+    def _is_resting(self, now_ms: float) -> bool:
+        self._rest.on_settled(self._snapshots.last_confirmed)
+        left_ms = self._rest.left_ms(now_ms)
+        if left_ms > 0:
+            self._retry_ms = left_ms
+        return left_ms > 0
+
+    def step_priority(self) -> bool:
+        return False
+
+    def end_data(self, *, drain: bool) -> None:
+        """Nothing is emitted from now on; what was polled and not emitted stays behind the position."""
+        self._ended, self._drained = True, drain
+        if drain:
+            self._counters.watermark_ms = END_OF_TIME
+            self._chain.advance_watermark(END_OF_TIME)
+
+    def trigger(self, barrier: Barrier) -> None:
+        delay_ms = max(0.0, self._clock.now_ms() - barrier.timestamp_ms)
+        self._snapshots.request(barrier, AlignmentFigures(start_delay_ms=delay_ms))
+        self._rest.on_barrier(barrier.checkpoint_id, self._clock.monotonic_ms())
+
+    def abort(self, checkpoint_id: int) -> None:
+        self._rest.on_settled(checkpoint_id)

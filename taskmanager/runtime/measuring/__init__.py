@@ -1,0 +1,1 @@
+"""What a subtask counts and times."""

@@ -1,0 +1,106 @@
+"""What a subtask counts: records, bytes, shares of time, the watermark, and what operators add by name.
+
+Counting costs nothing per record: batches are counted, not records. Names of an operator's own metrics are told as
+``<operator>.<name>``; ``numLateRecordsDropped`` (Flink's name) is summed up besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.model.accumulators import Accumulator, Told, check_known, merged, told
+from tidegate.model.errors import InvalidJob
+from tidegate.taskmanager.runtime.ports import TaskMetrics
+
+LATE_RECORDS_DROPPED = "numLateRecordsDropped"
+_NO_WATERMARK = -(2**63)
+
+
+@dataclass(slots=True)
+class TaskCounters:
+    """Plain numbers, written by the loop and the outputs of one subtask."""
+
+    records_in: int = 0
+    records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    busy_ms: float = 0.0
+    idle_ms: float = 0.0
+    backpressured_ms: float = 0.0
+    watermark_ms: int = _NO_WATERMARK
+    unflushed: bool = False
+    """Something was emitted since the last flush."""
+    user: dict[str, float] = field(default_factory=dict)
+    watched: dict[str, Callable[[], float]] = field(default_factory=dict)
+    """Read when they are told."""
+    late_records_dropped: int = 0
+    accumulators: dict[str, list[Accumulator[Any, Any]]] = field(default_factory=dict)
+    """By name: operators of one chain may have the same."""
+
+    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """Raises ``InvalidJob`` for a type that nobody can merge, or another one than the name has."""
+        check_known(name, accumulator)
+        same = self.accumulators.setdefault(name, [])
+        if same and type(same[0]) is not type(accumulator):
+            raise InvalidJob(
+                f"accumulator '{name}' is a {type(same[0]).__name__} in one operator and a {type(accumulator).__name__} in "
+                "another: give them different names"
+            )
+        same.append(accumulator)
+
+    def told(self) -> TaskMetrics:
+        return TaskMetrics(
+            records_in=self.records_in,
+            records_out=self.records_out,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            busy_ms=int(self.busy_ms),
+            idle_ms=int(self.idle_ms),
+            backpressured_ms=int(self.backpressured_ms),
+            watermark_ms=None if self.watermark_ms == _NO_WATERMARK else self.watermark_ms,
+            late_records_dropped=self.late_records_dropped,
+            user={**self.user, **self._watched()},
+            accumulators=self._accumulated(),
+        )
+
+    def _accumulated(self) -> dict[str, Told]:
+        if not self.accumulators:
+            return {}
+        single = told({name: same[0] for name, same in self.accumulators.items() if len(same) == 1})
+        others = {name: same for name, same in self.accumulators.items() if len(same) > 1}
+        parts = (told({name: one}) for name, same in others.items() for one in same)
+        return {**single, **told(merged(parts))} if others else single
+
+    def _watched(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for name, read in self.watched.items():
+            try:
+                found[name] = float(read())
+            except Exception:  # noqa: BLE001  a gauge of the user: one that cannot be read is left out, as in Flink
+                continue
+        return found
+
+
+class OperatorMetrics:
+    """Implements ``tidegate.taskmanager.operators.base.Metrics`` for one operator."""
+
+    def __init__(self, counters: TaskCounters, operator_name: str) -> None:
+        self._counters = counters
+        self._prefix = f"{operator_name}."
+
+    def add(self, name: str, amount: int = 1) -> None:
+        if name == LATE_RECORDS_DROPPED:
+            self._counters.late_records_dropped += amount
+        key = self._prefix + name
+        self._counters.user[key] = self._counters.user.get(key, 0) + amount
+
+    def gauge(self, name: str, value: float) -> None:
+        self._counters.user[self._prefix + name] = value
+
+    def watch(self, name: str, read: Callable[[], float]) -> None:
+        self._counters.watched[self._prefix + name] = read
+
+    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        self._counters.accumulate(name, accumulator)

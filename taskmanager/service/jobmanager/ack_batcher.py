@@ -1,0 +1,81 @@
+"""Acknowledgements wait a moment for those of their neighbours, so that a TaskManager is heard once for each checkpoint.
+
+    keep ─▶ kept ──all of the job here acknowledged · HOLD_S after the first of them · something else is told──▶ send
+
+A message to the JobManager costs both sides a millisecond of processor time or more, while subtasks that have not acknowledged yet
+are at work for the same checkpoint. The one that all wait for leaves at once, with the rest (docs/adr/0072).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from tidegate.model.ids import AttemptId, JobId
+from tidegate.pb.jobmanager_pb2 import Acknowledgement
+
+HOLD_S = 0.025
+"""About what a checkpoint without much state takes. Where a subtask needs longer, the others have nothing to hurry for."""
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class AckBatcher:
+    """Of one TaskManager, on its loop's thread. ``send``: in order, before whatever is told next. ``call_later``: the loop's."""
+
+    def __init__(
+        self,
+        send: Callable[[list[Acknowledgement]], None],
+        call_later: Callable[[float, Callable[[], None]], Timer],
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._send = send
+        self._call_later = call_later
+        self._clock_s = clock_s
+        self._timer: Timer | None = None
+        self._kept: list[tuple[float, Acknowledgement]] = []
+        self._missing: dict[JobId, tuple[int, set[AttemptId]]] = {}
+        """Of each job its newest checkpoint, and who has not acknowledged that yet."""
+
+    def keep(self, attempt: AttemptId, one: Acknowledgement, here: Callable[[], Iterable[AttemptId]]) -> None:
+        """``here``: the subtasks of its job that run in this TaskManager; asked once for each checkpoint."""
+        newest, missing = self._missing.get(attempt.job_id, (0, set()))
+        if one.checkpoint_id > newest:
+            newest, missing = self._missing[attempt.job_id] = (one.checkpoint_id, set(here()))
+        if one.checkpoint_id == newest:
+            missing.discard(attempt)
+        self._kept.append((self._clock_s(), one))
+        if not missing or one.checkpoint_id < newest:  # of several at once the newest is waited for
+            self.release()
+        elif self._timer is None:
+            self._timer = self._call_later(HOLD_S, self.release)
+
+    def release(self) -> None:
+        """Send what is kept; each is told for how long it was."""
+        kept = self._take()
+        now_s = self._clock_s()
+        for since_s, one in kept:
+            one.held_ms = round(1000 * (now_s - since_s))
+        if kept:
+            self._send([one for _, one in kept])
+
+    def drop(self) -> None:
+        """The session is over: what is kept is for nobody."""
+        self._take()
+
+    def forget(self, attempt: AttemptId, *, is_last: bool) -> None:
+        """It is gone. ``is_last``: nothing of its job is here any more."""
+        if is_last:
+            self._missing.pop(attempt.job_id, None)
+        elif attempt.job_id in self._missing:
+            self._missing[attempt.job_id][1].discard(attempt)
+
+    def _take(self) -> list[tuple[float, Acknowledgement]]:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        kept, self._kept = self._kept, []
+        return kept

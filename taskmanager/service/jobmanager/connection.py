@@ -1,0 +1,260 @@
+"""The TaskManager's side of the JobManager: registers, keeps the heartbeat stream, and tells things in order.
+
+    register ──refused──▶ wait ──┐        ┌── outbox: one call after the other, again until answered
+       ▲                         │        │
+       └─────────────────────────┘  ok ──▶ session of one generation ──stream broke, silent──▶ lost: tasks stop ──▶ register
+                                          └── heartbeats both ways
+
+Laws:
+1. The order of what is told is kept; a call that does not get through is repeated for as long as the session lives.
+2. When the session ends, what was not told is dropped: it belongs to a generation that is over.
+3. It registers again only after every task of the old session is gone.
+
+Follows Flink's ``RetryingRegistration.java`` and ``HeartbeatManagerImpl.java``; there an unreachable JobManager is tried every
+``cluster.registration.error-delay``, here the pause doubles up to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import grpc.aio
+
+from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
+from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, VersionMismatch
+from tidegate.model.ids import Generation
+from tidegate.pb import common_pb2, jobmanager_pb2, jobmanager_pb2_grpc
+from tidegate.taskmanager.service.jobmanager.outbox import Outbox
+from tidegate.wire.convert import error_from_pb
+
+_log = logging.getLogger(__name__)
+
+METRICS_INTERVAL_S = 1.0
+ALIGN_TIMEOUT_S = 5.0
+RETRY_FIRST_S = 0.05
+RETRY_LAST_S = 1.0
+
+Refusal = tuple[str, ErrorInfo]
+"""The attempt that it is about (empty: none), and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationTimes:
+    """``cluster.registration.*`` and ``taskmanager.registration.timeout``, in milliseconds."""
+
+    initial_timeout_ms: int = 100
+    max_timeout_ms: int = 30_000
+    error_delay_ms: int = 10_000
+    refused_delay_ms: int = 30_000
+    give_up_ms: int = 300_000
+
+
+class Resident(Protocol):
+    """Who registers: the task executor, as this client sees it."""
+
+    def registration(self) -> jobmanager_pb2.RegisterTaskManagerRequest: ...
+
+    def heartbeat(self, generation: Generation) -> jobmanager_pb2.TaskManagerHeartbeat: ...
+
+    def on_found(self, generation: Generation) -> None: ...
+
+    def on_lost(self, reason: str) -> None: ...
+
+    async def wait_empty(self) -> None: ...
+
+    def on_rejected(self, attempt: str) -> None: ...
+
+
+class JobManagerClient:
+    """``run`` goes on until it is cancelled, or raises: ``VersionMismatch``, or ``ExternalError`` when nobody took this
+    TaskManager for ``taskmanager.registration.timeout``."""
+
+    def __init__(self, address: str, times: RegistrationTimes) -> None:
+        self._address = address
+        self._peer = f"the JobManager at {address}"
+        self._times = times
+        self._channel: grpc.aio.Channel | None = None
+        self._stub_of_channel: jobmanager_pb2_grpc.JobManagerServiceAsyncStub | None = None
+        self._outbox = Outbox()
+        self._has_news = asyncio.Event()
+        self._generation: Generation | None = None
+
+    @property
+    def generation(self) -> Generation | None:
+        return self._generation
+
+    async def run(self, resident: Resident) -> None:
+        while True:
+            answer = await self._register(resident)
+            reason = await self._live(answer, resident)
+            _log.warning("lost %s: %s; stopping its tasks", self._peer, reason)
+            resident.on_lost(reason)
+            await resident.wait_empty()
+
+    async def close(self) -> None:
+        """Hang up: the JobManager sees it at once."""
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = self._stub_of_channel = None
+
+    def tell(self, method: str, request: Any) -> None:
+        """Send ``request`` after everything told before; dropped when there is no session."""
+        if self._generation is not None:
+            self._outbox.put(method, request)
+            self._has_news.set()
+
+    async def fetch_blob(self, key: str) -> bytes:
+        """Raises the ``TidegateError`` behind a failure."""
+        try:
+            return await collect(self._stub().GetBlob(common_pb2.BlobRef(key=key)))
+        except grpc.aio.AioRpcError as error:
+            raise error_of_rpc(error, self._peer) from None
+
+    async def align_watermark(self, request: common_pb2.AlignWatermarkRequest) -> common_pb2.AlignWatermarkResponse:
+        """Raises the ``TidegateError`` behind a failure."""
+        return await call(self._stub().AlignWatermark(request, timeout=ALIGN_TIMEOUT_S), self._peer)
+
+    # ---- registration ------------------------------------------------------------------------------------------------
+
+    async def _register(self, resident: Resident) -> jobmanager_pb2.RegisterTaskManagerResponse:
+        gives_up_at = time.monotonic() + self._times.give_up_ms / 1000
+        timeout_ms = pause_ms = self._times.initial_timeout_ms
+        told = ""
+        while True:
+            answer, failure = await self._try_to_register(resident.registration(), max(timeout_ms, 1000))
+            if answer is not None and not answer.HasField("error"):
+                return answer
+            if answer is not None:
+                refusal = error_from_pb(answer.error)
+                if refusal.code == VersionMismatch.code:
+                    raise refusal.to_exception()
+                failure, wait_ms = refusal.message, self._times.refused_delay_ms
+                timeout_ms = pause_ms = self._times.initial_timeout_ms
+            else:
+                wait_ms = min(pause_ms, self._times.error_delay_ms)
+                timeout_ms = min(2 * timeout_ms, self._times.max_timeout_ms)
+                pause_ms *= 2
+            if failure != told:
+                _log.warning("not registered yet: %s; trying again and again", failure)
+                told = failure
+            if time.monotonic() + wait_ms / 1000 >= gives_up_at:
+                raise ExternalError(
+                    f"{self._peer} did not take this TaskManager within {self._times.give_up_ms / 1000:g} s "
+                    f"(taskmanager.registration.timeout): {failure}"
+                )
+            await asyncio.sleep(wait_ms / 1000)
+
+    async def _try_to_register(
+        self, request: jobmanager_pb2.RegisterTaskManagerRequest, timeout_ms: int
+    ) -> tuple[jobmanager_pb2.RegisterTaskManagerResponse | None, str]:
+        try:
+            return await call(self._stub().RegisterTaskManager(request, timeout=timeout_ms / 1000), self._peer), ""
+        except TidegateError as error:
+            await self.close()  # a new connection next time: the old one may wait long before it looks again
+            return None, error.message
+
+    def _stub(self) -> jobmanager_pb2_grpc.JobManagerServiceAsyncStub:
+        """Made once for each connection: it makes an object for every method of the service, which takes longer than a call."""
+        if self._channel is None or self._stub_of_channel is None:
+            self._channel = open_channel(self._address)
+            self._stub_of_channel = jobmanager_pb2_grpc.JobManagerServiceStub(self._channel)
+        return self._stub_of_channel
+
+    # ---- a session ---------------------------------------------------------------------------------------------------
+
+    async def _live(self, answer: jobmanager_pb2.RegisterTaskManagerResponse, resident: Resident) -> str:
+        """Until the session ends; returns why."""
+        generation = self._generation = Generation(answer.generation)
+        self._outbox.clear()
+        _log.info("registered at %s, generation %s", self._peer, generation)
+        stream = self._stub().Heartbeat()
+        resident.on_found(generation)
+        tasks = [
+            asyncio.create_task(
+                self._send_heartbeats(stream, resident, generation, answer.heartbeat_interval_ms / 1000)
+            ),
+            asyncio.create_task(self._read_heartbeats(stream, answer.heartbeat_timeout_ms / 1000)),
+            asyncio.create_task(self._drain_outbox(resident)),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return _first_reason(done)
+        finally:
+            self._generation = None
+            self._outbox.clear()
+            stream.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _send_heartbeats(self, stream: Any, resident: Resident, generation: Generation, interval_s: float) -> str:
+        try:
+            while True:
+                await stream.write(resident.heartbeat(generation))
+                await asyncio.sleep(min(interval_s or METRICS_INTERVAL_S, METRICS_INTERVAL_S))
+        except (grpc.RpcError, asyncio.InvalidStateError) as error:
+            return _reason(error)
+
+    async def _read_heartbeats(self, stream: Any, timeout_s: float) -> str:
+        try:
+            while True:
+                beat = await asyncio.wait_for(stream.read(), timeout_s or None)
+                if beat is grpc.aio.EOF:
+                    return "it closed the connection"
+        except TimeoutError:
+            return f"it has been silent for {timeout_s:g} s (heartbeat.timeout)"
+        except grpc.RpcError as error:
+            return _reason(error)
+
+    async def _drain_outbox(self, resident: Resident) -> str:
+        while True:
+            while self._outbox:
+                method, request = self._outbox.take()
+                for attempt, refusal in await self._tell_once(method, request):
+                    self._on_refusal(method, attempt, refusal, resident)
+            self._has_news.clear()
+            await self._has_news.wait()
+
+    async def _tell_once(self, method: str, request: Any) -> list[Refusal]:
+        """Repeat a call until it is answered; what was refused of it."""
+        pause_s = RETRY_FIRST_S
+        while True:
+            try:
+                return _refusals(request, await call(getattr(self._stub(), method)(request), self._peer))
+            except TidegateError as error:
+                if error.code != "unreachable":
+                    return [(getattr(request, "attempt", ""), ErrorInfo.of(error))]
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_LAST_S)
+
+    def _on_refusal(self, method: str, attempt: str, refusal: ErrorInfo, resident: Resident) -> None:
+        _log.info("%s refused %s%s: %s", self._peer, method, f" of {attempt}" if attempt else "", refusal.message)
+        if method == "UpdateTaskState" and refusal.code in ("fenced", "unknown-attempt", "unknown-job"):
+            resident.on_rejected(attempt)
+
+
+def _refusals(request: Any, answer: common_pb2.Ack | jobmanager_pb2.AcknowledgeCheckpointAnswer) -> list[Refusal]:
+    if isinstance(answer, jobmanager_pb2.AcknowledgeCheckpointAnswer) and not answer.HasField("error"):
+        return [(attempt, error_from_pb(error)) for attempt, error in answer.attempts.items()]
+    return [(getattr(request, "attempt", ""), error_from_pb(answer.error))] if answer.HasField("error") else []
+
+
+def _first_reason(done: Iterable[asyncio.Task[str]]) -> str:
+    reasons = []
+    for task in done:
+        error = task.exception()
+        if error is not None:
+            raise error
+        reasons.append(task.result())
+    return reasons[0]
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return error.details() or error.code().name
+    return "the connection broke"

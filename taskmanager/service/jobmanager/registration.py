@@ -1,0 +1,50 @@
+"""Registration as a service: goes on in the background, ends the process when it cannot, hangs up and stops the tasks at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tidegate.model.configuration import Configuration
+from tidegate.model.options import ClusterOptions, TaskManagerOptions
+from tidegate.taskmanager.service.identity import Identity
+from tidegate.taskmanager.service.jobmanager.connection import JobManagerClient, RegistrationTimes
+from tidegate.taskmanager.service.task_executor import TaskExecutor
+
+
+def registration_times(configuration: Configuration) -> RegistrationTimes:
+    """What the configuration says of it."""
+    return RegistrationTimes(
+        initial_timeout_ms=configuration.get(ClusterOptions.REGISTRATION_INITIAL_TIMEOUT),
+        max_timeout_ms=configuration.get(ClusterOptions.REGISTRATION_MAX_TIMEOUT),
+        error_delay_ms=configuration.get(ClusterOptions.REGISTRATION_ERROR_DELAY),
+        refused_delay_ms=configuration.get(ClusterOptions.REGISTRATION_REFUSED_DELAY),
+        give_up_ms=configuration.get(TaskManagerOptions.REGISTRATION_TIMEOUT),
+    )
+
+
+def keep_registered(
+    job_manager: JobManagerClient,
+    executor: TaskExecutor,
+    identity: Identity,
+    on_fatal: Callable[[BaseException], None],
+) -> Callable[[], Awaitable[None]]:
+    """Begin; returns how to stop: the JobManager sees it at once, the tasks are given a moment."""
+    executor.introduce(identity)
+    task = asyncio.create_task(job_manager.run(executor), name="registration")
+
+    def on_done(ended: asyncio.Task[None]) -> None:
+        error = None if ended.cancelled() else ended.exception()
+        if error is not None:
+            on_fatal(error)
+
+    task.add_done_callback(on_done)
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.wait([task])
+        await job_manager.close()
+        executor.on_lost("this TaskManager is shutting down")
+        await executor.wait_empty()
+
+    return stop

@@ -1,0 +1,1 @@
+"""Metrics of the TaskManager and of its subtasks, and what user code prints."""

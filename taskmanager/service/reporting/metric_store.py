@@ -1,0 +1,64 @@
+"""What was measured here and not yet told: counters of tasks, and figures of this process. The next heartbeat takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tidegate.aio.driver import wall_clock_ms
+from tidegate.model.ids import AttemptId
+from tidegate.pb.common_pb2 import CheckpointMetrics, TaskMetrics
+from tidegate.wire.task_metrics import Readings
+
+
+class MetricStore:
+    """Of the tasks that are here; the last figures of each stay until it is gone."""
+
+    def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
+        self._now_ms = now_ms
+        self._tasks: dict[AttemptId, Readings] = {}
+        self._acknowledged: dict[AttemptId, CheckpointMetrics] = {}
+        self._fresh_tasks: set[AttemptId] = set()
+        self._is_process_fresh = False
+        self.process: Mapping[str, float] = {}
+
+    def measured(self, attempt: AttemptId, metrics: TaskMetrics) -> None:
+        """Counters of a task; how its last checkpoint went is added to them."""
+        if (acknowledged := self._acknowledged.get(attempt)) is not None:
+            metrics.alignment_ms, metrics.start_delay_ms = acknowledged.alignment_ms, acknowledged.start_delay_ms
+        reading = (self._now_ms(), metrics)
+        if (readings := self._tasks.get(attempt)) is not None:
+            readings.add(reading)
+        else:
+            self._tasks[attempt] = Readings(reading)
+        self._fresh_tasks.add(attempt)
+
+    def acknowledged(self, attempt: AttemptId, metrics: CheckpointMetrics) -> None:
+        self._acknowledged[attempt] = metrics
+
+    def process_measured(self, metrics: Mapping[str, float]) -> None:
+        self.process, self._is_process_fresh = metrics, True
+
+    def forget(self, attempt: AttemptId) -> None:
+        self._tasks.pop(attempt, None)
+        self._acknowledged.pop(attempt, None)
+        self._fresh_tasks.discard(attempt)
+
+    def tasks(self) -> Iterator[tuple[AttemptId, Readings]]:
+        return iter(self._tasks.items())
+
+    def take_tasks(self) -> dict[str, TaskMetrics]:
+        """What is new since the last call."""
+        fresh = {str(attempt): self._tasks[attempt].later[1] for attempt in self._fresh_tasks}
+        self._fresh_tasks.clear()
+        return fresh
+
+    def last_of(self, attempt: AttemptId) -> TaskMetrics | None:
+        """``None``: it has told nothing."""
+        found = self._tasks.get(attempt)
+        return None if found is None else found.later[1]
+
+    def take_process(self) -> Mapping[str, float]:
+        """The same of the process; empty when nothing is new."""
+        fresh = self.process if self._is_process_fresh else {}
+        self._is_process_fresh = False
+        return fresh

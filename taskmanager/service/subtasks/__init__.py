@@ -1,0 +1,1 @@
+"""Subtask processes as the TaskManager sees them: started, connected, watched, ended."""

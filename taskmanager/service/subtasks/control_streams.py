@@ -1,0 +1,240 @@
+"""The TaskManager's end of the control streams: a listener that subtasks dial, and one connection for each attempt.
+
+subtask ──FromSubtask──▶ SubtaskControl ──event──▶ TaskExecutor
+        ◀──ToSubtask──── SubtaskStream  ◀──mail──
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidegate.aio.listening import port_error
+from tidegate.aio.pool import Pool
+from tidegate.aio.rpc import BLOB_CHUNK_BYTES
+from tidegate.model.errors import CorruptFrame, ErrorInfo, InternalError, TidegateError
+from tidegate.model.ids import AttemptId
+from tidegate.model.states import ExecutionState
+from tidegate.pb import common_pb2, subtask_pb2
+from tidegate.taskmanager.exchange.addresses import UNIX, give_up_in_time, tune
+from tidegate.taskmanager.machines import task_events as tv
+from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ConnectInputs, TriggerCheckpoint
+from tidegate.taskmanager.service.blob_cache import BlobCache
+from tidegate.wire import control_frames as frames
+from tidegate.wire.convert import (
+    attempt_from_text,
+    enum_from_text,
+    error_from_pb,
+    error_to_pb,
+    options_to_pb,
+    producer_to_pb,
+)
+
+if TYPE_CHECKING:
+    from tidegate.taskmanager.service.task_executor import TaskExecutor
+
+_log = logging.getLogger(__name__)
+
+BACKLOG = 4096
+HELLO_TIMEOUT_S = 10.0
+
+Print = Callable[[str, str, bool], None]
+"""``(task name, whole lines, is standard error)``; runs in a thread of its own and may block."""
+
+
+Align = Callable[[common_pb2.AlignWatermarkRequest], Awaitable[common_pb2.AlignWatermarkResponse]]
+
+
+class SubtaskStream:
+    """Messages for one subtask, in order, until ``close``. A message is in the socket when ``send`` returns, if there is room."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    def send(self, message: subtask_pb2.ToSubtask) -> None:
+        """One that is for a closed or broken stream is dropped: its end is told elsewhere."""
+        if not self._writer.is_closing():
+            self._writer.write(frames.frame(message))
+
+    async def room(self) -> None:
+        """Until the subtask has read most of what was sent. Raises ``ConnectionError``."""
+        await self._writer.drain()
+
+    def close(self) -> None:
+        """What was sent before goes out, then the stream ends."""
+        self._writer.close()
+
+
+class SubtaskControl:
+    """Serves every connection (``serve``) for as long as the subtask's process lives."""
+
+    def __init__(
+        self, executor: TaskExecutor, blobs: BlobCache, printing: Pool, show: Print, align: Align | None = None
+    ) -> None:
+        """``align``: passes the watermark of a source on to the JobManager."""
+        self._executor = executor
+        self._align = align
+        self._blobs = blobs
+        self._printing = printing
+        self._show = show
+        self._answering: set[asyncio.Task[None]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = writer.get_extra_info("socket")
+        tune(connection)
+        give_up_in_time(connection)
+        stream = SubtaskStream(writer)
+        try:
+            attempt = await self._admit(reader, stream)
+            if attempt is not None:
+                await self._attached(attempt, reader, stream)
+        except (OSError, EOFError, TimeoutError):
+            pass  # it broke, or never said who it is
+        except CorruptFrame as error:
+            _log.warning("a control stream is closed: %s", error)
+        finally:
+            stream.close()
+
+    async def _admit(self, reader: asyncio.StreamReader, stream: SubtaskStream) -> AttemptId | None:
+        """The attempt that said hello; ``None`` when it was refused."""
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                first = await _receive(reader, frames.HELLO_MAX_BYTES)
+            hello = first.hello
+            attempt = attempt_from_text(hello.attempt)
+        except TidegateError as error:
+            _log.warning("a control stream is refused: %s", error)
+            _refuse(stream, ErrorInfo.of(InternalError("a control stream must begin with Hello")))
+            return None
+        refusal = self._executor.open_stream(tv.StreamOpened(attempt, hello.token, hello.pid, hello.host), stream)
+        if refusal is not None:
+            _refuse(stream, refusal)
+            return None
+        return attempt
+
+    async def _attached(self, attempt: AttemptId, reader: asyncio.StreamReader, stream: SubtaskStream) -> None:
+        try:
+            while True:
+                message = await _receive(reader)
+                if message.HasField("output"):
+                    output = message.output
+                    show = partial(self._show, self._executor.task_name(attempt), output.text, output.is_error)
+                    await self._printing.submit(show)
+                elif message.HasField("request"):
+                    self._begin(self._answer(message.request, stream))
+                else:
+                    self._on_message(attempt, message)
+        finally:
+            self._executor.post(tv.StreamBroke(attempt))
+
+    def _on_message(self, attempt: AttemptId, message: subtask_pb2.FromSubtask) -> None:
+        match message.WhichOneof("message"):
+            case "listening":
+                self._executor.post(tv.SubtaskListening(attempt, message.listening.address))
+            case "state_changed":
+                changed = message.state_changed
+                error = error_from_pb(changed.error) if changed.HasField("error") else None
+                self._executor.post(
+                    tv.SubtaskStateChanged(attempt, enum_from_text(ExecutionState, changed.state), error)
+                )
+            case "metrics":
+                self._executor.measures.measured(attempt, message.metrics)
+            case "threads":
+                self._executor.dumps.told(attempt, message.threads.threads)
+            case "acknowledge" | "decline" | "end_of_data":
+                self._executor.post(tv.SubtaskTold(attempt, message))
+            case other:
+                _log.warning("%s sent %s, which is not expected here", self._executor.task_name(attempt), other)
+
+    # ---- requests of a subtask ---------------------------------------------------------------------------------------
+
+    def _begin(self, answering: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(answering)
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, request: subtask_pb2.FromSubtask.Request, stream: SubtaskStream) -> None:
+        call_id = request.call_id
+        try:
+            if request.HasField("align_watermark"):
+                _tell(stream, call_id, watermark=await self._lowest(request.align_watermark))
+            else:
+                await self._send_blob(request.fetch_blob.key, call_id, stream)
+        except ConnectionError:
+            pass  # nobody is there to be answered
+        except (TidegateError, OSError) as error:
+            _tell(stream, call_id, error=error_to_pb(ErrorInfo.of(error)))
+
+    async def _lowest(self, request: common_pb2.AlignWatermarkRequest) -> common_pb2.AlignWatermarkResponse:
+        if self._align is None:
+            raise InternalError("this TaskManager aligns no watermarks")
+        return await self._align(request)
+
+    async def _send_blob(self, key: str, call_id: int, stream: SubtaskStream) -> None:
+        content = await self._blobs.get(key)
+        last = max(0, len(content) - 1) // BLOB_CHUNK_BYTES
+        for number in range(last + 1):
+            data = content[number * BLOB_CHUNK_BYTES : (number + 1) * BLOB_CHUNK_BYTES]
+            _tell(stream, call_id, blob=common_pb2.BlobChunk(data=data), is_last=number == last)
+            await stream.room()
+
+
+async def listen_for_subtasks(control: SubtaskControl, listen: str, advertised: str) -> tuple[asyncio.Server, str]:
+    """The running listener and the address that subtasks dial. ``listen``: ``unix:/path``, or ``host:port`` (0: a free one), which
+    is then dialed at the host ``advertised``. Raises ``ExternalError`` when it cannot be had."""
+    if listen.startswith(UNIX):
+        return await asyncio.start_unix_server(control.serve, listen.removeprefix(UNIX), backlog=BACKLOG), listen
+    host, _, port = listen.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host.strip("[]"), int(port)), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise port_error(host, int(port), "listener for subtasks", error) from None
+    shown = f"[{advertised}]" if ":" in advertised else advertised
+    return await asyncio.start_server(control.serve, sock=listener), f"{shown}:{listener.getsockname()[1]}"
+
+
+async def _receive(reader: asyncio.StreamReader, max_bytes: int = frames.MESSAGE_MAX_BYTES) -> subtask_pb2.FromSubtask:
+    """The next message. Raises ``EOFError`` at the end, ``OSError``, ``CorruptFrame``."""
+    length = frames.payload_bytes(await reader.readexactly(frames.HEADER_BYTES), max_bytes)
+    return frames.parse(subtask_pb2.FromSubtask, await reader.readexactly(length))
+
+
+def _refuse(stream: SubtaskStream, error: ErrorInfo) -> None:
+    stream.send(subtask_pb2.ToSubtask(refused=subtask_pb2.ToSubtask.Refused(error=error_to_pb(error))))
+
+
+def _tell(
+    stream: SubtaskStream,
+    call_id: int,
+    *,
+    error: common_pb2.Error | None = None,
+    blob: common_pb2.BlobChunk | None = None,
+    watermark: common_pb2.AlignWatermarkResponse | None = None,
+    is_last: bool = True,
+) -> None:
+    answer = subtask_pb2.ToSubtask.Answer(call_id=call_id, is_last=is_last, error=error, blob=blob, watermark=watermark)
+    stream.send(subtask_pb2.ToSubtask(answer=answer))
+
+
+def mail_to_pb(mail: ConnectInputs | TriggerCheckpoint | ConfirmCheckpoint | AbortCheckpoint) -> subtask_pb2.ToSubtask:
+    """A mail as a message (``tidegate.taskmanager.spark.control_stream.mail_from_pb`` is the inverse)."""
+    match mail:
+        case ConnectInputs(producers):
+            connect = subtask_pb2.ToSubtask.Connect(producers=[producer_to_pb(producer) for producer in producers])
+            return subtask_pb2.ToSubtask(connect=connect)
+        case TriggerCheckpoint(checkpoint_id, timestamp_ms, options):
+            trigger = subtask_pb2.ToSubtask.Trigger(
+                checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms, options=options_to_pb(options)
+            )
+            return subtask_pb2.ToSubtask(trigger=trigger)
+        case ConfirmCheckpoint(checkpoint_id, may_finish):
+            confirm = subtask_pb2.ToSubtask.Confirm(checkpoint_id=checkpoint_id, may_finish=may_finish)
+            return subtask_pb2.ToSubtask(confirm=confirm)
+        case AbortCheckpoint(checkpoint_id, latest):
+            abort_message = subtask_pb2.ToSubtask.Abort(checkpoint_id=checkpoint_id, latest_completed_id=latest)
+            return subtask_pb2.ToSubtask(abort=abort_message)

@@ -1,0 +1,105 @@
+"""Starts and ends subtask processes: the task executor's view of Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import threading
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.ids import AllocationId, AttemptId
+from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
+from tidegate.taskmanager.service.task_executor import OnEnd
+from tidegate.taskmanager.spark.deploy import SparkDeployer, Submission
+from tidegate.taskmanager.spark.memory import WorkerSettings
+from tidegate.taskmanager.spark.query import SubmittedQuery
+from tidegate.taskmanager.spark.session import Session
+from tidegate.taskmanager.state.files.local_copies import allocation_directory
+
+BLOB_TIMEOUT_S = 60.0
+
+
+class FetchBlob(Protocol):
+    """The content of a blob, on the loop."""
+
+    def __call__(self, key: str) -> Coroutine[Any, Any, bytes]: ...
+
+
+class SparkSubtasks:
+    """Implements ``tidegate.taskmanager.service.task_executor.Deployer``. In ``directory`` each attempt gets a folder when its process is
+    on this machine."""
+
+    def __init__(self, memory: SlotMemory, directory: Path, local_roots: Sequence[Path], fetch_blob: FetchBlob) -> None:
+        """``local_roots``: disks for copies of state; an allocation has its own on one of them."""
+        self._memory = memory
+        self._local_roots = local_roots
+        self._fetch_blob = fetch_blob
+        self._directory = directory
+        self._deployer: SparkDeployer | None = None
+        self._is_embedded = True
+        self._listen = ""
+
+    def connect(self, session: Session, control_address: str, listen: str) -> None:
+        """Spark is warm: before anything is started. ``listen``: where the data server of a subtask is to be."""
+        self._deployer = SparkDeployer(session, control_address)
+        self._is_embedded = session.is_embedded
+        self._listen = listen
+
+    def start(self, deployment: TaskDeployment, token: str, on_end: OnEnd) -> None:
+        assert self._deployer is not None
+        directory = local_state = ""
+        if self._is_embedded:
+            place = self._place(deployment.attempt)
+            place.mkdir(parents=True, exist_ok=True)
+            directory, local_state = str(place), str(self._local_root(deployment.allocation_id))
+        settings = WorkerSettings(
+            listen=self._listen,
+            directory=directory,
+            slot_memory_bytes=self._memory.process_bytes,
+            managed_memory_bytes=self._memory.managed_bytes,
+            network_memory_bytes=self._memory.network_bytes,
+            local_state_dir=local_state,
+        )
+        submission = Submission(
+            deployment.attempt,
+            deployment.task_name,
+            deployment.parallelism,
+            token,
+            settings.to_texts(),
+            self._query_of(deployment),
+        )
+        self._deployer.submit(submission, on_end)
+
+    def _query_of(self, deployment: TaskDeployment) -> SubmittedQuery | None:
+        key, loop = deployment.spark_query, asyncio.get_running_loop()
+        if key is None:
+            return None
+
+        def load() -> bytes:
+            """From the attempt's thread."""
+            return asyncio.run_coroutine_threadsafe(self._fetch_blob(key), loop).result(BLOB_TIMEOUT_S)
+
+        return SubmittedQuery(load, deployment.configuration, is_restored=deployment.restore is not None)
+
+    def kill(self, attempt: AttemptId, pid: int, host: str) -> None:
+        assert self._deployer is not None
+        self._deployer.cancel(attempt, pid, host)
+
+    def remove(self, attempt: AttemptId) -> None:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self._place(attempt))
+
+    def release(self, allocation_id: AllocationId) -> None:
+        copies = allocation_directory(self._local_root(allocation_id), allocation_id)
+        if copies.exists():  # they may be large
+            threading.Thread(target=shutil.rmtree, args=(copies, True), name="local-state-removal", daemon=True).start()
+
+    def _local_root(self, allocation_id: AllocationId) -> Path:
+        return self._local_roots[int(allocation_id[:8], 16) % len(self._local_roots)]
+
+    def _place(self, attempt: AttemptId) -> Path:
+        return self._directory / str(attempt)

@@ -1,0 +1,104 @@
+"""Spark as a service of this process: started in the background while the others start, ended in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import threading
+from pathlib import Path
+
+from tidegate.aio.pool import Pool
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ConfigurationError
+from tidegate.model.options import FileOptions, SparkOptions, TaskManagerOptions
+from tidegate.taskmanager.service.identity import is_loopback
+from tidegate.taskmanager.spark.jvm import end_group
+from tidegate.taskmanager.spark.session import Session, SessionSettings, is_embedded, silence_calls, start_session
+
+_log = logging.getLogger(__name__)
+
+WARM_WORKERS_MAX = 4
+REHEARSAL_DELAY_S = 3.0
+
+
+class SparkService:
+    """Begins to start with the constructor. ``ready`` gives the session when its workers are warm."""
+
+    def __init__(self, configuration: Configuration, directory: Path, host: str) -> None:
+        self._settings = session_settings(configuration, directory, host)
+        self._workers = min(configuration.get(TaskManagerOptions.NUM_SLOTS), WARM_WORKERS_MAX)
+        self._rehearses_sql = configuration.get(SparkOptions.REHEARSE_SQL)
+        self._pool = Pool(1, "spark")
+        self._session: Session | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_closing = False
+        self._starting = self._pool.submit(self._start)
+
+    @property
+    def master(self) -> str:
+        return self._settings.master
+
+    async def ready(self) -> Session:
+        """Raises ``ExternalError`` when Java or Spark cannot be had."""
+        return await asyncio.shield(self._starting)
+
+    def rehearse_soon(self) -> None:
+        """Once this TaskManager has had time to take its first tasks."""
+        asyncio.get_running_loop().call_later(REHEARSAL_DELAY_S, self._rehearse)
+
+    def _rehearse(self) -> None:
+        session = self._session
+        if session is None or self._is_closing:
+            return
+
+        def rehearse() -> None:
+            session.rehearse()
+            if self._rehearses_sql and not self._is_closing:
+                session.rehearse_sql()
+                _log.info("Spark SQL is rehearsed")
+
+        threading.Thread(target=rehearse, name="rehearsal", daemon=True).start()
+
+    async def close(self) -> None:
+        """End the JVM and everything below it; returns when they are gone. One that is not up yet is not waited for."""
+        self._is_closing = True
+        if not self._starting.done():
+            self._give_up()
+        await asyncio.wait([self._starting])
+        if not self._starting.cancelled():
+            self._starting.exception()  # told to whoever awaited it
+        if self._session is not None:
+            await self._pool.submit(self._session.close)
+        self._pool.close()
+
+    def _began(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        if self._is_closing:  # it was too early for ``close`` to know of it
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._process is not None:
+            silence_calls()
+            end_group(self._process)
+
+    def _start(self) -> Session:
+        self._session = start_session(self._settings, self._began)
+        self._session.warm_up(self._workers)
+        return self._session
+
+
+def session_settings(configuration: Configuration, directory: Path, host: str) -> SessionSettings:
+    """What the configuration says of Spark. Raises ``ConfigurationError`` when executors could not reach ``host``."""
+    master = configuration.get(SparkOptions.MASTER)
+    if not (is_embedded(master) or "//localhost:" in master or "//127." in master) and is_loopback(host):
+        raise ConfigurationError(
+            f"bad configuration: executors of {master} cannot reach a TaskManager on {host}; set taskmanager.bind-host to "
+            "an address of this machine that they can reach (or 0.0.0.0, with taskmanager.host)"
+        )
+    log_directory = configuration.get(FileOptions.LOG_DIR)
+    log_file = Path(log_directory, f"{directory.name}-spark.log") if log_directory else None
+    if log_file is not None:
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+    properties = {key: text for key, text in configuration.spark_properties().items() if key != SparkOptions.MASTER.key}
+    return SessionSettings(directory / "spark", master, properties, host, log_file)

@@ -1,0 +1,1 @@
+"""Keyed state as columns, for whole batches of keys at once."""

@@ -1,0 +1,226 @@
+"""Keyed state of fixed-width columns (``columnar_rows``), written and restored: segments of kind ``columnar_keyed``.
+
+    key_group │ key.<column> ... │ value.<column> ... │ deleted (levels above 0)
+
+The snapshot thread copies some key groups at a time out of the frozen rows, lets the subtask's thread have them back, and
+only then writes them: never a second copy of the state, and never a pause for the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.common.records.schema_evolution import Refusal, evolve
+from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SegmentHandle
+from tidegate.model.errors import CorruptData, SchemaMismatch
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.taskmanager.machines.incremental_snapshot import Chain, Increments, decide, restored_chain
+from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
+from tidegate.taskmanager.state.columnar.fixed_width import to_column, to_numbers
+from tidegate.taskmanager.state.columnar.row_layout import Rows
+from tidegate.taskmanager.state.columnar.rows import ColumnarRows, FrozenRows
+from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
+from tidegate.taskmanager.state.files.segment_streams import Rows as Piece
+from tidegate.taskmanager.state.files.segment_streams import write_segments
+from tidegate.taskmanager.state.files.segments import DELETED, Groups, StateDescription, read_keyed_batches
+
+STATE_NAME = "aggregates"
+KEY_PREFIX = "key."
+VALUE_PREFIX = "value."
+PIECE_ROWS = 1 << 15
+RESTORE_ROWS = 1 << 16
+
+
+class ColumnarKeyedState:
+    """One state of one operator of one subtask."""
+
+    def __init__(
+        self,
+        operator: str,
+        keys: Sequence[pa.Field],
+        values: Sequence[pa.Field],
+        owned: KeyGroupRange,
+        max_parallelism: int,
+        capacity: int | None = None,
+    ) -> None:
+        self.rows = ColumnarRows(operator, keys, values, owned, max_parallelism, capacity)
+        self.increments = Increments()
+        self._operator = operator
+        self._owned = owned
+        self._schema = stored_schema(keys, values)
+        self._keys = len(keys)
+
+    def freeze(self, checkpoint_id: int, options: CheckpointOptions | None) -> FrozenColumnarState:
+        may_share = options is not None and bool(options.shared_location) and not options.snapshot_type.is_savepoint
+        base = self.increments.begin(options) if options is not None else None
+        increments = self.increments if may_share else None
+        types = {field.name: str(field.type) for field in self._schema}
+        about = StateDescription(self._operator, STATE_NAME, "columnar_keyed", types)
+        frozen = self.rows.freeze()
+        return FrozenColumnarState(checkpoint_id, frozen, self._schema, self._owned, about, base, increments)
+
+    def restore(
+        self, restored: RestoredOperator, source: SegmentSource, restored_checkpoint_id: int | None = None
+    ) -> None:
+        """Level by level; the next snapshot may build upon it. Raises ``CorruptData``, ``SchemaMismatch``, ``StorageError``."""
+        mine = [s for s in restored.keyed if s.state_name == STATE_NAME and s.key_groups.intersect(self._owned).size]
+        is_same = bool(mine)
+        mine = in_reading_order(mine)
+        whole = sum(
+            (_rows_by_group(s, self._owned) for s in mine if s.level == 0), np.zeros(self._owned.size, np.int64)
+        )
+        with ReadAhead(source, [segment.handle for segment in mine]) as files, self.rows.expecting(whole):
+            for segment in mine:
+                if segment.level == 0:
+                    self.rows.make_room(_rows_by_group(segment, self._owned))
+                for groups, batch in read_keyed_batches(files, segment, self._owned):
+                    is_same = self._restore(groups, batch, are_new=segment.level == 0) and is_same
+        self.rows.begin_epoch()
+        chain = restored_chain(mine, self._owned) if is_same else None
+        if chain is not None and restored_checkpoint_id is not None:
+            self.increments.restored(restored_checkpoint_id, chain)
+
+    def _restore(self, groups: Groups, batch: pa.RecordBatch, *, are_new: bool) -> bool:
+        """Whether it has the very columns that are written now."""
+        if DELETED in batch.schema.names:
+            if batch.column(batch.schema.get_field_index(DELETED)).true_count:
+                raise CorruptData(f"operator '{self._operator}': rows of '{STATE_NAME}' are marked as removed")
+            batch = batch.drop_columns([DELETED])
+        data, is_same = self._evolved(batch)
+        places = groups.astype(np.intp) - self._owned.start
+        for at in range(0, data.num_rows, RESTORE_ROWS):
+            columns = data.slice(at, RESTORE_ROWS).columns
+            values = [to_numbers(column) for column in columns[self._keys :]]
+            if are_new:
+                self.rows.fill(self.rows.add(columns[: self._keys], places[at : at + RESTORE_ROWS]), values)
+            else:
+                self.rows.put(self.rows.locate(columns[: self._keys]), values)
+        return is_same
+
+    def _evolved(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
+        """With the columns that are written now, and whether it had them already."""
+        if batch.schema.remove_metadata().equals(self._schema, check_metadata=True):
+            return batch, True
+        plan = evolve(batch.schema, self._schema)
+        if isinstance(plan, Refusal):
+            raise SchemaMismatch(
+                f"operator '{self._operator}', state '{STATE_NAME}' cannot be restored: {'; '.join(plan.reasons)}. Keep keys "
+                "and aggregates, or give the operator another uid"
+            )
+        return plan.apply(batch), not plan.changes
+
+
+def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field]) -> pa.Schema:
+    """Of a file, without ``key_group`` and ``deleted``."""
+    named = [(KEY_PREFIX, field) for field in keys] + [(VALUE_PREFIX, field) for field in values]
+    return pa.schema([pa.field(prefix + f.name, f.type, f.nullable) for prefix, f in named])
+
+
+class FrozenColumnarState(FrozenState):
+    def __init__(
+        self,
+        checkpoint_id: int,
+        frozen: FrozenRows,
+        schema: pa.Schema,
+        owned: KeyGroupRange,
+        about: StateDescription,
+        base: Chain | None,
+        increments: Increments | None,
+    ) -> None:
+        self._checkpoint_id = checkpoint_id
+        self._frozen = frozen
+        self._schema = schema
+        self._owned = owned
+        self._about = about
+        self._base = base
+        self._increments = increments
+
+    def write(self, store: SegmentStore) -> OperatorSnapshot:
+        frozen, base, owned = self._frozen, self._base, self._owned
+        changed = self._changed(base.epoch) if base else np.zeros(owned.size, np.int64)
+        plan = decide(base, owned, frozen.counts.tolist(), changed.tolist())
+        whole = (
+            range(0) if plan.whole is None else range(plan.whole.start - owned.start, plan.whole.end + 1 - owned.start)
+        )
+        written: list[SegmentHandle] = []
+        if plan.delta is not None:
+            others = [group for group in range(owned.size) if group not in whole]
+            written += self._segments(store, self._pieces(others, plan.delta.since), owned, plan.delta.level)
+        frozen.written[: whole.start] = True
+        frozen.written[whole.stop :] = True
+        if plan.whole is not None:
+            written += self._segments(store, self._pieces(whole, None), plan.whole, 0)
+        if self._increments is not None:
+            self._increments.written(self._checkpoint_id, plan.chain(frozen.epoch, written))
+        return OperatorSnapshot(keyed=(*plan.kept, *written))
+
+    def release(self) -> None:
+        self._frozen.release()
+
+    def _segments(
+        self, store: SegmentStore, pieces: Iterator[Piece], groups: KeyGroupRange, level: int
+    ) -> Iterator[SegmentHandle]:
+        return write_segments(store, self._about, pieces, groups, level, is_shared=self._increments is not None)
+
+    def _changed(self, since: int) -> npt.NDArray[np.int64]:
+        """How many rows of each group have changed after that epoch."""
+        found = np.zeros(self._owned.size, np.int64)
+        for group in range(self._owned.size):
+            if self._frozen.counts[group]:
+                found[group] = np.count_nonzero(self._frozen.epochs_of(self._frozen.slots_of(group)) > since)
+        return found
+
+    def _pieces(self, groups: Sequence[int], since: int | None) -> Iterator[Piece]:
+        """Of these groups all rows, or those that have changed after the epoch ``since``; in pieces of some groups, or of
+        parts of one. A group is given back when its last row is copied."""
+        frozen = self._frozen
+        waiting: list[int] = []
+        held: list[npt.NDArray[np.int32]] = []
+        rows = 0
+        for group in groups:
+            slots = frozen.slots_of(group)
+            if since is not None:
+                slots = slots[frozen.epochs_of(slots) > since]
+            while rows + len(slots) > PIECE_ROWS:
+                room = PIECE_ROWS - rows
+                piece = self._copied([*waiting, group], [*held, slots[:room]], since)
+                frozen.written[waiting] = True
+                yield piece
+                waiting, held, rows, slots = [], [], 0, slots[room:]
+            waiting.append(group)
+            held.append(slots)
+            rows += len(slots)
+        if rows:
+            piece = self._copied(waiting, held, since)
+            frozen.written[waiting] = True
+            yield piece
+
+    def _copied(
+        self, groups: Sequence[int], held: Sequence[npt.NDArray[np.int32]], since: int | None
+    ) -> tuple[Groups, pa.RecordBatch]:
+        slots = np.concatenate(held)
+        values, _ = self._frozen.read(slots)
+        arrays = [*self._frozen.keys_of(slots), *_columns_of(values, self._schema)]
+        schema = self._schema
+        if since is not None:
+            arrays.append(pa.array(np.zeros(len(slots), np.bool_)))
+            schema = schema.append(pa.field(DELETED, pa.bool_(), nullable=False))
+        of = np.repeat(np.array(groups, np.int32) + self._owned.start, [len(part) for part in held])
+        return of, pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _columns_of(rows: Rows, schema: pa.Schema) -> list[pa.Array]:
+    kinds = schema.types[len(schema) - len(rows) :]
+    return [to_column(values, kind, nulls) for (values, nulls), kind in zip(rows, kinds, strict=True)]
+
+
+def _rows_by_group(segment: SegmentHandle, owned: KeyGroupRange) -> npt.NDArray[np.int64]:
+    found = np.zeros(owned.size, np.int64)
+    both = segment.key_groups.intersect(owned)
+    at = both.start - segment.key_groups.start
+    found[both.start - owned.start : both.end + 1 - owned.start] = np.diff(segment.offsets[at : at + both.size + 1])
+    return found

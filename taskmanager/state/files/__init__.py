@@ -1,0 +1,1 @@
+"""State files: segments as they are written, copied and read."""

@@ -1,0 +1,243 @@
+"""Local recovery: a second copy of the state files of one subtask, on the TaskManager's own disk.
+
+    <working directory>/localState/aid_<allocation>/jid_<job>/vtx_<vertex>_sti_<subtask>/chk_<n>/<file name>
+
+    written with checkpoint n ─▶ kept until a later one is confirmed, or n is aborted ─▶ read first by a successor in this slot
+
+Laws. The copy is never needed: what cannot be copied or read, or is not what its handle says, comes from the checkpoint
+itself. A file that a checkpoint refers to but did not write is linked from the copy of an older one. Small state travels
+inline and has no copy, and savepoints have none. Copies are not synced: they are there for the case that the machine lives.
+
+Follows Flink's ``TaskLocalStateStoreImpl.java``; there a checkpoint is restored from its copy or not at all, here file by file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import xxhash
+
+from tidegate.model.checkpoint import StateHandle, SubtaskSnapshot
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.ids import AllocationId, AttemptId
+from tidegate.store.files import LocalFiles
+from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
+
+_log = logging.getLogger("tidegate.taskmanager.state")
+_CHECKPOINT = re.compile(r"chk_(\d+)")
+_HELD_BYTES = 64 << 10
+"""A file is not made before there is so much of it, or it is known to be one: most small state travels inline."""
+_UNFINISHED = ".inprogress"
+
+
+class LocalCopies:
+    """Of one subtask; ``directory`` is its own. Used from one thread at a time, but for the stores and sources it makes."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def begin(self, restored_id: int | None) -> None:
+        """A new attempt: of what others left, only the checkpoint that it is restored from is of use."""
+        for checkpoint_id, path in self._there():
+            if checkpoint_id != restored_id:
+                _remove(path)
+
+    def store(self, inner: SegmentStore, checkpoint_id: int) -> SegmentStore:
+        """What is written goes to ``inner`` and into the copy."""
+        return _CopyingStore(inner, self._path(checkpoint_id))
+
+    def source(self, inner: SegmentSource, checkpoint_id: int) -> LocalFirstSource:
+        """Reads the copy of this checkpoint, and what it lacks from ``inner``."""
+        return LocalFirstSource(inner, self._path(checkpoint_id))
+
+    def complete(self, checkpoint_id: int, snapshot: SubtaskSnapshot) -> None:
+        """All of it is written: files of older checkpoints that it names belong to its copy too."""
+        names = {_file_name(h) for operator in snapshot.operators.values() for h in operator.handles if h.data is None}
+        path = self._path(checkpoint_id)
+        older = [place for n, place in self._there() if n < checkpoint_id]
+        for name in sorted(name for name in names if not (path / name).exists()):
+            found = next((place / name for place in older if (place / name).exists()), None)
+            if found is not None:
+                with contextlib.suppress(OSError):
+                    path.mkdir(parents=True, exist_ok=True)
+                    os.link(found, path / name)
+
+    def on_confirmed(self, checkpoint_id: int) -> None:
+        """Only the last confirmed one is kept, and what is newer."""
+        for found, path in self._there():
+            if found < checkpoint_id:
+                _remove(path)
+
+    def on_aborted(self, checkpoint_id: int) -> None:
+        _remove(self._path(checkpoint_id))
+
+    def _path(self, checkpoint_id: int) -> Path:
+        return self._directory / f"chk_{checkpoint_id}"
+
+    def _there(self) -> list[tuple[int, Path]]:
+        """Newest first."""
+        try:
+            names = os.listdir(self._directory)
+        except OSError:
+            return []
+        found = [(int(match[1]), self._directory / name) for name in names if (match := _CHECKPOINT.fullmatch(name))]
+        return sorted(found, reverse=True)
+
+
+def open_copies(root: str, deployment: TaskDeployment) -> LocalCopies | None:
+    """The copies of the subtask that is deployed, tidied for its attempt; ``None`` when there is no root for them."""
+    if not root:
+        return None
+    copies = LocalCopies(local_directory(Path(root), deployment.allocation_id, deployment.attempt))
+    copies.begin(None if deployment.restore is None else int(deployment.restore.checkpoint_id))
+    return copies
+
+
+def local_directory(root: Path, allocation_id: AllocationId, attempt: AttemptId) -> Path:
+    """Where a subtask's copies are. Those of a slot allocation go together with it (``allocation_directory``)."""
+    job, subtask = f"jid_{attempt.job_id}", f"vtx_{attempt.vertex_id}_sti_{attempt.subtask}"
+    return allocation_directory(root, allocation_id) / job / subtask
+
+
+def allocation_directory(root: Path, allocation_id: AllocationId) -> Path:
+    return root / "localState" / f"aid_{allocation_id}"
+
+
+class LocalFirstSource:
+    """``local_reads`` and ``remote_reads`` count files."""
+
+    def __init__(self, inner: SegmentSource, directory: Path) -> None:
+        self._inner = inner
+        self._directory = directory
+        self.local_reads = 0
+        self.remote_reads = 0
+
+    def read(self, handle: StateHandle) -> memoryview:
+        if handle.data is not None:
+            return self._inner.read(handle)
+        content = self._copy_of(handle)
+        if content is not None:
+            self.local_reads += 1
+            return content
+        self.remote_reads += 1
+        return self._inner.read(handle)
+
+    def _copy_of(self, handle: StateHandle) -> memoryview | None:
+        path = self._directory / _file_name(handle)
+        try:
+            content = LocalFiles().view(str(path))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            _log.warning("local copy %s cannot be read (%s): read from the checkpoint instead", path, error.strerror)
+            return None
+        if len(content) != handle.size_bytes or xxhash.xxh3_64_hexdigest(content) != handle.checksum:
+            _log.warning("local copy %s is damaged: read from the checkpoint instead", path)
+            return None
+        return content
+
+
+class _CopyingStore:
+    def __init__(self, inner: SegmentStore, directory: Path) -> None:
+        self._inner = inner
+        self._directory = directory
+
+    @property
+    def written_bytes(self) -> int:
+        return self._inner.written_bytes
+
+    @property
+    def compresses(self) -> bool:
+        return self._inner.compresses
+
+    def write(self, name_hint: str, parts: Iterable[bytes | memoryview], *, is_shared: bool = False) -> StateHandle:
+        copy = _Copy(self._directory / f"{os.urandom(8).hex()}{_UNFINISHED}")
+        try:
+            handle = self._inner.write(name_hint, copy.of(parts), is_shared=is_shared)
+        except BaseException:
+            copy.drop()
+            raise
+        if handle.data is None:
+            copy.finish(self._directory / _file_name(handle))
+        else:
+            copy.drop()
+        return handle
+
+
+class _Copy:
+    """One file on its way. What goes wrong here ends the copy, and nothing else."""
+
+    def __init__(self, unfinished: Path) -> None:
+        self._unfinished = unfinished
+        self._descriptor: int | None = None
+        self._held: list[bytes | memoryview] = []
+        self._held_bytes = 0
+        self._has_failed = False
+
+    def of(self, parts: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+        for part in parts:
+            self._take(part)
+            yield part
+
+    def finish(self, path: Path) -> None:
+        self._write_held()
+        self._close()
+        if not self._has_failed:
+            try:
+                os.replace(self._unfinished, path)
+                return
+            except OSError as error:
+                self._fail(error)
+        self.drop()
+
+    def drop(self) -> None:
+        self._close()
+        with contextlib.suppress(OSError):
+            self._unfinished.unlink()
+
+    def _take(self, part: bytes | memoryview) -> None:
+        if self._has_failed:
+            return
+        self._held.append(part)
+        self._held_bytes += memoryview(part).nbytes
+        if self._held_bytes > _HELD_BYTES:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        held, self._held, self._held_bytes = self._held, [], 0
+        if self._has_failed:
+            return
+        try:
+            if self._descriptor is None:
+                self._unfinished.parent.mkdir(parents=True, exist_ok=True)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+                self._descriptor = os.open(self._unfinished, flags, 0o600)
+            for part in held:
+                rest = memoryview(part).cast("B")
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self._has_failed = True
+        _log.warning("no local copy in %s: %s", self._unfinished.parent, error.strerror or error)
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _file_name(handle: StateHandle) -> str:
+    return handle.path.rsplit("/", 1)[-1]
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,110 @@
+"""Keyed segments written batch by batch, for state that does not fit into memory.
+
+    batches in the order of their key groups ─▶ files of about FILE_BYTES, cut between two key groups ─▶ SegmentHandles
+    of each file: Arrow IPC, drained into the store after each batch
+
+A restore reads the next file while it puts the rows of one in place, and only files with key groups that it owns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidegate.model.checkpoint import SegmentHandle
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.store.files import Part
+from tidegate.taskmanager.machines.incremental_snapshot import restricted
+from tidegate.taskmanager.state.base import SegmentStore
+from tidegate.taskmanager.state.files.ipc_parts import IpcParts
+from tidegate.taskmanager.state.files.segments import KEY_GROUP, Groups, StateDescription, write_options
+
+FILE_BYTES = 64 << 20
+"""A file ends with the key group that makes it so large. A restore waits for its first file and holds some more (``read_ahead``):
+small enough for that, and so large that opening and syncing files is no part of the time that they take."""
+
+Rows = tuple[Groups, pa.RecordBatch]
+"""Key group of each row, ascending; and the other columns."""
+
+
+def write_segments(
+    store: SegmentStore,
+    about: StateDescription,
+    batches: Iterator[Rows],
+    key_groups: KeyGroupRange,
+    level: int = 0,
+    *,
+    is_shared: bool = False,
+) -> Iterator[SegmentHandle]:
+    """Segments that have these key groups between them; none at all when there are no batches. All batches have one schema.
+    Raises ``StorageError``."""
+    cut = _Cut(batches)
+    first = key_groups.start
+    while cut.next_group is not None:
+        written = _File(about, KeyGroupRange(first, key_groups.end), level).write(store, cut.file(), is_shared)
+        end = key_groups.end if cut.next_group is None else cut.next_group - 1
+        yield restricted(written, KeyGroupRange(first, end))
+        first = end + 1
+
+
+class _Cut:
+    """Batches in parts of about ``FILE_BYTES``. A batch may be cut in two for that."""
+
+    def __init__(self, batches: Iterator[Rows]) -> None:
+        self._batches = batches
+        self._next = next(batches, None)
+
+    @property
+    def next_group(self) -> int | None:
+        """Where the next file begins; ``None`` at the end."""
+        return None if self._next is None else int(self._next[0][0])
+
+    def file(self) -> Iterator[Rows]:
+        size, last = 0, -1
+        while self._next is not None:
+            groups, data = self._next
+            if size >= FILE_BYTES:
+                at = int(np.searchsorted(groups, last, side="right"))
+                if at < len(groups):
+                    self._next = (groups[at:], data.slice(at))
+                    if at:
+                        yield groups[:at], data.slice(0, at)
+                    return
+            size, last = size + data.nbytes, int(groups[-1])
+            yield groups, data
+            self._next = next(self._batches, None)
+
+
+class _File:
+    """One segment."""
+
+    def __init__(self, about: StateDescription, key_groups: KeyGroupRange, level: int = 0) -> None:
+        self._about = about
+        self._key_groups = key_groups
+        self._level = level
+        self._counts: npt.NDArray[np.int64] = np.zeros(key_groups.size, np.int64)
+
+    def write(self, store: SegmentStore, batches: Iterator[Rows], is_shared: bool) -> SegmentHandle:
+        """At least one batch."""
+        hint = f"{self._about.operator}-{self._about.state_name}"
+        handle = store.write(hint, self._parts(batches, write_options(store)), is_shared=is_shared)
+        offsets = (0, *(int(end) for end in np.cumsum(self._counts)))
+        return SegmentHandle(self._about.state_name, self._key_groups, offsets, handle, self._level)
+
+    def _parts(self, batches: Iterator[Rows], options: pa.ipc.IpcWriteOptions) -> Iterator[Part]:
+        sink = IpcParts()
+        writer = None
+        for groups, data in batches:
+            if writer is None:
+                schema = data.schema.insert(0, pa.field(KEY_GROUP, pa.int32(), nullable=False))
+                schema = schema.with_metadata(self._about.to_metadata())
+                writer = pa.ipc.new_file(sink, schema, options=options)
+            writer.write_batch(pa.RecordBatch.from_arrays([pa.array(groups), *data.columns], schema=schema))
+            self._counts += np.bincount(groups - self._key_groups.start, minlength=self._key_groups.size)
+            yield from sink.drain()
+        assert writer is not None
+        writer.close()
+        yield from sink.drain()

@@ -1,0 +1,225 @@
+"""State on disk: Arrow IPC files that plain pyarrow, DuckDB or Spark can read.
+
+A keyed segment has one row for each entry, sorted by ``key_group``:
+
+    key_group: int32 │ key... │ window_start, window_end: int64 (when the namespace is a window) │ value...
+
+Operator state has one row for each element, in the column ``element``. The schema's metadata holds, under ``tidegate``,
+a JSON object: format version, operator, state name, kind, and the names of the types. A binary column of pickled objects
+has the field metadata ``tidegate.pickled``, one of msgpack ``tidegate.msgpack``.
+
+A segment of a level above 0 has the column ``deleted`` besides: see ``tidegate.model.checkpoint.SegmentHandle``.
+
+Laws: bytes go to the store as Arrow made them, large files with no copy, or piece by piece; a reader takes nothing from a file that is
+not what its handle says (``CorruptData`` names the file).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.model.checkpoint import OperatorStateHandle, SegmentHandle, StateHandle, StateRedistribution
+from tidegate.model.errors import CorruptData, InternalError
+from tidegate.model.keygroups import KeyGroupRange
+from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
+from tidegate.taskmanager.state.files.ipc_parts import ipc_file
+
+FORMAT_VERSION = 1
+KEY_GROUP = "key_group"
+DELETED = "deleted"
+ELEMENT = "element"
+METADATA_KEY = b"tidegate"
+PICKLED = {b"tidegate.pickled": b"1"}
+MSGPACK = {b"tidegate.msgpack": b"1"}
+
+Groups = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class StateDescription:
+    """What the metadata of a file tells of its content."""
+
+    operator: str
+    state_name: str
+    kind: str
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    def to_metadata(self) -> dict[bytes, bytes]:
+        content = {
+            "version": FORMAT_VERSION,
+            "operator": self.operator,
+            "state": self.state_name,
+            "kind": self.kind,
+            "types": dict(self.types),
+        }
+        return {METADATA_KEY: json.dumps(content, sort_keys=True).encode()}
+
+
+def write_keyed(
+    store: SegmentStore, data: pa.RecordBatch, groups: Groups, key_groups: KeyGroupRange, about: StateDescription
+) -> SegmentHandle:
+    """``groups[i]`` is the key group of row i of ``data``, which has no such column yet. Raises ``StorageError``."""
+    if len(groups) and not (key_groups.start <= int(groups.min()) and int(groups.max()) <= key_groups.end):
+        raise InternalError(
+            f"operator '{about.operator}', state '{about.state_name}': a key of groups {int(groups.min())} to "
+            f"{int(groups.max())} is in a subtask that owns {key_groups.start} to {key_groups.end}: records and state "
+            "do not agree on the key (is the key selector deterministic?)"
+        )
+    data, groups = by_key_group(data, groups)
+    bounds = np.searchsorted(groups, np.arange(key_groups.start, key_groups.end + 2))
+    schema = data.schema.insert(0, pa.field(KEY_GROUP, pa.int32(), nullable=False))
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(groups, pa.int32()), *data.columns], schema=schema.with_metadata(about.to_metadata())
+    )
+    handle = store.write(f"{about.operator}-{about.state_name}", ipc_file(batch.schema, [batch], write_options(store)))
+    return SegmentHandle(about.state_name, key_groups, tuple(bounds.tolist()), handle)
+
+
+def by_key_group(data: pa.RecordBatch, groups: Groups) -> tuple[pa.RecordBatch, Groups]:
+    """The rows in the order of their key groups; those of one group stay in theirs."""
+    if bool((groups[1:] >= groups[:-1]).all()):
+        return data, groups
+    order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort: there are at most 2**15 groups
+    return pc.take(data, pa.array(order), boundscheck=False), groups[order]
+
+
+def element_schema(field: pa.Field, about: StateDescription) -> pa.Schema:
+    """Of operator state: ``field`` is the column ``element``, of a type or binary (pickled or msgpack, as its metadata tells)."""
+    return pa.schema([field], metadata=about.to_metadata())
+
+
+def write_elements(
+    store: SegmentStore,
+    elements: pa.Array | pa.ChunkedArray,
+    schema: pa.Schema,
+    mode: StateRedistribution,
+    about: StateDescription,
+) -> OperatorStateHandle:
+    """Operator state. ``schema``: its ``element_schema``. Raises ``StorageError``."""
+    chunks = elements.chunks if isinstance(elements, pa.ChunkedArray) else [elements]
+    batches = [pa.RecordBatch.from_arrays([chunk], schema=schema) for chunk in chunks]
+    handle = store.write(f"{about.operator}-{about.state_name}", ipc_file(schema, batches, write_options(store)))
+    return OperatorStateHandle(about.state_name, mode, len(elements), handle)
+
+
+def read_keyed(source: SegmentSource, segment: SegmentHandle, wanted: KeyGroupRange) -> tuple[Groups, pa.RecordBatch]:
+    """The rows of the key groups in both ranges: their groups, and the other columns. Raises ``CorruptData``."""
+    both = segment.key_groups.intersect(wanted)
+    name = _name_of(segment.handle, segment.state_name)
+    table = _from_ipc(source.read(segment.handle), name)
+    _check_rows(segment, table, name)
+    first, last = (0, 0) if both.size == 0 else _rows_of(segment, both)
+    part = table.slice(first, last - first)
+    groups = part.column(KEY_GROUP).to_numpy()
+    _check_groups(groups, segment, both, 0, name)
+    return groups, _one_batch(part.drop_columns([KEY_GROUP]))
+
+
+def read_keyed_batches(
+    source: SegmentSource, segment: SegmentHandle, wanted: KeyGroupRange
+) -> Iterator[tuple[Groups, pa.RecordBatch]]:
+    """As ``read_keyed``, batch by batch as they lie in the file, without joining them. Raises ``CorruptData``."""
+    both = segment.key_groups.intersect(wanted)
+    name = _name_of(segment.handle, segment.state_name)
+    if both.size == 0 or len(segment.offsets) != segment.key_groups.size + 1:
+        if both.size:
+            raise CorruptData(f"{name}: its index has {len(segment.offsets)} entries; restore another checkpoint")
+        return
+    table = _from_ipc(source.read(segment.handle), name)
+    _check_rows(segment, table, name)
+    first, last = _rows_of(segment, both)
+    row = 0
+    for batch in table.slice(first, last - first).to_batches():
+        groups = batch.column(batch.schema.get_field_index(KEY_GROUP)).to_numpy()
+        if len(groups):
+            _check_groups(groups, segment, both, row, name)
+            row += len(groups)
+            yield groups, batch.drop_columns([KEY_GROUP])
+
+
+def read_elements(source: SegmentSource, state: OperatorStateHandle, first: int, last: int) -> list[bytes]:
+    """Binary elements ``first`` to ``last - 1``. Raises ``CorruptData``."""
+    return list(read_element_table(source, state, first, last).column(ELEMENT).to_pylist())
+
+
+def read_element_table(source: SegmentSource, state: OperatorStateHandle, first: int, last: int) -> pa.Table:
+    """Elements ``first`` to ``last - 1`` as the one column ``element``, with the metadata of the file. Raises
+    ``CorruptData``."""
+    name = _name_of(state.handle, state.state_name)
+    table = _from_ipc(source.read(state.handle), name)
+    if table.schema.names != [ELEMENT] or table.num_rows != state.elements:
+        raise CorruptData(
+            f"{name}: expected {state.elements} rows of the column '{ELEMENT}', found {table.num_rows} of "
+            f"{table.schema.names}; restore another checkpoint"
+        )
+    return table.slice(first, last - first)
+
+
+def _check_rows(segment: SegmentHandle, table: pa.Table, name: str) -> None:
+    """The index of a segment may leave rows out that others speak of, but not speak of rows that are not there."""
+    is_whole = len(segment.offsets) == segment.key_groups.size + 1
+    if not is_whole or segment.offsets[-1] > table.num_rows or bool((np.diff((0, *segment.offsets)) < 0).any()):
+        raise CorruptData(
+            f"{name}: it has {table.num_rows} rows, its index tells {segment.offsets[-1:]} in "
+            f"{len(segment.offsets)} entries for {segment.key_groups.size} key groups; restore another checkpoint"
+        )
+    if KEY_GROUP not in table.schema.names or table.schema.field(KEY_GROUP).type != pa.int32():
+        raise CorruptData(f"{name}: no int32 column '{KEY_GROUP}' among {table.schema.names}; it is no keyed state")
+
+
+def _check_groups(groups: Groups, segment: SegmentHandle, both: KeyGroupRange, row: int, name: str) -> None:
+    """``groups`` are those of the rows from ``row`` on, counted from the first of ``both``."""
+    at = both.start - segment.key_groups.start
+    bounds = np.array(segment.offsets[at : at + 1 + both.size]) - segment.offsets[at]
+    here = np.diff(np.clip(bounds, row, row + len(groups)))
+    told = np.repeat(np.arange(both.start, both.end + 1, dtype=np.int32), here)
+    if not np.array_equal(groups, told):
+        raise CorruptData(
+            f"{name}: its rows are not of the key groups that its index tells; restore another checkpoint"
+        )
+
+
+def _rows_of(segment: SegmentHandle, both: KeyGroupRange) -> tuple[int, int]:
+    base = segment.key_groups.start
+    return segment.offsets[both.start - base], segment.offsets[both.end + 1 - base]
+
+
+def write_options(store: SegmentStore) -> pa.ipc.IpcWriteOptions:
+    """LZ4, where it is asked for: every reader of Arrow knows it, and it takes less time than most disks."""
+    return pa.ipc.IpcWriteOptions(compression="lz4" if store.compresses else None)
+
+
+def _from_ipc(content: memoryview, name: str) -> pa.Table:
+    try:
+        table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
+        table.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError, ValueError) as error:
+        raise CorruptData(f"{name}: not a readable Arrow file ({error}); restore another checkpoint") from error
+    return table
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    empty = [pa.array([], f.type) for f in table.schema]
+    return pa.RecordBatch.from_arrays(empty, schema=table.schema)
+
+
+def _name_of(handle: StateHandle, state_name: str) -> str:
+    return f"state file {handle.path}" if handle.path else f"inline state '{state_name}'"
+
+
+def metadata_of(schema: pa.Schema) -> dict[str, Any]:
+    """The JSON object in a state file's metadata; empty when there is none."""
+    content = (schema.metadata or {}).get(METADATA_KEY)
+    found: dict[str, Any] = json.loads(content) if content else {}
+    return found

@@ -1,0 +1,1 @@
+"""Keyed state as Python objects in memory: the backend ``hashmap``."""

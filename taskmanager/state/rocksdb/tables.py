@@ -1,0 +1,252 @@
+"""State of one name in RocksDB, one row for each value, list element or map entry:
+
+    kind                      row key                                         row value
+    value, reducing, ...      state · group · key · namespace                 [ms] value
+    list                      state · group · key · namespace · number        [ms] element     in the order of their numbers
+    map                       state · group · key · namespace · map key       [ms] value       in the order of the key's bytes
+
+``[ms]`` only in state that expires; there, values are pairs (value, ms). Adding to a list or changing a map's entry reads
+nothing. Every change is told to ``ChangedEntries``, for incremental snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
+from tidegate.taskmanager.state.backend import Entry
+from tidegate.taskmanager.state.heap.entries import EntryFormat
+from tidegate.taskmanager.state.rocksdb.changes import ChangedEntries
+from tidegate.taskmanager.state.rocksdb.database import Pair, RocksDatabase
+from tidegate.taskmanager.state.rocksdb.keys import PREFIX_BYTES, decode_key, encode_key, group_of, place
+from tidegate.taskmanager.state.rocksdb.values import STAMP_BYTES, decode, encoder_of, stamp, stamp_of
+
+NUMBER_BYTES = 8
+_SWEEP_ROWS = 16
+"""The fewest rows that are worth an iterator."""
+
+
+class StateRows:
+    """How the rows of one state look. Immutable but for ``namespaces``, the forms of namespaces seen so far."""
+
+    def __init__(self, state_id: int, layout: EntryFormat) -> None:
+        assert layout.value_type is not None
+        self.layout = layout
+        self.prefix = place(state_id, 0)[:2]
+        self.namespaces: set[int] = set()
+        self.element_type = element_type_of(layout)
+        self._state_id = state_id
+        self._encode = encoder_of(self.element_type)
+        self._is_stamped = layout.ttl is not None
+        self._last: Entry = (self, None)
+        self._last_row = b""
+
+    def entry(self, group: int, entry: Entry) -> bytes:
+        """What all rows of an entry begin with."""
+        key, space = entry
+        if key is self._last[0] and space is self._last[1]:  # read, then written
+            return self._last_row
+        namespace = encode_key(space)
+        self.namespaces.add(namespace[0])
+        self._last = entry
+        self._last_row = found = place(self._state_id, group) + encode_key(key) + namespace
+        return found
+
+    def pack(self, value: Any) -> bytes:
+        """Raises ``NotSerializable``."""
+        return stamp(self._encode(value[0]), value[1]) if self._is_stamped else self._encode(value)
+
+    def unpack(self, content: bytes) -> Any:
+        if self._is_stamped:
+            return decode(content[STAMP_BYTES:]), stamp_of(content)
+        return decode(content)
+
+
+def element_type_of(layout: EntryFormat) -> TypeInformation:
+    """The type of what is in one row."""
+    value_type = layout.value_type
+    assert value_type is not None
+    if layout.is_list and isinstance(value_type, ListTypeInfo):
+        return value_type.element_type
+    if layout.is_map and isinstance(value_type, MapTypeInfo):
+        return value_type.value_type
+    return value_type
+
+
+def entry_end(row_key: bytes) -> tuple[Any, Any, int]:
+    """Key and namespace of a row, and where its entry ends."""
+    key, at = decode_key(row_key, PREFIX_BYTES)
+    namespace, end = decode_key(row_key, at)
+    return key, namespace, end
+
+
+class RocksCells:
+    """What tables, lists and maps share: one state of a database."""
+
+    def __init__(self, database: RocksDatabase, rows: StateRows, changes: ChangedEntries) -> None:
+        self.rows = rows
+        self._database = database
+        self._changes = changes
+
+    def load(self, pairs: Sequence[tuple[bytes, Any]]) -> None:
+        """Restored entries: what the rows of each begin with, and its value."""
+
+    def entry_keys(self) -> list[tuple[int, Entry]]:
+        found: dict[bytes, tuple[int, Entry]] = {}
+        for row, _ in self._database.rows(self.rows.prefix):
+            key, namespace, end = entry_end(row)
+            found.setdefault(row[:end], (group_of(row), (key, namespace)))
+        return list(found.values())
+
+    def unload(self, entries: Iterable[bytes]) -> None:
+        """Entries that a newer level of the restored state removes."""
+        for entry in entries:
+            self._remove(entry)
+
+    def _remove(self, entry: bytes) -> None:
+        delete = self._database.delete
+        for row, _ in list(self._database.rows(entry)):
+            delete(row)
+
+
+class RocksTable(RocksCells):
+    """One object for each entry; what is handed out is a copy."""
+
+    def read(self, group: int, entry: Entry) -> Any:
+        content = self._database.get(self.rows.entry(group, entry))
+        return None if content is None else self.rows.unpack(content)
+
+    peek = read
+
+    def write(self, group: int, entry: Entry, value: Any) -> None:
+        row = self.rows.entry(group, entry)
+        self._database.put(row, self.rows.pack(value))
+        self._changes.add(row)
+
+    def direct(self, group: int) -> dict[Entry, Any] | None:
+        return None
+
+    def delete(self, group: int, entry: Entry) -> None:
+        row = self.rows.entry(group, entry)
+        self._database.delete(row)
+        self._changes.add(row)
+
+    def entries(self) -> Iterator[tuple[int, Entry, Any]]:
+        for row, content in self._database.rows(self.rows.prefix):
+            key, namespace, _ = entry_end(row)
+            yield group_of(row), (key, namespace), self.rows.unpack(content)
+
+    def load(self, pairs: Sequence[tuple[bytes, Any]]) -> None:
+        self._database.put_all([(entry, self.rows.pack(value)) for entry, value in pairs])
+
+
+class RocksListCells(RocksCells):
+    def __init__(self, database: RocksDatabase, rows: StateRows, changes: ChangedEntries) -> None:
+        super().__init__(database, rows, changes)
+        self._next = 0
+
+    def read(self, group: int, entry: Entry) -> list[Any]:
+        unpack = self.rows.unpack
+        return [unpack(content) for _, content in self._database.rows(self.rows.entry(group, entry))]
+
+    def extend(self, group: int, entry: Entry, elements: Sequence[Any]) -> None:
+        start = self.rows.entry(group, entry)
+        for row, content in self._numbered(start, elements):
+            self._database.put(row, content)
+        if elements:
+            self._changes.add(start)
+
+    def replace(self, group: int, entry: Entry, elements: Sequence[Any]) -> None:
+        start = self.rows.entry(group, entry)
+        self._remove(start)
+        for row, content in self._numbered(start, elements):
+            self._database.put(row, content)
+        self._changes.add(start)
+
+    def is_empty(self, group: int, entry: Entry) -> bool:
+        return next(self._database.rows(self.rows.entry(group, entry)), None) is None
+
+    def load(self, pairs: Sequence[tuple[bytes, Any]]) -> None:
+        rows: list[Pair] = []
+        for start, elements in pairs:
+            rows += self._numbered(start, elements)
+        self._database.put_all(rows)
+
+    def _numbered(self, start: bytes, elements: Sequence[Any]) -> list[Pair]:
+        first = self._next
+        self._next += len(elements)
+        pack = self.rows.pack
+        return [(start + (first + i).to_bytes(NUMBER_BYTES, "big"), pack(e)) for i, e in enumerate(elements)]
+
+
+class RocksMapCells(RocksCells):
+    def get(self, group: int, entry: Entry, key: Any) -> Any:
+        content = self._database.get(self.rows.entry(group, entry) + encode_key(key))
+        return None if content is None else self.rows.unpack(content)
+
+    def contains(self, group: int, entry: Entry, key: Any) -> bool:
+        return self._database.get(self.rows.entry(group, entry) + encode_key(key)) is not None
+
+    def put_all(self, group: int, entry: Entry, items: Mapping[Any, Any]) -> None:
+        start = self.rows.entry(group, entry)
+        for key, value in items.items():
+            self._database.put(start + encode_key(key), self.rows.pack(value))
+        if items:
+            self._changes.add(start)
+
+    def remove(self, group: int, entry: Entry, keys: Iterable[Any]) -> None:
+        start = self.rows.entry(group, entry)
+        for key in keys:
+            self._database.delete(start + encode_key(key))
+        self._changes.add(start)
+
+    def read(self, group: int, entry: Entry) -> dict[Any, Any]:
+        start, unpack = self.rows.entry(group, entry), self.rows.unpack
+        return {decode_key(row, len(start))[0]: unpack(content) for row, content in self._database.rows(start)}
+
+    def is_empty(self, group: int, entry: Entry) -> bool:
+        return next(self._database.rows(self.rows.entry(group, entry)), None) is None
+
+    def clear(self, group: int, entry: Entry) -> None:
+        start = self.rows.entry(group, entry)
+        self._remove(start)
+        self._changes.add(start)
+
+    def load(self, pairs: Sequence[tuple[bytes, Any]]) -> None:
+        pack = self.rows.pack
+        self._database.put_all(
+            [(start + encode_key(key), pack(value)) for start, items in pairs for key, value in items.items()]
+        )
+
+
+class RocksSweep:
+    """Cleanup of state that expires, row by row. Steps are saved up, since an iterator costs as much as many rows."""
+
+    def __init__(self, database: RocksDatabase, rows: StateRows, changes: ChangedEntries) -> None:
+        assert rows.layout.ttl is not None
+        self._database = database
+        self._prefix = rows.prefix
+        self._ttl_ms = rows.layout.ttl.ms
+        self._changes = changes
+        self._saved = 0
+        self._begin = b""
+
+    def __call__(self, count: int, now_ms: int) -> None:
+        self._saved += count
+        if self._saved < _SWEEP_ROWS:
+            return
+        last, expired = now_ms - self._ttl_ms, []
+        walk = self._database.rows(self._prefix, self._begin)
+        self._begin = b""
+        for row, content in walk:
+            if self._saved == 0:
+                self._begin = row
+                break
+            self._saved -= 1
+            if stamp_of(content) <= last:
+                expired.append(row)
+        self._saved = 0
+        for row in expired:
+            self._database.delete(row)
+            self._changes.add(row[: entry_end(row)[2]])

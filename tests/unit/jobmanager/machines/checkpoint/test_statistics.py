@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
+from tidegate.jobmanager.machines.checkpoint.statistics import CheckpointStatistics
+from tidegate.jobmanager.machines.views import CheckpointView
+from tidegate.model.checkpoint import CheckpointManifest, CheckpointMetrics, SnapshotType
+from tidegate.model.ids import AttemptId, CheckpointId, JobId, VertexId
+
+ID = CheckpointId(1)
+ATTEMPT = AttemptId(JobId("a" * 32), VertexId("1" * 32), 0, 0)
+MANIFEST = CheckpointManifest(JobId("a" * 32), "job", ID, 10, SnapshotType.CHECKPOINT, ())
+
+Change = Callable[[CheckpointStatistics], object]
+CHANGES: dict[str, tuple[Change, Callable[[CheckpointView], object]]] = {
+    "sent": (lambda s: s.on_sent(ID, "/cp/chk-1", 11), lambda v: (v.location, v.sent_ms) == ("/cp/chk-1", 11)),
+    "acknowledged": (
+        lambda s: s.on_acknowledged(ATTEMPT, ID, 12, CheckpointMetrics(bytes_persisted=7), 7),
+        lambda v: (len(v.subtasks), v.size_bytes, v.totals.bytes_persisted) == (1, 7, 7),
+    ),
+    "sealed": (lambda s: s.on_sealed(ID, 13), lambda v: v.sealed_ms == 13),
+    "completed": (
+        lambda s: s.on_completed(ID, 14, 99),
+        lambda v: (v.status, v.end_ms, v.size_bytes) == ("COMPLETED", 14, 99),
+    ),
+    "confirmed": (lambda s: s.on_confirmed(ID, 15), lambda v: v.confirmed_ms == 15),
+    "failed": (
+        lambda s: s.on_failed(ID, 16, "late"),
+        lambda v: (v.status, v.end_ms, v.failure) == ("FAILED", 16, "late"),
+    ),
+    "discarded": (lambda s: s.on_discarded(ID), lambda v: v.discarded),
+    "restored": (lambda s: s.on_restored(CompletedCheckpoint(ID, "/cp/chk-1", MANIFEST, 7), 17), lambda v: v.restored),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_changes_after_somebody_looked_is_seen_by_who_looks_next(what: str) -> None:
+    change, is_seen = CHANGES[what]
+    stats = CheckpointStatistics(history=10)
+    stats.on_started(ID, SnapshotType.CHECKPOINT, 10, 2, is_periodic=True)
+    (before,) = stats.view(None).history
+    assert not is_seen(before)
+    change(stats)
+    (after,) = stats.view(None).history
+    assert is_seen(after)
+
+
+def test_a_checkpoint_that_did_not_change_is_not_made_ready_again() -> None:
+    stats = CheckpointStatistics(history=10)
+    stats.on_started(ID, SnapshotType.CHECKPOINT, 10, 2, is_periodic=True)
+    stats.on_completed(ID, 14, 99)
+    (before,) = stats.view(ID).history
+    stats.on_started(CheckpointId(2), SnapshotType.CHECKPOINT, 20, 2, is_periodic=True)
+    _, after = stats.view(ID).history
+    assert after is before

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from tidegate.jobmanager.programs.blobs import BlobStore
+from tidegate.model.errors import CorruptData, InvalidJob, StorageError
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import BlobKey, JobId
+
+CONTENT = b"a program"
+KEY = BlobKey(hashlib.sha256(CONTENT).hexdigest())
+
+
+def graph(digit: str) -> JobGraph:
+    return JobGraph(JobId(digit * 32), f"job {digit}", (), (), blobs={"x.py": KEY})
+
+
+def put(store: BlobStore, content: bytes = CONTENT) -> BlobKey:
+    upload = store.begin()
+    upload.add(content)
+    key = store.finish(upload)
+    upload.close()
+    return key
+
+
+def test_a_blob_is_named_by_its_content_and_read_in_pieces(tmp_path: Path) -> None:
+    store = BlobStore(str(tmp_path))
+    assert put(store) == KEY
+    assert list(store.read(KEY, 4)) == [b"a pr", b"ogra", b"m"]
+
+
+def test_damage_is_noticed(tmp_path: Path) -> None:
+    store = BlobStore(str(tmp_path))
+    put(store)
+    (tmp_path / KEY).write_bytes(b"b program")
+    with pytest.raises(CorruptData, match=f"{KEY} is damaged"):
+        list(store.read(KEY, 4))
+
+
+@pytest.mark.parametrize("key", ["0" * 64, "../../etc/passwd", ""])
+def test_what_is_not_here_is_named(tmp_path: Path, key: str) -> None:
+    with pytest.raises(StorageError, match="no blob"):
+        list(BlobStore(str(tmp_path)).read(key, 4))
+
+
+def test_a_blob_lives_as_long_as_a_job_needs_it(tmp_path: Path) -> None:
+    store = BlobStore(str(tmp_path))
+    with pytest.raises(InvalidJob, match="job 'job 1' needs blob"):
+        store.retain(graph("1"))
+    put(store)
+    store.retain(graph("1"))
+    put(store)
+    store.release(JobId("1" * 32))  # between the upload of job 2 and its submission
+    store.retain(graph("2"))
+    store.release(JobId("1" * 32))
+    assert (tmp_path / KEY).exists()
+    store.release(JobId("2" * 32))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_upload_that_breaks_leaves_nothing(tmp_path: Path) -> None:
+    upload = BlobStore(str(tmp_path)).begin()
+    upload.add(b"half")
+    upload.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_closing_removes_what_was_stored_here(tmp_path: Path) -> None:
+    store = BlobStore(None, str(tmp_path))
+    put(store)
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match=r"cannot make the blob directory .*file/x: Not a directory"):
+        BlobStore(str(tmp_path / "file" / "x"))

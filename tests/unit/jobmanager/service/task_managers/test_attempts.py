@@ -1,0 +1,78 @@
+"""Counters of attempts, and the readings that rates are computed from."""
+
+from __future__ import annotations
+
+from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
+from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
+from tidegate.model.ids import AttemptId, TaskManagerId
+from tidegate.pb.common_pb2 import TaskMetrics
+from tidegate.wire.task_metrics import RATE_WINDOW_MS
+
+
+def attempt(number: int) -> AttemptId:
+    return AttemptId(JOB, vertex_id("map"), 0, number)
+
+
+def test_rates_are_over_the_last_seconds() -> None:
+    now = [0]
+    attempts = CurrentAttempts(lambda: now[0])
+    attempts.submitted(attempt(0))
+    spans = []
+    for at_ms in range(0, 4 * RATE_WINDOW_MS, 1_000):
+        now[0] = at_ms
+        attempts.measured(attempt(0), TaskMetrics(records_in=at_ms))
+        span = attempts.span_of(attempt(0))
+        spans.append(None if span is None else span.duration_ms)
+        if span is not None:
+            assert (span.until_ms, span.later.records_in) == (at_ms, at_ms)
+            assert span.earlier.records_in == at_ms - span.duration_ms
+    assert spans[0] is None, "one reading is no rate"
+    assert spans[1:6] == [1_000, 2_000, 3_000, 4_000, 5_000]
+    assert max(span for span in spans[6:] if span is not None) <= 2 * RATE_WINDOW_MS
+    assert spans[-1] is not None
+
+
+def test_only_the_attempt_that_counts() -> None:
+    attempts = CurrentAttempts(lambda: 0)
+    attempts.measured(attempt(0), TaskMetrics(records_in=1))
+    assert attempts.metrics_of(attempt(0)) is None, "never submitted"
+    attempts.submitted(attempt(0))
+    attempts.measured(attempt(0), TaskMetrics(records_in=2))
+    attempts.submitted(attempt(1))
+    attempts.measured(attempt(1), TaskMetrics(records_in=3))
+    attempts.measured(attempt(0), TaskMetrics(records_in=4))
+    assert attempts.metrics_of(attempt(0)) is None
+    found = attempts.metrics_of(attempt(1))
+    assert found is not None
+    assert found.records_in == 3
+    attempts.forget(JOB)
+    attempts.measured(attempt(1), TaskMetrics(records_in=5))
+    last = attempts.metrics_of(attempt(1))
+    assert last is not None, "its last figures stay"
+    assert last.records_in == 5
+
+
+def test_a_heartbeat_that_was_overtaken_does_not_undo_the_last_figures() -> None:
+    attempts = CurrentAttempts(lambda: 0)
+    attempts.submitted(attempt(0))
+    attempts.measured(attempt(0), TaskMetrics(records_in=1))
+    attempts.measured_last(attempt(0), TaskMetrics(records_in=3))
+    attempts.measured(attempt(0), TaskMetrics(records_in=2))
+    last = attempts.metrics_of(attempt(0))
+    assert last is not None
+    assert last.records_in == 3
+    attempts.submitted(attempt(1))
+    for records_in in (4, 5):
+        attempts.measured(attempt(1), TaskMetrics(records_in=records_in))
+    of_the_next = attempts.metrics_of(attempt(1))
+    assert of_the_next is not None
+    assert of_the_next.records_in == 5
+
+
+def test_metrics_of_a_process_go_with_its_session() -> None:
+    attempts, task_manager = CurrentAttempts(lambda: 0), TaskManagerId("tm")
+    assert attempts.process_metrics_of(task_manager) == {}
+    attempts.process_measured(task_manager, {"Status.JVM.Threads.Count": 7.0})
+    assert attempts.process_metrics_of(task_manager) == {"Status.JVM.Threads.Count": 7.0}
+    attempts.process_gone(task_manager)
+    assert attempts.process_metrics_of(task_manager) == {}

@@ -1,0 +1,173 @@
+"""first, last, stddev, distinct values and quantiles of windows: beside plain Python over all rows."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.unit.taskmanager.operators.columnar.test_windows import exchange
+from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
+from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch
+from tidegate.datastream.aggregates import approx_distinct, count, first, last, median, quantile, stddev, sum
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.taskmanager.operators.columnar.sketch_aggregates import MOST_HASHES, RELATIVE_ERROR, hashes_of
+
+SIZE = 1000
+AGGREGATES = [
+    ("n", "count", None),
+    ("f", "first", "t"),
+    ("l", "last", "t"),
+    ("sd", "stddev", "v"),
+    ("du", "approx_distinct", "t"),
+    ("dv", "approx_distinct", "v"),
+    ("q5", "quantile:0.5", "v"),
+    ("q9", "quantile:0.9", "v"),
+]
+
+
+def options(**more: Any) -> dict[str, Any]:
+    return {"size_ms": SIZE, "offset_ms": 0, "keys": ["k"], "aggregates": AGGREGATES, **more}
+
+
+def batch(rng: np.random.Generator, rows: int, keys: pa.Array, start_ms: int) -> ArrowBatch:
+    """Every row has a time of its own, so that there is one first."""
+    stamps = start_ms + rng.permutation(rows)
+    values = pa.array(rng.normal(1e6, 3.0, rows).round(2), mask=rng.random(rows) < 0.1)
+    texts = pa.array([f"at {s}" if s % 5 else None for s in stamps.tolist()])
+    data = pa.RecordBatch.from_arrays([keys, values, texts], names=["k", "v", "t"])
+    return ArrowBatch(data, pa.array(stamps))
+
+
+def expected(batches: Sequence[ArrowBatch]) -> dict[Any, list[tuple[int, float | None, str | None]]]:
+    groups: dict[Any, list[tuple[int, float | None, str | None]]] = {}
+    for one in batches:
+        assert one.timestamps is not None
+        columns = [one.timestamps.to_pylist(), *(one.data.column(n).to_pylist() for n in ("v", "t", "k"))]
+        for stamp, value, text, key in zip(*columns, strict=True):
+            groups.setdefault((stamp // SIZE * SIZE, key), []).append((stamp, value, text))
+    return groups
+
+
+def check(running: Sequence[Running], batches: Sequence[ArrowBatch]) -> None:
+    groups = expected(batches)
+    found = [row for one in running for row in one.out.values()]
+    assert {(row["window_start"], row["k"]) for row in found} == set(groups)
+    assert len(found) == len(groups)
+    for row in found:
+        rows = sorted(groups[row["window_start"], row["k"]])
+        values = [value for _, value, _ in rows if value is not None]
+        texts = [text for _, _, text in rows if text is not None]
+        assert row["n"] == len(rows)
+        assert row["f"] == (texts[0] if texts else None)
+        assert row["l"] == (texts[-1] if texts else None)
+        assert row["du"] == len(set(texts))
+        assert row["dv"] == len(set(values))
+        assert row["sd"] == (pytest.approx(statistics.stdev(values), rel=1e-6) if len(values) > 1 else None)
+        for name, share in (("q5", 0.5), ("q9", 0.9)):
+            exact = sorted(values)[int(share * (len(values) - 1))] if values else None
+            assert row[name] == (None if exact is None else pytest.approx(exact, rel=RELATIVE_ERROR))
+
+
+@pytest.mark.parametrize("kind", ["few", "wide", "text", "unique"])
+def test_two_steps_and_a_restore_give_what_one_pass_gives(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    batches = []
+    for i in range(6):
+        few = rng.integers(0, 12, 700)
+        keys = {"few": few, "wide": few * 2**50, "text": [f"k{x}" for x in few], "unique": np.arange(700) + 700 * i}
+        batches.append(batch(rng, 700, pa.array(keys[kind]), i * 700))
+    senders = [start(spec("columnar_window_local", options=options())) for _ in range(2)]
+    windows = [start(spec("columnar_window", options=options(input="partial")), i, 2) for i in range(2)]
+    for i, one in enumerate(batches):
+        if i == 3:
+            for sender in senders:
+                sender.operator.prepare_snapshot(1)
+                exchange(sender.out.batches, ["k"], windows)
+                sender.out.batches.clear()
+            handles = [window.snapshot(1) for window in windows]
+            windows = [
+                start(spec("columnar_window", options=options(input="partial")), i, 2, restored=restored_of(handles))
+                for i in range(2)
+            ]
+        senders[i % 2].operator.process(one, 0)
+    for sender in senders:
+        sender.operator.on_watermark(MAX_TIMESTAMP)
+        exchange(sender.out.batches, ["k"], windows)
+    for window in windows:
+        window.operator.on_watermark(MAX_TIMESTAMP)
+    check(windows, batches)
+
+
+def test_raw_rows_give_the_same_and_late_ones_are_left_out() -> None:
+    rng = np.random.default_rng(4)
+    batches = [batch(rng, 500, pa.array(rng.integers(0, 5, 500)), i * 500) for i in range(4)]
+    window = start(spec("columnar_window", options=options(input="raw")))
+    for one in batches[:3]:
+        window.operator.process(one, 0)
+    window.operator.on_watermark(999)
+    late = ArrowBatch(batches[0].data, pa.array(np.where(np.arange(500) % 2, 1200 + np.arange(500), 5)))
+    window.operator.process(late, 0)
+    window.operator.process(batches[3], 0)
+    window.operator.on_watermark(MAX_TIMESTAMP)
+    kept = np.arange(500) % 2 == 1
+    assert late.timestamps is not None
+    rest = ArrowBatch(late.data.filter(pa.array(kept)), late.timestamps.filter(pa.array(kept)))
+    found = {(row["window_start"], row["k"]): row["n"] for row in window.out.values()}
+    assert found == {key: len(rows) for key, rows in expected([*batches, rest]).items()}
+
+
+def test_many_values_are_estimated() -> None:
+    rng = np.random.default_rng(5)
+    aggregates = [("d", "approx_distinct", "v"), ("q", "quantile:0.99", "v")]
+    window = start(spec("columnar_window", options=options(input="raw") | {"aggregates": aggregates}))
+    values = rng.integers(0, 2**60, 40_000)
+    for at in range(0, 80_000, 10_000):  # every value comes twice
+        part = values[at % 40_000 : at % 40_000 + 10_000]
+        data = pa.RecordBatch.from_arrays([pa.array(np.zeros(10_000, np.int64)), pa.array(part)], names=["k", "v"])
+        window.operator.process(ArrowBatch(data, pa.array(np.arange(10_000) % SIZE)), 0)
+    window.operator.on_watermark(MAX_TIMESTAMP)
+    (row,) = window.out.values()
+    distinct = len(set(values.tolist()))
+    assert abs(row["d"] - distinct) < 4 * distinct / math.sqrt(MOST_HASHES)
+    assert row["q"] == pytest.approx(np.sort(values)[int(0.99 * 39_999)], rel=2 * RELATIVE_ERROR)
+
+
+def test_quantiles_of_any_numbers() -> None:
+    numbers = [-1e300, -5.0, -1e-300, 0.0, 0.0, 1e-300, 7.0, math.inf, math.nan]
+    for share, exact in ((0.0, -1e300), (0.15, -5.0), (0.4, 0.0), (0.9, 7.0), (1.0, math.inf)):
+        aggregates = [("q", f"quantile:{share}", "v")]
+        window = start(spec("columnar_window", options=options(input="raw") | {"aggregates": aggregates}))
+        data = pa.RecordBatch.from_pydict({"k": [1] * len(numbers), "v": numbers})
+        window.operator.process(ArrowBatch(data, pa.array([1] * len(numbers))), 0)
+        window.operator.on_watermark(MAX_TIMESTAMP)
+        (row,) = window.out.values()
+        assert row["q"] == pytest.approx(exact, rel=RELATIVE_ERROR) or row["q"] == exact
+
+
+def test_equal_values_hash_alike_whatever_their_column() -> None:
+    assert (
+        hashes_of(pa.array([0.0, math.nan])).tolist() == hashes_of(pa.array([-0.0, -math.nan], pa.float64())).tolist()
+    )
+    assert hashes_of(pa.array([1, -1], pa.int8())).tolist() == hashes_of(pa.array([1, -1], pa.int64())).tolist()
+    assert hashes_of(pa.array(["a"])).tolist() == hashes_of(pa.array(["a"], pa.large_string())).tolist()
+
+
+def test_names_types_and_refusals() -> None:
+    schema = pa.schema([("x", pa.float32()), ("s", pa.string()), ("l", pa.list_(pa.int64()))])
+    assert quantile("x", 0.999).output_name == "p99_9_x"
+    assert median("x").output_field(schema) == pa.field("median_x", pa.float64())
+    assert [a.output_field(schema).type for a in (first("s"), last("x"), approx_distinct("s"), stddev("x"))] == [
+        pa.string(), pa.float32(), pa.int64(), pa.float64(),
+    ]  # fmt: skip
+    with pytest.raises(InvalidJob, match="from 0 to 1"):
+        quantile("x", 1.5)
+    for wrong in (stddev("s"), quantile("s", 0.5), approx_distinct("l"), sum("s")):
+        with pytest.raises(SchemaMismatch):
+            wrong.output_field(schema)
+    assert count().output_field(schema).type == pa.int64()

@@ -1,0 +1,65 @@
+"""What waits for the JobManager: order, and which acknowledgements travel together."""
+
+from __future__ import annotations
+
+from tidegate.pb import common_pb2, jobmanager_pb2
+from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE, BATCH_MAX_BYTES, Outbox
+
+
+def acknowledgement(
+    attempt: str, generation: str = "g1", inline: int = 0
+) -> jobmanager_pb2.AcknowledgeCheckpointRequest:
+    handle = common_pb2.StateHandle(data=b"x" * inline)
+    operator = common_pb2.OperatorSnapshot(keyed=[common_pb2.SegmentHandle(handle=handle)])
+    snapshot = common_pb2.SubtaskSnapshot(operators={"op": operator})
+    one = jobmanager_pb2.Acknowledgement(attempt=attempt, checkpoint_id=1, snapshot=snapshot)
+    return jobmanager_pb2.AcknowledgeCheckpointRequest(generation=generation, acknowledgements=[one])
+
+
+def batches(outbox: Outbox) -> list[str | list[str]]:
+    taken: list[str | list[str]] = []
+    while outbox:
+        method, request = outbox.take()
+        taken.append([one.attempt for one in request.acknowledgements] if method == ACKNOWLEDGE else request.attempt)
+    return taken
+
+
+def test_acknowledgements_in_a_row_leave_together_and_nothing_overtakes() -> None:
+    outbox = Outbox()
+    for attempt in ("a", "b", "c"):
+        outbox.put(ACKNOWLEDGE, acknowledgement(attempt))
+    outbox.put("DeclineCheckpoint", jobmanager_pb2.DeclineCheckpointRequest(attempt="d"))
+    outbox.put(ACKNOWLEDGE, acknowledgement("e"))
+    outbox.put("UpdateTaskState", jobmanager_pb2.UpdateTaskStateRequest(attempt="a"))
+    assert batches(outbox) == [["a", "b", "c"], "d", ["e"], "a"]
+
+
+def test_what_comes_after_a_message_was_taken_is_in_the_next() -> None:
+    outbox = Outbox()
+    outbox.put(ACKNOWLEDGE, acknowledgement("a"))
+    _, first = outbox.take()
+    outbox.put(ACKNOWLEDGE, acknowledgement("b"))
+    outbox.put(ACKNOWLEDGE, acknowledgement("c"))
+    assert [one.attempt for one in first.acknowledgements] == ["a"]
+    assert batches(outbox) == [["b", "c"]]
+
+
+def test_another_generation_is_another_message() -> None:
+    outbox = Outbox()
+    outbox.put(ACKNOWLEDGE, acknowledgement("a", "g1"))
+    outbox.put(ACKNOWLEDGE, acknowledgement("b", "g2"))
+    assert batches(outbox) == [["a"], ["b"]]
+
+
+def test_a_message_takes_no_more_once_it_is_large() -> None:
+    outbox = Outbox()
+    for attempt in "abcde":
+        outbox.put(ACKNOWLEDGE, acknowledgement(attempt, inline=BATCH_MAX_BYTES // 2))
+    assert batches(outbox) == [["a", "b"], ["c", "d"], ["e"]]
+
+
+def test_a_session_that_is_over_leaves_nothing() -> None:
+    outbox = Outbox()
+    outbox.put(ACKNOWLEDGE, acknowledgement("a"))
+    outbox.clear()
+    assert not outbox

@@ -1,0 +1,1 @@
+"""Files as sources and sinks: paths, formats, encoders, buckets and pending part files."""

@@ -1,0 +1,110 @@
+"""The columns of a stream as those of a file with a schema of its own, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
+from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
+from tidegate.connectors.files.formats import ParquetFormat
+from tidegate.model.errors import SchemaMismatch
+
+
+def column_order(schema: pa.Schema, names: Sequence[str]) -> list[int]:
+    """Which column of a stream each name is: the one called so, if the stream has all of them, the one at its position
+    otherwise. Raises ``SchemaMismatch``."""
+    if set(schema.names) == set(names):
+        return [schema.get_field_index(name) for name in names]
+    if len(schema) == len(names):
+        return list(range(len(names)))
+    raise SchemaMismatch(f"a file with the columns {list(names)} takes as many, the stream has {schema.names}")
+
+
+def in_order(data: pa.RecordBatch, order: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of ``schema``. Raises ``SchemaMismatch``."""
+    return pa.RecordBatch.from_arrays(
+        [fitted(data.column(index), wanted) for index, wanted in zip(order, schema, strict=True)], schema=schema
+    )
+
+
+def fitted(column: pa.Array, wanted: pa.Field) -> pa.Array:
+    """A column in the type of ``wanted``: decimals are rounded half up, times cut off, and nothing else may be lost. Raises
+    ``SchemaMismatch``."""
+    kind = wanted.type
+    if column.null_count and not wanted.nullable:
+        raise SchemaMismatch(f"column {wanted.name!r} of the file is NOT NULL, the stream has a null in it")
+    if column.type == kind:
+        return column
+    try:
+        if pa.types.is_decimal(kind) and pa.types.is_decimal(column.type) and kind.scale < column.type.scale:
+            column = pc.round(column, kind.scale, "half_towards_infinity")
+        return column.cast(kind, safe=not pa.types.is_temporal(kind))
+    except pa.ArrowInvalid as error:
+        raise SchemaMismatch(f"column {wanted.name!r} is {kind}: {error}") from error
+    except pa.ArrowNotImplementedError:
+        raise SchemaMismatch(f"column {wanted.name!r} is {kind}, not {column.type}") from None
+
+
+@dataclass(frozen=True)
+class SchemaEncoderFactory(EncoderFactory):
+    """Files with the columns of ``schema``, in the format of ``inner``, whatever types the stream has for them."""
+
+    schema: pa.Schema
+    inner: EncoderFactory
+    suffix: str = ""
+
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        return _FittingEncoder(self.inner.open(file, self.schema), column_order(schema, self.schema.names), self.schema)
+
+
+class _FittingEncoder(FileEncoder):
+    def __init__(self, inner: FileEncoder, order: Sequence[int], schema: pa.Schema) -> None:
+        self._inner = inner
+        self._order = order
+        self._schema = schema
+
+    def write(self, data: pa.RecordBatch) -> None:
+        self._inner.write(in_order(data, self._order, self._schema))
+
+    def finish(self) -> None:
+        self._inner.finish()
+
+
+class RowParquetFormat(ParquetFormat):
+    """Parquet as rows of a type: a column that a file has not is null, a type that differs is converted (Flink:
+    ``ParquetColumnarRowInputFormat``). ``is_case_sensitive=False``: names match whatever their case."""
+
+    def __init__(self, row_type: RowTypeInfo, is_case_sensitive: bool = True) -> None:
+        super().__init__(row_type.arrow_schema())
+        self._row_type = row_type
+        self._is_case_sensitive = is_case_sensitive
+
+    def produced_type(self) -> TypeInformation:
+        return self._row_type
+
+    def check(self, path: str, actual: pa.Schema) -> None:
+        """What cannot be converted is found when it is read."""
+
+    def names_in(self, actual: pa.Schema) -> list[str]:
+        return [
+            name for name in (self._found(wanted, actual.names) for wanted in self.schema.names) if name is not None
+        ]
+
+    def shaped(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        columns = []
+        for wanted in self.schema:
+            name = self._found(wanted.name, data.schema.names)
+            columns.append(pa.nulls(data.num_rows, wanted.type) if name is None else fitted(data.column(name), wanted))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _found(self, wanted: str, names: Sequence[str]) -> str | None:
+        if self._is_case_sensitive:
+            return wanted if wanted in names else None
+        same = [name for name in names if name.lower() == wanted.lower()]
+        if len(same) > 1:
+            raise SchemaMismatch(f"column {wanted!r} is any of {same}: they differ in case only")
+        return same[0] if same else None

@@ -1,0 +1,335 @@
+"""How the bytes of a file become Arrow batches, block by block. Reading is a pure function of the file and a position,
+so that a replay gives the same batches.
+
+Line formats (text, CSV, JSON lines) are cut into byte ranges and read in blocks of about 1 MiB that end at a line end;
+a block is named by the offset of its first byte. A range owns the lines that begin inside it. Parquet is cut by row
+group and read in batches.
+"""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.fs as pafs
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.connectors.files.file_system import resolve
+from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
+
+BLOCK_BYTES = 1 << 20
+PARQUET_BATCH_ROWS = 1 << 16
+NEAR_BYTES = 1 << 16
+"""A first record is looked for in so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``data`` starts ``skip`` rows into what stands at ``start``; the block behind it begins at ``next_start``."""
+
+    data: pa.RecordBatch
+    start: int
+    skip: int
+    next_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """What a split reads. ``start`` and ``end`` are bytes for line formats and row groups for Parquet (end exclusive).
+    ``size_bytes`` is the size of the whole file when the job was submitted."""
+
+    path: str
+    start: int
+    end: int
+    size_bytes: int
+
+
+class FileFormat(ABC):
+    """Reads one kind of file. Pickled with the job."""
+
+    schema: pa.Schema
+    ends_anywhere: ClassVar[bool] = False
+    """A range may end at any byte: what begins inside it is read whole."""
+
+    def produced_type(self) -> TypeInformation:
+        """Of the stream: columns with ``schema``."""
+        return Types.SCHEMA(self.schema)
+
+    @abstractmethod
+    def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
+        """The splits of one file. Raises ``InvalidJob``/``CorruptData`` when it cannot be read."""
+
+    @abstractmethod
+    def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
+        """All blocks of ``part``, from the one at ``start`` (``None``: the first) and ``skip`` rows into it."""
+
+    def first_record(self, part: FileRange, start: int | None, skip: int) -> pa.RecordBatch | None:
+        """What ``blocks`` begins with, ``None`` if there is nothing. Reads little more than that where the format allows it."""
+        end = (part.start if start is None else start) + NEAR_BYTES
+        near = [replace(part, end=end)] if self.ends_anywhere and not skip and end < part.end else []
+        for looked_at in [*near, part]:
+            for block in self.blocks(looked_at, start, skip):
+                if block.data.num_rows:
+                    return block.data.take(pa.array([0]))  # a copy: a slice would hold the whole block
+        return None
+
+
+def byte_ranges(info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
+    """The splits of a file that can be entered anywhere; an empty one is one, too."""
+    size = int(info.size)
+    starts = range(0, size, range_bytes) if size else range(1)
+    return [FileRange(uri, start, min(start + range_bytes, size), size) for start in starts]
+
+
+def check_whole(file: pa.NativeFile, part: FileRange) -> None:
+    """Raises ``CorruptData`` for a file that has become shorter."""
+    if file.size() < part.size_bytes:
+        raise CorruptData(f"{part.path} has {file.size()} bytes, {part.size_bytes} when the job was submitted")
+
+
+@dataclass(frozen=True)
+class LineFormat(FileFormat):
+    """Base of the formats with one record a line."""
+
+    schema: pa.Schema
+    header_lines: int = 0
+
+    def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
+        return byte_ranges(info, uri, range_bytes)
+
+    def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
+        filesystem, path = resolve(part.path)
+        with filesystem.open_input_file(path) as file:
+            check_whole(file, part)
+            offset = self._first_line(file, part) if start is None else start
+            while offset < part.end:
+                raw = _read_lines(file, offset, part)
+                data = self._parse(raw, part.path, offset)
+                yield Block(data.slice(skip), offset, skip, offset + len(raw))
+                offset += len(raw)
+                skip = 0
+
+    def _first_line(self, file: pa.NativeFile, part: FileRange) -> int:
+        if part.start > 0:
+            return _line_end(file, part.start - 1, part.size_bytes)
+        offset = 0
+        for _ in range(self.header_lines):
+            offset = _line_end(file, offset, part.size_bytes)
+        return offset
+
+    @abstractmethod
+    def _parse(self, raw: bytes, path: str, offset: int) -> pa.RecordBatch: ...
+
+
+def _line_end(file: pa.NativeFile, offset: int, size: int) -> int:
+    """Offset behind the first line end at or after ``offset``; the file's size if there is none."""
+    while offset < size:
+        piece = file.read_at(min(65536, size - offset), offset)
+        if not piece:
+            return size
+        found = piece.find(b"\n")
+        if found >= 0:
+            return offset + int(found) + 1
+        offset += len(piece)
+    return size
+
+
+def _read_lines(file: pa.NativeFile, offset: int, part: FileRange) -> bytes:
+    """Whole lines from ``offset``: about a block of them, none that begins at or behind the range's end."""
+    limit = min(offset + BLOCK_BYTES, part.end)
+    end = _line_end(file, limit - 1, part.size_bytes)
+    return bytes(file.read_at(end - offset, offset))
+
+
+@dataclass(frozen=True)
+class TextFormat(LineFormat):
+    """One string a line, without its line end. Column ``value``."""
+
+    ends_anywhere = True
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([pa.field("value", pa.string())]))
+
+    def produced_type(self) -> TypeInformation:
+        return Types.STRING()
+
+    def _parse(self, raw: bytes, path: str, offset: int) -> pa.RecordBatch:
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise CorruptData(f"{path}: not UTF-8 text at byte {offset + error.start}") from error
+        lines = text.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        values = pa.array([line.removesuffix("\r") for line in lines], pa.string())
+        return pa.RecordBatch.from_arrays([values], schema=self.schema)
+
+
+@dataclass(frozen=True)
+class CsvFormat(LineFormat):
+    """Columns by ``schema``. A value that does not fit is a ``SchemaMismatch``, never a null."""
+
+    delimiter: str = ","
+    null_values: tuple[str, ...] = ("", "NA", "null", "NULL")
+
+    def _parse(self, raw: bytes, path: str, offset: int) -> pa.RecordBatch:
+        try:
+            table = pa.csv.read_csv(
+                pa.BufferReader(raw),
+                read_options=pa.csv.ReadOptions(
+                    column_names=self.schema.names, use_threads=False, block_size=len(raw) + 1
+                ),
+                parse_options=pa.csv.ParseOptions(delimiter=self.delimiter),
+                convert_options=self._conversion(),
+            )
+        except pa.ArrowInvalid as error:
+            raise SchemaMismatch(
+                f"{path}, in the block at byte {offset}: {_column_named(str(error), self.schema)}"
+            ) from error
+        return _one_batch(table, self.schema)
+
+    def _conversion(self) -> pa.csv.ConvertOptions:
+        return pa.csv.ConvertOptions(
+            column_types=self.schema, null_values=list(self.null_values), strings_can_be_null=True
+        )
+
+
+@dataclass(frozen=True)
+class JsonLinesFormat(LineFormat):
+    """One JSON object a line; fields that the schema does not name are ignored, missing ones are null."""
+
+    ends_anywhere = True
+
+    def _parse(self, raw: bytes, path: str, offset: int) -> pa.RecordBatch:
+        try:
+            table = pa.json.read_json(
+                pa.BufferReader(raw),
+                read_options=pa.json.ReadOptions(use_threads=False, block_size=len(raw) + 1),
+                parse_options=pa.json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore"),
+            )
+        except pa.ArrowInvalid as error:
+            raise SchemaMismatch(f"{path}, in the block at byte {offset}: {error}") from error
+        return _one_batch(table.select(self.schema.names), self.schema)
+
+
+@dataclass(frozen=True)
+class ParquetFormat(FileFormat):
+    """Only the columns of ``schema`` are read. One split a row group."""
+
+    schema: pa.Schema
+
+    def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
+        with _parquet(uri) as file:
+            self.check(uri, file.schema_arrow)
+            return [FileRange(uri, i, i + 1, int(info.size)) for i in range(file.num_row_groups)]
+
+    def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
+        with _parquet(part.path) as file:
+            self.check(part.path, file.schema_arrow)
+            first = 0
+            wanted = (start or 0) + skip
+            names = self.names_in(file.schema_arrow)
+            try:
+                for data in file.iter_batches(PARQUET_BATCH_ROWS, [part.start], columns=names, use_threads=False):
+                    end = first + data.num_rows
+                    if end > wanted:
+                        cut = max(0, wanted - first)
+                        yield Block(self.shaped(data.select(names).slice(cut)), first, cut, end)
+                    first = end
+            except (OSError, pa.ArrowInvalid) as error:
+                raise CorruptData(f"{part.path}, row group {part.start}: {error}") from error
+
+    def first_record(self, part: FileRange, start: int | None, skip: int) -> pa.RecordBatch | None:
+        """Some pages of each column, not whole column chunks."""
+        if start or skip:
+            return super().first_record(part, start, skip)
+        with _parquet(part.path, NEAR_BYTES) as file:
+            self.check(part.path, file.schema_arrow)
+            names = self.names_in(file.schema_arrow)
+            try:
+                first = next(file.iter_batches(1, [part.start], columns=names, use_threads=False), None)
+            except (OSError, pa.ArrowInvalid) as error:
+                raise CorruptData(f"{part.path}, row group {part.start}: {error}") from error
+            return None if first is None else self.shaped(first.select(names))
+
+    def names_in(self, actual: pa.Schema) -> list[str]:
+        """The columns to read of a file with this schema."""
+        return list(self.schema.names)
+
+    def shaped(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """Those columns as ``schema`` has them."""
+        return data.cast(self.schema)
+
+    def check(self, path: str, actual: pa.Schema) -> None:
+        """Raises ``SchemaMismatch``."""
+        for wanted in self.schema:
+            index = actual.get_field_index(wanted.name)
+            if index < 0:
+                raise SchemaMismatch(f"{path} has no column {wanted.name!r}; it has {', '.join(actual.names)}")
+            if actual.field(index).type != wanted.type:
+                found = actual.field(index).type
+                raise SchemaMismatch(f"{path}: column {wanted.name!r} is {found}, the job expects {wanted.type}")
+
+
+def _parquet(uri: str, buffer_bytes: int = 0) -> pq.ParquetFile:
+    """``buffer_bytes``: columns are read in pieces of this size; 0: each chunk of one as a whole."""
+    filesystem, path = resolve(uri)
+    try:
+        return pq.ParquetFile(filesystem.open_input_file(path), buffer_size=buffer_bytes)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise CorruptData(f"{uri} cannot be read as Parquet: {error}") from error
+
+
+def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    if not batches:
+        return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+    return pa.RecordBatch.from_arrays(batches[0].columns, schema=schema)
+
+
+def _column_named(message: str, schema: pa.Schema) -> str:
+    """Arrow counts CSV columns; people know their names."""
+    for index in range(len(schema.names) - 1, -1, -1):
+        message = message.replace(f"CSV column #{index}:", f"column {schema.names[index]!r}:")
+    return message
+
+
+def infer_csv_schema(uri: str, delimiter: str, **options: Any) -> pa.Schema:
+    """Schema from the header line and the first block. Raises ``InvalidJob``."""
+    filesystem, path = resolve(uri)
+    with filesystem.open_input_stream(path) as stream:
+        head = stream.read(BLOCK_BYTES)
+    if len(head) == BLOCK_BYTES:
+        head = head[: head.rfind(b"\n") + 1]
+    try:
+        table = pa.csv.read_csv(io.BytesIO(head), parse_options=pa.csv.ParseOptions(delimiter=delimiter), **options)
+    except pa.ArrowInvalid as error:
+        raise InvalidJob(f"cannot infer the columns of {uri}: {error}; give them with schema=") from error
+    return table.schema
+
+
+def infer_json_schema(uri: str) -> pa.Schema:
+    """Schema from the first block of lines. Raises ``InvalidJob``."""
+    filesystem, path = resolve(uri)
+    with filesystem.open_input_stream(path) as stream:
+        head = stream.read(BLOCK_BYTES)
+    if len(head) == BLOCK_BYTES:
+        head = head[: head.rfind(b"\n") + 1]
+    try:
+        return pa.json.read_json(io.BytesIO(head)).schema
+    except pa.ArrowInvalid as error:
+        raise InvalidJob(f"cannot infer the fields of {uri}: {error}; give them with schema=") from error
+
+
+def parquet_schema(uri: str) -> pa.Schema:
+    """Schema in the file's footer, without its metadata. Raises ``InvalidJob``."""
+    try:
+        with _parquet(uri) as file:
+            return file.schema_arrow.remove_metadata()
+    except CorruptData as error:
+        raise InvalidJob(error.message) from error

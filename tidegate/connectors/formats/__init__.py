@@ -1,0 +1,1 @@
+"""CSV and Avro, as files and as messages."""

@@ -1,0 +1,214 @@
+"""Files of Avro records (object container files), on ``fastavro``: the extra ``tidegate[avro]``.
+
+    header │ block │ block │ ...        a block: how many records, how many bytes, the bytes, the file's 16 bytes of sync marker
+
+A record is a dict, whatever the schema: it may have unions of any kind, or contain itself. A file is cut into byte ranges; a range
+owns the blocks that begin inside it, and finds the first behind a sync marker. Files are read with the schema that they were
+written with, resolved to the reader's (Flink: ``AvroInputFormat``, ``AvroWriters.forGenericRecord``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from tidegate.common.records.record_codec import decode, encode
+from tidegate.common.typeinfo import PICKLED_METADATA, PickledBytesTypeInfo, TypeInformation
+from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
+from tidegate.connectors.files.file_system import resolve
+from tidegate.connectors.files.formats import Block, FileFormat, FileRange, byte_ranges, check_whole
+from tidegate.connectors.formats.avro_messages import library, rows_as_dicts
+from tidegate.model.errors import ConfigurationError, CorruptData, InvalidJob, SchemaMismatch
+
+_BLOCK_RECORDS = 4096
+_PIECE_BYTES = 1 << 16
+_SYNC_BYTES = 16
+_PACKAGES = {"snappy": "cramjam", "zstandard": "backports.zstd", "lz4": "lz4"}
+"""That ``fastavro`` wants for a codec. The others are Python's own."""
+
+
+@dataclass(frozen=True)
+class AvroSchema:
+    """A schema as JSON text. Raises ``InvalidJob`` when it is none."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        self.parsed()
+
+    def parsed(self) -> Any:
+        """As ``fastavro`` has it."""
+        fastavro = library()
+        try:
+            return fastavro.parse_schema(json.loads(self.text))
+        except Exception as error:  # json's errors, and fastavro's, which have no common root
+            raise InvalidJob(f"not an Avro schema: {type(error).__name__}: {error}") from error
+
+    def __str__(self) -> str:
+        return json.dumps(json.loads(self.text), separators=(",", ":"))
+
+    @staticmethod
+    def parse_string(json_schema: str) -> AvroSchema:
+        return AvroSchema(json_schema)
+
+    @staticmethod
+    def parse_file(file_path: str) -> AvroSchema:
+        """Of a file where the program runs. Raises ``InvalidJob``."""
+        try:
+            with open(file_path, encoding="utf-8") as file:
+                return AvroSchema(file.read())
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidJob(f"cannot read the Avro schema in {file_path}: {error}") from error
+
+
+class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
+    """Dicts that are records of ``schema``; whether they are is found where they are written."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self.schema = schema
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.schema,)
+
+    def __repr__(self) -> str:
+        return f"GenericRecord({str(self.schema)!r})"
+
+
+class AvroFileFormat(FileFormat):
+    """Records of ``schema``, the reader's. A batch is some whole blocks of the file, named by the offset of the first."""
+
+    ends_anywhere = True
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._type = GenericRecordAvroTypeInfo(schema)
+        self.schema = self._type.arrow_schema()
+
+    def produced_type(self) -> TypeInformation:
+        return self._type
+
+    def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
+        return byte_ranges(info, uri, range_bytes)
+
+    def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
+        """Raises ``CorruptData`` for what is no Avro file, ``SchemaMismatch`` for one whose schema does not resolve,
+        ``ConfigurationError`` for one whose codec is not installed."""
+        filesystem, path = resolve(part.path)
+        with filesystem.open_input_file(path) as file:
+            check_whole(file, part)
+            blocks = self._open(file, part.path)
+            file.seek(_first_block(file, part) if start is None else start)
+            begin = file.tell()
+            while begin < part.end:
+                records, end = _gathered(blocks, file, part)
+                if not records and end == begin:
+                    return
+                yield Block(encode(self._type, records, part.path).slice(skip), begin, skip, end)
+                begin, skip = end, 0
+
+    def _open(self, file: pa.NativeFile, path: str) -> Iterator[Any]:
+        """Blocks from wherever the file stands, which is behind the header now."""
+        fastavro = library()
+        try:
+            blocks = fastavro.block_reader(file, self._type.schema.parsed())
+        except Exception as error:  # fastavro raises whatever the bytes lead it to
+            raise CorruptData(f"{path} cannot be read as Avro: {type(error).__name__}: {error}") from error
+        package = _PACKAGES.get(blocks.codec)
+        if package is not None and not _is_installed(package):
+            raise ConfigurationError(
+                f"{path} is compressed with {blocks.codec}, which needs the package {package!r} where subtasks run: install it "
+                "there, or name it in env.set_python_requirements"
+            )
+        return iter(blocks)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # not even what it is below
+        return False
+
+
+def _gathered(blocks: Iterator[Any], file: pa.NativeFile, part: FileRange) -> tuple[list[Any], int]:
+    """The records of some whole blocks that begin in the range, and where the next begins."""
+    mismatch = library().read.SchemaResolutionError
+    records: list[Any] = []
+    begin = int(file.tell())
+    while begin < part.end and len(records) < _BLOCK_RECORDS:
+        try:
+            block = next(blocks, None)
+            if block is None:
+                break
+            records.extend(block)
+        except mismatch as error:
+            raise SchemaMismatch(
+                f"{part.path} was written with a schema that does not resolve to this one: {error}"
+            ) from error
+        except Exception as error:
+            raise CorruptData(f"{part.path}, in the block at byte {begin}: {type(error).__name__}: {error}") from error
+        begin = int(file.tell())
+    return records, begin
+
+
+def _first_block(file: pa.NativeFile, part: FileRange) -> int:
+    """Where the first block that begins in the range does, or the range's end. The file stands behind its header."""
+    behind_header = int(file.tell())
+    if part.start <= behind_header:
+        return behind_header
+    marker = bytes(file.read_at(_SYNC_BYTES, behind_header - _SYNC_BYTES))
+    offset = part.start - _SYNC_BYTES
+    while offset + _SYNC_BYTES < part.end:
+        piece = bytes(file.read_at(_PIECE_BYTES, offset))
+        found = piece.find(marker)
+        if found >= 0:
+            return min(offset + found + _SYNC_BYTES, part.end)
+        if len(piece) < _PIECE_BYTES:
+            break
+        offset += len(piece) - _SYNC_BYTES + 1
+    return part.end
+
+
+@dataclass(frozen=True)
+class AvroEncoderFactory(EncoderFactory):
+    """Blocks of about 16 kB, not compressed. Records are dicts, or the rows of a stream with named columns."""
+
+    schema: AvroSchema
+    suffix: str = ".avro"
+
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        return _AvroEncoder(file, self.schema.parsed(), schema)
+
+
+class _AvroEncoder(FileEncoder):
+    def __init__(self, file: pa.NativeFile, schema: Any, stream: pa.Schema) -> None:
+        self._writer = library().write.Writer(file, schema, validator=True)
+        self._stream = stream
+
+    def write(self, data: pa.RecordBatch) -> None:
+        """Raises ``SchemaMismatch`` for what is no record of the schema."""
+        for record in records_of(data, self._stream):
+            try:
+                self._writer.write(record)
+            except Exception as error:
+                raise rejected(record, error) from error
+
+    def finish(self) -> None:
+        self._writer.flush()
+
+
+def records_of(data: pa.RecordBatch, stream: pa.Schema) -> list[Any]:
+    """What was pickled, or rows as dicts, of a stream with the columns of ``stream``."""
+    if len(stream) == 1 and stream.field(0).metadata == PICKLED_METADATA:
+        return decode(PickledBytesTypeInfo(), data)
+    return list(rows_as_dicts(data))
+
+
+def rejected(record: Any, error: Exception) -> SchemaMismatch:
+    """What ``fastavro`` says of a record, in one line: its ``ValidationError`` is a list in JSON."""
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return SchemaMismatch(f"not a record of the Avro schema: {reason}: {str(record)[:200]}")

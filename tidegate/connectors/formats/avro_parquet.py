@@ -1,0 +1,258 @@
+"""Avro records in files of Parquet, with the columns of Flink's ``AvroParquetWriters`` and ``AvroParquetReaders``.
+
+    field of Avro                          column of Parquet
+    null                                   none: it is None whatever the file
+    union of null and one other            that one, nullable
+    union of several                       struct of ``member0``, ``member1`` ..., one of them set (null is no member)
+    enum, uuid                             text
+    record, array, map                     struct, list, map with keys of text
+
+Lists are written with the three levels that Parquet's specification has; Flink's writer makes the older two, which are read as well.
+Records are dicts. A schema that contains itself has no columns: it is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from tidegate.common.records.record_codec import encode
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder, ParquetEncoderFactory
+from tidegate.connectors.files.formats import ParquetFormat
+from tidegate.connectors.formats.avro_files import AvroSchema, GenericRecordAvroTypeInfo, records_of, rejected
+from tidegate.connectors.formats.avro_messages import library
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+
+_AVRO_SCHEMA = b"parquet.avro.schema"
+"""In the file's footer, as Parquet's own library for Avro has it."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _text(value: Any) -> Any:
+    """Parquet's own ENUM comes as bytes."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Values of one Avro type in a file. ``to_file`` and ``from_file`` take what is not null."""
+
+    kind: pa.DataType
+    to_file: Callable[[Any], Any] = _same
+    from_file: Callable[[Any], Any] = _same
+
+
+_PLAIN = {
+    "boolean": _Column(pa.bool_()),
+    "int": _Column(pa.int32()),
+    "long": _Column(pa.int64()),
+    "float": _Column(pa.float32()),
+    "double": _Column(pa.float64()),
+    "bytes": _Column(pa.binary()),
+    "string": _Column(pa.string(), from_file=_text),
+    "enum": _Column(pa.string(), from_file=_text),
+}
+_LOGICAL = {
+    "date": _Column(pa.date32()),
+    "time-millis": _Column(pa.time32("ms")),
+    "time-micros": _Column(pa.time64("us")),
+    "timestamp-millis": _Column(pa.timestamp("ms", "UTC")),
+    "timestamp-micros": _Column(pa.timestamp("us", "UTC")),
+    "local-timestamp-millis": _Column(pa.timestamp("ms")),
+    "local-timestamp-micros": _Column(pa.timestamp("us")),
+    "uuid": _Column(pa.string(), str, lambda value: UUID(_text(value))),
+}
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A field of a record; ``column`` is ``None`` when its only value is null."""
+
+    name: str
+    column: _Column | None
+    nullable: bool
+    default: Any
+    """``_Field`` itself when there is none."""
+
+    def arrow(self) -> pa.Field:
+        assert self.column is not None
+        return pa.field(self.name, self.column.kind, self.nullable)
+
+    def to_file(self, record: Any) -> Any:
+        value = record.get(self.name, None if self.default is _Field else self.default)
+        return None if value is None or self.column is None else self.column.to_file(value)
+
+    def from_file(self, record: dict[str, Any]) -> Any:
+        if self.name not in record:
+            return None if self.default is _Field else copy.deepcopy(self.default)
+        value = record[self.name]
+        return None if value is None or self.column is None else self.column.from_file(value)
+
+
+def _fields(schema: Any) -> list[_Field]:
+    return [
+        _Field(one["name"], _column(one["type"]), _takes_null(one["type"]), one.get("default", _Field))
+        for one in schema["fields"]
+    ]
+
+
+def _takes_null(schema: Any) -> bool:
+    return schema == "null" or (isinstance(schema, list) and "null" in schema)
+
+
+def _column(schema: Any) -> _Column | None:
+    if isinstance(schema, list):
+        return _union([one for one in schema if one != "null"])
+    if isinstance(schema, str):
+        if schema != "null" and schema not in _PLAIN:
+            raise InvalidJob(f"the Avro record {schema!r} contains itself: Parquet has no columns for that")
+        return _PLAIN.get(schema)
+    kind, logical = schema["type"], schema.get("logicalType", "")
+    if logical == "decimal":
+        return _Column(pa.decimal128(schema["precision"], schema.get("scale", 0)))
+    if logical in _LOGICAL:
+        return _LOGICAL[logical]
+    match kind:
+        case "record":
+            return _record(_fields(schema))
+        case "array":
+            return _list(_present(schema["items"]), _takes_null(schema["items"]))
+        case "map":
+            return _map(_present(schema["values"]), _takes_null(schema["values"]))
+        case "fixed":
+            return _Column(pa.binary(schema["size"]))
+    return _column(kind)
+
+
+def _present(schema: Any) -> _Column:
+    found = _column(schema)
+    if found is None:
+        raise InvalidJob("an Avro array or map of nulls has no column in Parquet")
+    return found
+
+
+def _record(fields: Sequence[_Field]) -> _Column:
+    there = [one for one in fields if one.column is not None]
+    if not there:
+        raise InvalidJob("an Avro record without a field that is not null has no columns in Parquet")
+    return _Column(
+        pa.struct([one.arrow() for one in there]),
+        lambda value: {one.name: one.to_file(value) for one in there},
+        lambda value: {one.name: one.from_file(value) for one in fields},
+    )
+
+
+def _list(item: _Column, nullable: bool) -> _Column:
+    def each(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda values: [None if value is None else convert(value) for value in values]
+
+    return _Column(pa.list_(pa.field("element", item.kind, nullable)), each(item.to_file), each(item.from_file))
+
+
+def _map(item: _Column, nullable: bool) -> _Column:
+    def to_file(values: Any) -> Any:
+        return [(key, None if value is None else item.to_file(value)) for key, value in values.items()]
+
+    def from_file(values: Any) -> Any:
+        return {_text(key): None if value is None else item.from_file(value) for key, value in values}
+
+    return _Column(pa.map_(pa.string(), pa.field("value", item.kind, nullable)), to_file, from_file)
+
+
+def _union(branches: Sequence[Any]) -> _Column | None:
+    if len(branches) < 2:
+        return _column(branches[0]) if branches else None
+    members = [(f"member{index}", branch, _present(branch)) for index, branch in enumerate(branches)]
+    is_of = library().validate
+
+    def to_file(value: Any) -> Any:
+        for name, branch, column in members:
+            if is_of(value, branch, raise_errors=False):
+                return {name: column.to_file(value)}
+        raise SchemaMismatch(f"{value!r} is of no branch of its Avro union")
+
+    def from_file(value: Any) -> Any:
+        found = ((column, value[name]) for name, _, column in members if value.get(name) is not None)
+        return next((column.from_file(member) for column, member in found), None)
+
+    return _Column(pa.struct([pa.field(name, column.kind) for name, _, column in members]), to_file, from_file)
+
+
+def _fields_of(schema: AvroSchema) -> list[_Field]:
+    """With named types in place. Raises ``InvalidJob`` for what has no columns."""
+    parsed = library().schema.expand_schema(schema.parsed())
+    if not isinstance(parsed, dict) or parsed.get("type") != "record":
+        raise InvalidJob(f"files of Parquet have Avro records, not {str(schema)[:100]}")
+    fields = _fields(parsed)
+    _record(fields)
+    return fields
+
+
+class AvroParquetFormat(ParquetFormat):
+    """Reads the columns that the reader's ``schema`` names; one that a file has not is the field's default, or null."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._type = GenericRecordAvroTypeInfo(schema)
+        super().__init__(self._type.arrow_schema())
+        _fields_of(schema)
+
+    def produced_type(self) -> TypeInformation:
+        return self._type
+
+    def check(self, path: str, actual: pa.Schema) -> None:
+        for one in _fields_of(self._type.schema):
+            if one.name not in actual.names and not one.nullable and one.default is _Field:
+                raise SchemaMismatch(f"{path} has no column {one.name!r}; it has {', '.join(actual.names)}")
+
+    def names_in(self, actual: pa.Schema) -> list[str]:
+        return [
+            one.name for one in _fields_of(self._type.schema) if one.column is not None and one.name in actual.names
+        ]
+
+    def shaped(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        fields = _fields_of(self._type.schema)
+        records = [{one.name: one.from_file(row) for one in fields} for row in data.to_pylist()]
+        return encode(self._type, records)
+
+
+@dataclass(frozen=True)
+class AvroParquetEncoderFactory(EncoderFactory):
+    """Records are dicts, or the rows of a stream with named columns."""
+
+    schema: AvroSchema
+    suffix: str = ".parquet"
+
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        return _AvroParquetEncoder(file, self.schema, schema)
+
+
+class _AvroParquetEncoder(FileEncoder):
+    def __init__(self, file: pa.NativeFile, schema: AvroSchema, stream: pa.Schema) -> None:
+        self._parsed = schema.parsed()
+        self._fields = [one for one in _fields_of(schema) if one.column is not None]
+        self._schema = pa.schema([one.arrow() for one in self._fields], {_AVRO_SCHEMA: str(schema).encode()})
+        self._stream = stream
+        self._inner = ParquetEncoderFactory().open(file, self._schema)
+
+    def write(self, data: pa.RecordBatch) -> None:
+        """Raises ``SchemaMismatch`` for what is no record of the schema."""
+        records = records_of(data, self._stream)
+        for record in records:
+            try:
+                library().validate(record, self._parsed)
+            except Exception as error:  # fastavro's own, and what a value of another kind leads it to
+                raise rejected(record, error) from error
+        columns = [pa.array([one.to_file(record) for record in records], one.arrow().type) for one in self._fields]
+        self._inner.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def finish(self) -> None:
+        self._inner.finish()

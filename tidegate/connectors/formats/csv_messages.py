@@ -1,0 +1,174 @@
+"""Messages that are lines of CSV (Flink: PyFlink's ``CsvRowDeserializationSchema``, ``CsvRowSerializationSchema``).
+
+Plain ones, with flat fields and quotes as usual, are read by Arrow, many at once; others cell by cell.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from tidegate.common.records.record_codec import decode as decode_records
+from tidegate.common.records.record_codec import encode as encode_records
+from tidegate.common.row import Row
+from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
+from tidegate.connectors.formats.csv_cells import CsvColumn, Reader, kind_of, reader_of, writer_of
+from tidegate.connectors.formats.csv_dialect import CsvDialect
+from tidegate.connectors.formats.messages import (
+    DeserializationSchema,
+    PoisonRecord,
+    SerializationSchema,
+    Values,
+    no_rows,
+    objects,
+    one_batch,
+    rows_one_by_one,
+)
+from tidegate.model.errors import InvalidJob
+
+_USUAL_QUOTE = '"'
+
+
+@dataclass(frozen=True)
+class CsvRowDeserializationSchema(DeserializationSchema):
+    """A line of CSV a message, with the fields of ``type_info`` in order. A list, or a row within the row, is one cell, with
+    ``array_element_delimiter`` between its elements. ``ignore_parse_errors``: a cell that is none of its type, or missing, is null.
+    """
+
+    type_info: TypeInformation
+    field_delimiter: str = ","
+    null_literal: str = ""
+    array_element_delimiter: str = ";"
+    quote_character: str = _USUAL_QUOTE
+    escape_character: str | None = None
+    allow_comments: bool = False
+    ignore_parse_errors: bool = False
+
+    def get_produced_type(self) -> TypeInformation:
+        return self.type_info
+
+    def decode(self, values: Values) -> pa.RecordBatch:
+        schema = self.type_info.arrow_schema()
+        if not len(values):
+            return no_rows(schema)
+        if not self._is_plain:
+            rows = [self._row(index, value) for index, value in enumerate(objects(values))]
+            return encode_records(self.type_info, rows)
+        lines = _without_line_ends(values)
+        return rows_one_by_one(lines, schema, lambda content: self._plain_rows(content, schema), "CSV line")
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        if self.escape_character or self.allow_comments or self.ignore_parse_errors:
+            return False
+        kinds = self.type_info.arrow_schema().types
+        flat = not any(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_time(kind) for kind in kinds)
+        return flat and self.quote_character == _USUAL_QUOTE
+
+    def _plain_rows(self, content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:
+        try:
+            table = pacsv.read_csv(
+                io.BytesIO(content),
+                read_options=pacsv.ReadOptions(
+                    column_names=schema.names, use_threads=False, block_size=len(content) + 1
+                ),
+                parse_options=pacsv.ParseOptions(
+                    delimiter=self.field_delimiter, newlines_in_values=True, ignore_empty_lines=False
+                ),
+                convert_options=pacsv.ConvertOptions(
+                    column_types=schema, null_values=[self.null_literal], strings_can_be_null=True
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            return str(error)
+        return one_batch(table, schema)
+
+    @cached_property
+    def _readers(self) -> list[tuple[CsvColumn, Reader]]:
+        columns = columns_of(self.type_info, self.array_element_delimiter)
+        return [(column, reader_of(column, self.null_literal)) for column in columns]
+
+    def _row(self, index: int, value: bytes | None) -> Row:
+        dialect = CsvDialect(self.field_delimiter, self.quote_character, self.escape_character)
+        try:
+            lines = (value or b"").decode().splitlines(keepends=True)
+            kept = [line for line in lines if not (self.allow_comments and line.startswith("#"))]
+            found = list(dialect.records(kept))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise PoisonRecord(index, f"not a line of CSV: {error}") from None
+        if len(found) != 1:
+            raise PoisonRecord(index, f"not one CSV line, but {len(found)}")
+        return self._values(index, found[0])
+
+    def _values(self, index: int, cells: Sequence[str]) -> Row:
+        readers = self._readers
+        if len(cells) != len(readers) and not self.ignore_parse_errors:
+            raise PoisonRecord(index, f"{len(cells)} cells, not {len(readers)}")
+        values: list[Any] = [None] * len(readers)
+        for position, ((column, read), cell) in enumerate(zip(readers, cells, strict=False)):
+            try:
+                values[position] = read(cell)
+            except ValueError as error:
+                if not self.ignore_parse_errors:
+                    raise PoisonRecord(
+                        index, f"field {column.name!r}: {cell!r} is no {column.kind!r}: {error}"
+                    ) from None
+        return Row(*values)
+
+
+@dataclass(frozen=True)
+class CsvRowSerializationSchema(SerializationSchema):
+    """A line of CSV a message, with ``line_delimiter`` at its end, and quotes as Jackson sets them."""
+
+    field_delimiter: str = ","
+    line_delimiter: str = "\n"
+    array_element_delimiter: str = ";"
+    quote_character: str | None = _USUAL_QUOTE
+    escape_character: str | None = None
+    null_literal: str = ""
+
+    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
+        columns = columns_of(type_info, self.array_element_delimiter)
+        writers = [writer_of(column, self.null_literal) for column in columns]
+        bare = [column.is_bare for column in columns]
+        dialect = CsvDialect(self.field_delimiter, self.quote_character, self.escape_character)
+        return [
+            f"{dialect.line([write(v) for write, v in zip(writers, row, strict=True)], bare)}{self.line_delimiter}".encode()
+            for row in _rows(data, type_info)
+        ]
+
+
+def _without_line_ends(values: Values) -> Values:
+    """Messages may end their line, as those do that ``CsvRowSerializationSchema`` writes."""
+    if not isinstance(values, pa.Array):
+        return [
+            value[: -2 if value.endswith(b"\r\n") else -1] if value and value.endswith(b"\n") else value
+            for value in values
+        ]
+    if not pc.any(pc.ends_with(values, b"\n")).as_py():
+        return values
+    return pc.replace_substring_regex(values, rb"\r?\n\z", b"")
+
+
+def columns_of(type_info: TypeInformation, separator: str) -> list[CsvColumn]:
+    """Raises ``InvalidJob`` for a type that has no fields."""
+    if isinstance(type_info, ArrowTypeInfo):
+        return [CsvColumn(field.name, kind_of(field.type), separator) for field in type_info.schema]
+    if not isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        raise InvalidJob(f"CSV has rows; {type_info!r} has no fields")
+    fields = zip(type_info.get_field_names(), type_info.get_field_types(), strict=True)
+    return [CsvColumn(name, kind, separator) for name, kind in fields]
+
+
+def _rows(data: pa.RecordBatch, type_info: TypeInformation) -> Iterable[Iterable[Any]]:
+    if isinstance(type_info, ArrowTypeInfo):
+        return zip(*(column.to_pylist() for column in data.columns), strict=True)
+    return decode_records(type_info, data)

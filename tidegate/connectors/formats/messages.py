@@ -1,0 +1,246 @@
+"""Messages as records and back, many at once: what sources and sinks of brokers share.
+
+    values (a column of bytes, or a list) ─▶ DeserializationSchema.decode ─▶ pa.RecordBatch of the produced type
+    pa.RecordBatch                        ─▶ SerializationSchema.encode   ─▶ list[bytes]
+
+A value that cannot be decoded is ``PoisonRecord``, which names its place in the list; the source decides what becomes of it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pajson
+
+from tidegate.common.records.record_codec import decode as decode_records
+from tidegate.common.records.record_codec import encode as encode_records
+from tidegate.common.serialization import SimpleStringSchema
+from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.model.errors import InvalidJob
+
+Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
+"""Messages' contents; ``None`` or null: without one. ``objects`` gives them one by one, whichever it is."""
+
+
+class PoisonRecord(Exception):
+    """``values[index]`` is not what the format expects."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+        self.reason = reason
+
+
+def objects(values: Values) -> Sequence[bytes | None]:
+    """As Python's objects, for formats that need them."""
+    if not isinstance(values, pa.Array):
+        return values
+    found: Sequence[bytes | None] = values.to_pylist()
+    return found
+
+
+class DeserializationSchema(ABC):
+    """Pickled by the client, used in the reader's thread."""
+
+    @abstractmethod
+    def get_produced_type(self) -> TypeInformation: ...
+
+    @abstractmethod
+    def decode(self, values: Values) -> pa.RecordBatch:
+        """One row for each value, in order. Raises ``PoisonRecord``."""
+
+
+class SerializationSchema(ABC):
+    @abstractmethod
+    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray | list[bytes]:
+        """One message for each row. ``type_info`` is of the stream."""
+
+
+@dataclass(frozen=True)
+class ByteArraySchema(DeserializationSchema, SerializationSchema):
+    """Bytes as they are; a message without value is null."""
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+    def decode(self, values: Values) -> pa.RecordBatch:
+        return pa.record_batch([_column(values)], schema=self.get_produced_type().arrow_schema())
+
+    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray:
+        return _texts_or_bytes(data, "the raw format")
+
+
+@dataclass(frozen=True)
+class StringSchema(DeserializationSchema, SerializationSchema):
+    """``SimpleStringSchema``."""
+
+    charset: str = "UTF-8"
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.STRING()
+
+    def decode(self, values: Values) -> pa.RecordBatch:
+        schema = self.get_produced_type().arrow_schema()
+        if self.charset.upper() in ("UTF-8", "UTF8"):
+            try:
+                return pa.record_batch([_column(values).cast(pa.string())], schema=schema)
+            except pa.ArrowInvalid:
+                pass  # which one it is, the slow way tells
+        texts = []
+        for index, value in enumerate(objects(values)):
+            try:
+                texts.append(None if value is None else value.decode(self.charset))
+            except UnicodeDecodeError as error:
+                raise PoisonRecord(index, f"not {self.charset} text: {error.reason} at byte {error.start}") from None
+        return pa.record_batch([pa.array(texts, pa.string())], schema=schema)
+
+    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray | list[bytes]:
+        if data.num_columns == 1 and pa.types.is_string(data.column(0).type) and self.charset.upper() == "UTF-8":
+            return _texts_or_bytes(data, "the string format")
+        return [str(record).encode(self.charset) for record in decode_records(type_info, data)]
+
+
+@dataclass(frozen=True)
+class JsonRowDeserializationSchema(DeserializationSchema):
+    """A JSON object a message, as a row of ``type_info``'s fields: others are ignored, missing ones are null."""
+
+    type_info: TypeInformation
+
+    def get_produced_type(self) -> TypeInformation:
+        return self.type_info
+
+    def decode(self, values: Values) -> pa.RecordBatch:
+        schema = self.type_info.arrow_schema()
+        return rows_one_by_one(values, schema, lambda content: _json_rows(content, schema), "JSON object")
+
+
+@dataclass(frozen=True)
+class JsonRowSerializationSchema(SerializationSchema):
+    """Rows as JSON objects; values that JSON lacks (dates, decimals) are written as their texts."""
+
+    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
+        dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+        return [dump(row).encode() for row in data.to_pylist()]
+
+
+@dataclass(frozen=True)
+class FunctionDeserializationSchema(DeserializationSchema):
+    """A user's function of one message's bytes."""
+
+    function: Callable[[bytes], Any]
+    type_info: TypeInformation
+
+    def get_produced_type(self) -> TypeInformation:
+        return self.type_info
+
+    def decode(self, values: Values) -> pa.RecordBatch:
+        records = []
+        for index, value in enumerate(objects(values)):
+            try:
+                records.append(self.function(value if value is not None else b""))
+            except Exception as error:
+                raise PoisonRecord(index, f"{type(error).__name__}: {error}") from error
+        return encode_records(self.type_info, records)
+
+
+@dataclass(frozen=True)
+class FunctionSerializationSchema(SerializationSchema):
+    """A user's function of one record that gives bytes."""
+
+    function: Callable[[Any], bytes]
+
+    def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
+        return [self.function(record) for record in decode_records(type_info, data)]
+
+
+def deserializer_of(schema: Any, type_info: TypeInformation | None = None) -> DeserializationSchema:
+    """Ours, PyFlink's ``SimpleStringSchema``, or a function of bytes with its type. Raises ``InvalidJob``."""
+    if isinstance(schema, DeserializationSchema):
+        return schema
+    if isinstance(schema, SimpleStringSchema):
+        return StringSchema(schema.charset)
+    if callable(getattr(schema, "deserialize", None)):
+        return FunctionDeserializationSchema(schema.deserialize, type_info or Types.PICKLED_BYTE_ARRAY())
+    if callable(schema):
+        return FunctionDeserializationSchema(schema, type_info or Types.PICKLED_BYTE_ARRAY())
+    raise InvalidJob(f"{schema!r} is no deserialization schema; give SimpleStringSchema, a row schema or a function")
+
+
+def serializer_of(schema: Any) -> SerializationSchema:
+    """Likewise for writing."""
+    if isinstance(schema, SerializationSchema):
+        return schema
+    if isinstance(schema, SimpleStringSchema):
+        return StringSchema(schema.charset)
+    if callable(getattr(schema, "serialize", None)):
+        return FunctionSerializationSchema(schema.serialize)
+    if callable(schema):
+        return FunctionSerializationSchema(schema)
+    raise InvalidJob(f"{schema!r} is no serialization schema; give SimpleStringSchema, a row schema or a function")
+
+
+def _texts_or_bytes(data: pa.RecordBatch, what: str) -> pa.BinaryArray:
+    kind = data.column(0).type if data.num_columns == 1 else None
+    if kind is None or not (pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        raise InvalidJob(f"{what} writes one column of bytes or text, not {data.schema.names} of {data.schema.types}")
+    return data.column(0).cast(pa.binary())
+
+
+def _column(values: Values) -> pa.BinaryArray:
+    return values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
+
+
+def one_a_line(values: Values) -> bytes:
+    """One value a line; none at all is an empty one."""
+    if not isinstance(values, pa.Array):
+        return b"\n".join(value or b"" for value in values) + b"\n"
+    whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values.fill_null(b""))
+    return bytes(pc.binary_join(whole, b"\n")[0].as_py()) + b"\n"
+
+
+def rows_one_by_one(
+    values: Values, schema: pa.Schema, parse: Callable[[bytes], pa.RecordBatch | str], what: str
+) -> pa.RecordBatch:
+    """A row of each value: all at once, and where that cannot be, the first value that is not one row is named. ``parse`` gives the
+    rows of some bytes, or why there are none. Raises ``PoisonRecord``."""
+    if not len(values):
+        return no_rows(schema)
+    whole = parse(one_a_line(values))
+    if isinstance(whole, pa.RecordBatch) and whole.num_rows == len(values):
+        return whole
+    for index, value in enumerate(objects(values)):
+        alone = parse((value or b"") + b"\n")
+        if not isinstance(alone, pa.RecordBatch) or alone.num_rows != 1:
+            found = f"{alone.num_rows} {what}s" if isinstance(alone, pa.RecordBatch) else alone
+            raise PoisonRecord(index, f"not one {what} with the fields {schema.names}: {found}")
+    raise PoisonRecord(0, f"the messages are not {what}s one by one: {whole}")
+
+
+def _json_rows(content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:
+    try:
+        table = pajson.read_json(
+            io.BytesIO(content),
+            read_options=pajson.ReadOptions(use_threads=False, block_size=len(content) + 1),
+            parse_options=pajson.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore", newlines_in_values=True
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        return str(error)
+    return one_batch(table.select(schema.names), schema)
+
+
+def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return pa.RecordBatch.from_arrays(batches[0].columns, schema=schema) if batches else no_rows(schema)
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

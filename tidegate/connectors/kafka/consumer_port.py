@@ -1,0 +1,133 @@
+"""Where a subtask's records come from: the port, and librdkafka's implementation. The other one is ``columnar.fetching``.
+
+add(positions) · remove(partitions) ─▶ take() ─▶ Arrived: what came, by partition; how far those are that came to an end
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.connectors.kafka.client import kafka_errors, library, typed_error
+from tidegate.connectors.kafka.shared_client import SharedClient
+from tidegate.connectors.kafka.taken import Gathered, Taken, runs
+from tidegate.model.errors import CorruptData
+
+FETCH_MESSAGES = 16_384
+PIECE = 500
+FETCH_WAIT_S = 0.1
+"""How long nothing may come before others have their turn: offsets to commit, partitions to discover."""
+GATHER_S = 0.005
+"""How long the first message waits for others, so that a calm topic is not read one by one."""
+
+Place = tuple[str, int]
+"""A topic and the number of one of its partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    records: list[Taken] = field(default_factory=list)
+    reached: list[tuple[Place, int]] = field(default_factory=list)
+    """Partitions of which everything before an offset has been given: what lies there need not be a record."""
+
+
+class ConsumerPort(ABC):
+    """All of it in the fetcher's thread."""
+
+    @abstractmethod
+    def add(self, positions: Mapping[Place, int]) -> None:
+        """Read these partitions from here; positions may be librdkafka's logical offsets. Raises ``ExternalError``."""
+
+    @abstractmethod
+    def remove(self, places: Iterable[Place]) -> None: ...
+
+    @abstractmethod
+    def take(self) -> Arrived:
+        """What has come, after ``FETCH_WAIT_S`` also nothing. A broker that is down is waited for.
+
+        Raises ``CorruptData`` for records that are gone or cannot be read, ``ExternalError``."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Connections of its own are closed; the shared client is not."""
+
+
+class Consumed(ConsumerPort):
+    """librdkafka's messages, taken apart piece by piece: objects by the ten thousand would make Python's garbage collector run
+    over them again and again (twice the processor time of everything else here)."""
+
+    def __init__(self, shared: SharedClient, servers: str, *, with_keys: bool) -> None:
+        self._shared = shared
+        self._servers = servers
+        self._with_keys = with_keys
+        self._assigned = False
+
+    def add(self, positions: Mapping[Place, int]) -> None:
+        kafka = library()
+        parts = [kafka.TopicPartition(*place, offset) for place, offset in positions.items()]
+        with self._shared.used() as client, kafka_errors("read from its partitions", self._servers):
+            if self._assigned:
+                client.incremental_assign(parts)
+            else:
+                client.assign(parts)
+        self._assigned = True
+
+    def remove(self, places: Iterable[Place]) -> None:
+        kafka = library()
+        with self._shared.used() as client:
+            client.incremental_unassign([kafka.TopicPartition(*place) for place in places])
+
+    def close(self) -> None:
+        """There are none."""
+
+    def take(self) -> Arrived:
+        gathered: dict[Place, Gathered] = {}
+        at_end: list[tuple[Place, int]] = []
+        with self._shared.used() as client, kafka_errors("read", self._servers):
+            self._gather(client, gathered, at_end)
+        return Arrived([one.taken() for one in gathered.values()], at_end)
+
+    def _gather(self, client: Any, gathered: dict[Place, Gathered], at_end: list[tuple[Place, int]]) -> None:
+        count, wanted, wait_s = 0, 1, FETCH_WAIT_S
+        while count < FETCH_MESSAGES:
+            messages = client.consume(wanted, wait_s)
+            self._sort(messages, gathered, at_end)
+            if len(messages) < wanted:
+                return
+            # the client waits until it has all that it was asked for: so for one at first, and then hardly any more
+            count, wait_s = count + len(messages), GATHER_S if wanted == 1 else 0.0
+            wanted = PIECE
+
+    def _sort(self, messages: list[Any], gathered: dict[Place, Gathered], at_end: list[tuple[Place, int]]) -> None:
+        """By partition; raises what the client has to tell."""
+        kind = library().Message
+        if any(map(kind.error, messages)):
+            good = []
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    good.append(message)
+                elif error.code() == library().KafkaError._PARTITION_EOF:
+                    at_end.append(((message.topic(), message.partition()), message.offset()))
+                else:
+                    self._failed(error, message)
+            messages = good
+        for place, run in runs(messages):
+            gathered.setdefault(place, Gathered(*place)).add(run, self._with_keys)
+
+    def _failed(self, error: Any, message: Any) -> None:
+        codes = library().KafkaError
+        if error.code() == codes._AUTO_OFFSET_RESET or error.code() == codes.OFFSET_OUT_OF_RANGE:
+            raise records_are_gone((message.topic(), message.partition()), error)
+        if error.fatal() or not error.retriable():
+            raise typed_error(error, f"read topic {message.topic()!r}", self._servers)
+
+
+def records_are_gone(place: Place, error: Any) -> CorruptData:
+    topic, partition = place
+    return CorruptData(
+        f"partition {partition} of topic {topic!r} does not hold the offset to read from any more ({error.str()}): its "
+        "retention was shorter than the time the job was down"
+    )

@@ -1,0 +1,1 @@
+"""A Spark DataFrame as a bounded source."""

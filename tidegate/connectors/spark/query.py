@@ -1,0 +1,170 @@
+"""The half of ``from_spark`` that talks to Spark: describing a query in the client, cutting and writing its result in a
+TaskManager's Spark driver. The only module outside ``tidegate.taskmanager.spark`` that imports pyspark, and only when called.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.connectors.files.file_system import is_local, resolve, storage_errors, sync_file
+from tidegate.connectors.spark.source import MARKER, SparkSource, pinned, read_marker
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+
+_QUIET_LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c{1} - %m%n
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryDescription:
+    """``must_materialize`` says why the rows of a replay may differ; empty: they may not."""
+
+    schema: pa.Schema
+    must_materialize: str
+
+
+def describe(query: Callable[[Any], Any], parallelism: int, spark_options: Mapping[str, str]) -> QueryDescription:
+    """Analyse a query in a small local Spark in this process; no row is read.
+
+    Raises ``InvalidJob`` when the query fails to build, or gives no DataFrame.
+    """
+    from pyspark.sql import DataFrame
+
+    with _client_session(spark_options) as spark, _pinned_session(spark, parallelism):
+        try:
+            frame = query(_session_like_everywhere(spark, parallelism))
+        except Exception as error:
+            raise InvalidJob(f"the query of from_spark failed: {_first_line(error)}") from error
+        if not isinstance(frame, DataFrame):
+            raise InvalidJob(f"the query of from_spark must give a DataFrame, not {type(frame).__name__}")
+        return QueryDescription(frame.limit(0).toArrow().schema, _why_it_may_differ(frame))
+
+
+def _why_it_may_differ(frame: Any) -> str:
+    execution = frame._jdf.queryExecution()
+    if not execution.analyzed().deterministic():
+        return "it has a non-deterministic expression"
+    if "Exchange" in execution.executedPlan().toString():
+        return "its plan has a shuffle, which deals rows in another order every time"
+    return ""
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+@contextmanager
+def _client_session(spark_options: Mapping[str, str]) -> Iterator[Any]:
+    """The active session when the script has one, else a quiet one that ends with the analysis."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    builder = SparkSession.builder.master("local[1]").appName("tidegate from_spark")
+    with tempfile.TemporaryDirectory(prefix="tidegate-spark-") as directory:
+        log4j = Path(directory, "log4j2.properties")
+        log4j.write_text(_QUIET_LOG4J)
+        options = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}",
+        }
+        for key, value in {**options, **spark_options}.items():
+            builder = builder.config(key, value)
+        spark = builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def _pinned_session(spark: Any, parallelism: int) -> Iterator[None]:
+    before = {key: spark.conf.get(key, None) for key in pinned(parallelism)}
+    for key, value in pinned(parallelism).items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
+
+
+def _session_like_everywhere(session: Any, parallelism: int) -> Any:
+    """The session over a view of its context whose default parallelism is the source's: ``spark.range`` and local data are
+    cut by it, and it is 1 in a client, and 1,024 in an embedded TaskManager."""
+    from pyspark import SparkContext
+
+    class PinnedContext(SparkContext):
+        defaultParallelism = parallelism  # noqa: N815  (a property in the base class)
+
+    context = object.__new__(PinnedContext)
+    context.__dict__ = session.sparkContext.__dict__
+    session._sc = context
+    return session
+
+
+def partitioned(spark: Any, source: SparkSource, parallelism: int) -> Any:
+    """The source's DataFrame in a session of its own, in at most ``parallelism`` partitions (joined, never shuffled)."""
+    session = _session_like_everywhere(spark.newSession(), parallelism)
+    for key, value in pinned(parallelism).items():
+        session.conf.set(key, value)
+    frame = source.spark_query(session)
+    if frame.columns != source.schema.names:
+        raise SchemaMismatch(
+            f"the query of from_spark gave the columns {', '.join(frame.columns)} in a TaskManager, and"
+            f" {', '.join(source.schema.names)} in the client: it must not depend on where it runs"
+        )
+    if frame.rdd.getNumPartitions() > parallelism:
+        frame = frame.coalesce(parallelism)
+    return frame
+
+
+def materialize(spark: Any, source: SparkSource, directory: str, parallelism: int, writer: str) -> None:
+    """Write the result once as Parquet below ``directory`` and leave the marker that names it; nothing happens when the
+    marker is there. ``writer`` makes the data directory's name unique, so that two writers never mix.
+
+    Raises ``StorageError``.
+    """
+    if read_marker(directory) is not None:
+        return
+    data = f"{directory}/data-{writer}"
+    partitioned(spark, source, parallelism).write.mode("overwrite").parquet(data)
+    filesystem, inner = resolve(directory)
+    content = json.dumps({"directory": data}).encode()
+    with storage_errors("write", f"{directory}/{MARKER}"):
+        if not is_local(filesystem):
+            with filesystem.open_output_stream(f"{inner}/{MARKER}") as stream:
+                stream.write(content)
+            return
+        temporary = f"{inner}/.{MARKER}.{writer}"
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, f"{inner}/{MARKER}")
+        sync_file(inner)

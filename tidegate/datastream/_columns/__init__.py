@@ -1,0 +1,1 @@
+"""What streams do with whole columns."""

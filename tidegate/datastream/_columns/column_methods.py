@@ -1,0 +1,81 @@
+"""What a stream does with whole columns: ``select``, ``map_batches`` and its likes for data frames, ``sql``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
+from tidegate.datastream._columns.frame_functions import PandasFunction, PolarsFunction, polars_module
+from tidegate.datastream._streams.operator_handle import OperatorHandle
+from tidegate.functions.expressions import Expression, col, lit
+from tidegate.model.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from tidegate.datastream.data_stream import DataStream
+    from tidegate.model.program import OperatorKind
+
+
+class ColumnMethods(OperatorHandle):
+    """Base of ``DataStream``, which adds the operators."""
+
+    if TYPE_CHECKING:
+
+        def _transform(
+            self, kind: OperatorKind, name: str, options: dict[str, Any], output_type: TypeInformation
+        ) -> DataStream: ...
+
+    def get_type(self) -> TypeInformation:
+        assert self._transformation.output_type is not None
+        return self._transformation.output_type
+
+    def select(self, *columns: str | Expression, **named: Expression | Any) -> DataStream:
+        """Columns by name or expression: ``select("a", (col("b") + 1).alias("c"), d=col("e"))``."""
+        schema = self._columns("select")
+        chosen = [col(column) if isinstance(column, str) else column for column in columns]
+        chosen += [lit(expression).alias(name) for name, expression in named.items()]
+        if not chosen:
+            raise InvalidJob("select needs at least one column")
+        fields = [expression.output_field(schema) for expression in chosen]
+        pairs = [(field.name, expression) for field, expression in zip(fields, chosen, strict=True)]
+        return self._transform("select", "Select", {"columns": pairs}, ArrowTypeInfo(pa.schema(fields)))
+
+    def map_batches(
+        self, func: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema | TypeInformation
+    ) -> DataStream:
+        """``func`` turns each Arrow record batch into one with the columns of ``schema``. How the stream is cut into
+        batches may differ from run to run."""
+        if not callable(func):
+            raise InvalidJob(f"map_batches needs a function of a record batch, not {func!r}")
+        self._columns("map_batches")
+        output_type = schema if isinstance(schema, TypeInformation) else ArrowTypeInfo(schema)
+        return self._transform("map_batches", "MapBatches", {"func": func}, output_type)
+
+    def map_pandas(self, func: Callable[[Any], Any], schema: pa.Schema) -> DataStream:
+        """As ``map_batches``, with pandas frames."""
+        return self.map_batches(PandasFunction(func, schema), schema).name("MapPandas")
+
+    def map_polars(self, func: Callable[[Any], Any], schema: pa.Schema) -> DataStream:
+        """As ``map_batches``, with polars frames. Raises ``InvalidJob`` where polars is not installed."""
+        polars_module()
+        return self.map_batches(PolarsFunction(func, schema), schema).name("MapPolars")
+
+    def sql(self, query: str) -> DataStream:
+        """``SELECT ... FROM input [WHERE ...]`` on the columns of this stream, or, with ``GROUP BY ..., TUMBLE(time column,
+        INTERVAL '5' SECOND)``, aggregates of event-time windows. Needs DuckDB (extra ``sql``). Raises ``InvalidJob``."""
+        from tidegate.datastream.data_stream import DataStream
+        from tidegate.datastream.sql.planning import sql_stream
+
+        assert isinstance(self, DataStream)
+        return sql_stream(self, query)
+
+    def _columns(self, method: str) -> pa.Schema:
+        """The columns that a columnar method works on."""
+        if self.get_type() == Types.PICKLED_BYTE_ARRAY():
+            raise InvalidJob(
+                f"{method} works on columns, but the records of this stream are objects of unknown type: "
+                "give the operator before it an output_type, such as Types.ROW_NAMED([...], [...])"
+            )
+        return self.get_type().arrow_schema()

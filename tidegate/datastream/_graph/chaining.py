@@ -1,0 +1,98 @@
+"""Chaining: which operators share a task, and the ids of operators.
+
+Rules of Flink's ``StreamingJobGraphGenerator.isChainable``: the consumer has this one input, the edge is FORWARD, parallelism,
+maximum parallelism and slot sharing group are equal, and neither side refuses. A chain is a tree: an operator may feed
+several others of its chain.
+
+Ids follow the idea of ``StreamGraphHasherV2``: a hash of the uid; without one, of the operator's place in the graph (its
+number, its kind and the ids of its inputs). An id therefore survives a change of names, parallelism and functions, but not
+an operator added before it: what has state should have a uid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from tidegate.datastream._graph.transformation import ChainingStrategy
+from tidegate.model.graph import Partitioner
+from tidegate.model.ids import OperatorId, hex_id
+
+
+@dataclass(frozen=True)
+class Chain:
+    """``nodes[0]`` is the head; every other node comes after the one that feeds it, which ``links`` names."""
+
+    nodes: tuple[StreamNode, ...]
+    links: tuple[StreamEdge, ...]
+
+    @property
+    def head(self) -> StreamNode:
+        return self.nodes[0]
+
+    def position_of(self, node_id: int) -> int:
+        return next(index for index, node in enumerate(self.nodes) if node.node_id == node_id)
+
+
+def make_chains(graph: StreamGraph) -> list[Chain]:
+    """Every node is in one chain; chains are in the order of their heads."""
+    heads = [node for node in graph.nodes if not any(is_chainable(graph, edge) for edge in node.inputs)]
+    chains = []
+    for head in heads:
+        nodes: list[StreamNode] = []
+        links: list[StreamEdge] = []
+        _collect(graph, head, nodes, links)
+        chains.append(Chain(tuple(nodes), tuple(links)))
+    return chains
+
+
+def is_chainable(graph: StreamGraph, edge: StreamEdge) -> bool:
+    source, target = graph.nodes[edge.source], graph.nodes[edge.target]
+    return (
+        graph.is_chaining_enabled
+        and len(target.inputs) == 1
+        and edge.partitioner is Partitioner.FORWARD
+        and source.parallelism == target.parallelism
+        and source.max_parallelism == target.max_parallelism
+        and source.slot_sharing_group == target.slot_sharing_group
+        and source.chaining is not ChainingStrategy.NEVER
+        and target.chaining is ChainingStrategy.ALWAYS
+    )
+
+
+def operator_ids(nodes: Sequence[StreamNode]) -> list[OperatorId]:
+    """``ids[i]`` is of node i. The same program gives the same ids on every machine."""
+    ids: list[OperatorId] = []
+    for node in nodes:
+        if node.uid_hash:
+            ids.append(OperatorId(node.uid_hash))
+            continue
+        if node.uid:
+            ids.append(OperatorId(hex_id("uid", node.uid)))
+            continue
+        inputs = [f"{edge.input_index}:{edge.tag}:{ids[edge.source]}" for edge in node.inputs]
+        ids.append(OperatorId(hex_id("place", str(len(ids)), node.kind, *inputs)))
+    return ids
+
+
+def chain_name(chain: Chain) -> str:
+    """As Flink names a vertex: ``Source: numbers -> Map -> (Filter, Sink: print)``."""
+
+    def named(node: StreamNode) -> str:
+        behind = [
+            named(chain.nodes[chain.position_of(edge.target)]) for edge in chain.links if edge.source == node.node_id
+        ]
+        if not behind:
+            return node.display_name
+        return f"{node.display_name} -> {behind[0] if len(behind) == 1 else '(' + ', '.join(behind) + ')'}"
+
+    return named(chain.head)
+
+
+def _collect(graph: StreamGraph, node: StreamNode, nodes: list[StreamNode], links: list[StreamEdge]) -> None:
+    nodes.append(node)
+    for edge in node.outputs:
+        if is_chainable(graph, edge):
+            links.append(edge)
+            _collect(graph, graph.nodes[edge.target], nodes, links)

@@ -1,0 +1,56 @@
+"""What a job brings with it besides its modules: requirements and archives (Flink: ``PythonDependencyManager``).
+
+Everything travels as a blob, whose name tells the subtask's process what to do with it:
+
+    python-requirements/requirements.txt     ─▶ installed once on each machine, and put on ``sys.path``
+    python-requirements/packages.zip         ─▶ the directory that pip takes the packages from, without an index
+    python-archives/<target>/<file>          ─▶ unpacked into ``<target>`` below the working directory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidegate.datastream._graph.local_modules import python_file, zipped
+from tidegate.model.errors import InvalidJob
+from tidegate.model.options import PythonOptions
+
+ARCHIVES = "python-archives"
+REQUIREMENTS = "python-requirements/requirements.txt"
+PACKAGES = "python-requirements/packages.zip"
+_SUFFIXES = (".zip", ".jar", ".whl", ".egg", ".tar", ".tar.gz", ".tgz")
+
+
+def configured_files(configuration: Mapping[str, str]) -> list[Path]:
+    """Of ``python.files``. Raises ``InvalidJob``."""
+    return [
+        python_file(part.strip()) for part in configuration.get(PythonOptions.FILES.key, "").split(",") if part.strip()
+    ]
+
+
+def shipped_dependencies(configuration: Mapping[str, str]) -> dict[str, bytes]:
+    """Contents by blob name. Raises ``InvalidJob`` for what is not there, or is no archive."""
+    found: dict[str, bytes] = {}
+    try:
+        requirements = configuration.get(PythonOptions.REQUIREMENTS.key, "")
+        if requirements:
+            path, _, packages = requirements.partition("#")
+            found[REQUIREMENTS] = local_path(path).read_bytes()
+            if packages:
+                found[PACKAGES] = zipped(sorted(p for p in local_path(packages).iterdir() if p.is_file()))
+        for archive in filter(None, configuration.get(PythonOptions.ARCHIVES.key, "").split(",")):
+            path, _, target = archive.strip().partition("#")
+            file = local_path(path)
+            if not file.name.endswith(_SUFFIXES):
+                raise InvalidJob(f"python archive {path!r}: not an archive ({', '.join(_SUFFIXES)})")
+            found[f"{ARCHIVES}/{target or file.name}/{file.name}"] = file.read_bytes()
+    except OSError as error:
+        raise InvalidJob(f"a python dependency of the job cannot be read: {error}") from error
+    return found
+
+
+def local_path(text: str) -> Path:
+    """A path or ``file:`` URI of this machine."""
+    plain = text.removeprefix("file://") if text.startswith("file://") else text.removeprefix("file:")
+    return Path(plain).expanduser().resolve()

@@ -1,0 +1,107 @@
+"""Executors: who takes the job graph when a program calls ``env.execute()``.
+
+tidegate run job.py     the CLI installs an executor that submits to its cluster, then runs the script
+tidegate info job.py    the CLI installs a PlanRecorder
+python job.py           nothing is installed: ``tidegate.cli.embedded.local:LocalClusterExecutor``, an embedded cluster in this process
+
+with installed(executor, {"parallelism.default": "2"}):
+    runpy.run_path("job.py", run_name="__main__")
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tidegate.common.job_client import JobControl
+from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.model.errors import InvalidJob
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import BlobKey
+
+LOCAL_EXECUTOR = "tidegate.cli.embedded.local:LocalClusterExecutor"
+"""``module:class``, imported by name when nothing is installed: this package must not import the CLI."""
+
+
+class Executor(Protocol):
+    """``blobs`` holds the content of every blob that the graph names."""
+
+    def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
+        """Runs the job to its end. Raises its error when it does not finish."""
+
+    def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobControl:
+        """Returns when the job is accepted."""
+
+
+@dataclass(frozen=True)
+class ExecutionContext:
+    """What ``execute`` finds around it. ``configuration`` lies below what the program sets itself."""
+
+    executor: Executor | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+
+_context: ContextVar[ExecutionContext] = ContextVar("tidegate_execution_context", default=ExecutionContext())  # noqa: B039
+
+
+@contextmanager
+def installed(executor: Executor, configuration: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Programs that run inside the block are executed by ``executor``, on top of ``configuration`` (from ``-D``, ``-p``)."""
+    token = _context.set(ExecutionContext(executor, dict(configuration or {})))
+    try:
+        yield
+    finally:
+        _context.reset(token)
+
+
+def configuration_below(local_parallelism: int | None = None) -> dict[str, str]:
+    """What the program's own settings lie on. An embedded cluster starts with one subtask for each CPU, as Flink's does, or
+    with ``local_parallelism``."""
+    context = _context.get()
+    if context.executor is not None:
+        return dict(context.configuration)
+    return {"parallelism.default": str(local_parallelism or os.cpu_count() or 1), **context.configuration}
+
+
+def current_executor() -> Executor:
+    """The installed executor, or a new embedded one."""
+    context = _context.get()
+    if context.executor is not None:
+        return context.executor
+    try:
+        kind: Callable[[], Executor] = own_object(LOCAL_EXECUTOR)
+    except (ImportError, AttributeError) as error:
+        raise InvalidJob(f"no embedded cluster to run the job in ({error}): submit it with `tidegate run`") from error
+    return kind()
+
+
+def own_object(place: str) -> Any:
+    """Returns ``module:name`` of this installation, which the DSL does not import by itself."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+class PlanRecorded(BaseException):
+    """Ends a program whose plan was all that was wanted. No ``Exception``: a program must not catch it by accident."""
+
+
+class PlanRecorder:
+    """An executor that keeps the first graph and ends the program."""
+
+    def __init__(self) -> None:
+        self.graph: JobGraph | None = None
+        self.blobs: Mapping[BlobKey, bytes] = {}
+
+    def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
+        self.graph, self.blobs = graph, blobs
+        raise PlanRecorded
+
+    def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobControl:
+        self.graph, self.blobs = graph, blobs
+        raise PlanRecorded

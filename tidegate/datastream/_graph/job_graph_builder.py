@@ -1,0 +1,225 @@
+"""From the stream graph to what is submitted: a ``JobGraph`` and the blobs that it names.
+
+    StreamGraph ──chaining──▶ Chain ──▶ JobVertex + pickled VertexProgram (a blob)
+                └─ edges between chains ──▶ JobEdge
+
+Here the client does its share: lists the splits of sources, validates sinks, pickles programs, ships modules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate.connectors.base import Sink, Source, Split
+from tidegate.connectors.spark.source import SparkSource
+from tidegate.connectors.throttle import ThrottledSource
+from tidegate.datastream._graph.chaining import Chain, chain_name, make_chains, operator_ids
+from tidegate.datastream._graph.dependencies import shipped_dependencies
+from tidegate.datastream._graph.local_modules import shipped_files
+from tidegate.datastream._graph.program_pickling import pickle_program, pickle_query
+from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from tidegate.functions.adapters import user_function_of
+from tidegate.functions.checkpointed_function import CheckpointedFunction, CheckpointListener
+from tidegate.model.errors import InvalidJob
+from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
+from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
+from tidegate.model.keygroups import default_max_parallelism
+from tidegate.model.program import ChainLink, InputSpec, OperatorSpec, OutputSpec, VertexProgram
+
+
+@dataclass(frozen=True)
+class BuiltJob:
+    """``programs`` are what the blobs of the vertices hold, for tests and plans."""
+
+    graph: JobGraph
+    blobs: Mapping[BlobKey, bytes]
+    programs: Mapping[VertexId, VertexProgram]
+
+
+def build_job_graph(
+    graph: StreamGraph,
+    job_id: JobId,
+    name: str,
+    configuration: Mapping[str, str],
+    python_files: Mapping[str, Path],
+) -> BuiltJob:
+    """Raises ``InvalidJob`` and ``NotSerializable``; sources and sinks raise what is wrong with theirs."""
+    chains = make_chains(graph)
+    builder = _Builder(chains, operator_ids(graph.nodes))
+    programs = {builder.vertex_ids[chain.head.node_id]: builder.program(chain) for chain in chains}
+    blobs: dict[BlobKey, bytes] = {}
+    vertices = []
+    for chain in chains:
+        vertex_id = builder.vertex_ids[chain.head.node_id]
+        query = _spark_source(chain)
+        vertices.append(
+            builder.vertex(
+                chain,
+                _stored(pickle_program(programs[vertex_id]), blobs),
+                None if query is None else _stored(pickle_query(builder.head_id(chain), query), blobs),
+            )
+        )
+    contents = shipped_files(python_files) | shipped_dependencies(configuration)
+    files = {name: _stored(content, blobs) for name, content in contents.items()}
+    job = JobGraph(
+        job_id=job_id,
+        name=name,
+        vertices=tuple(vertices),
+        edges=tuple(builder.edges),
+        configuration=dict(configuration),
+        blobs=files,
+        python_version=f"{sys.version_info.major}.{sys.version_info.minor}",
+    )
+    return BuiltJob(job, blobs, programs)
+
+
+class _Builder:
+    def __init__(self, chains: Sequence[Chain], ids: Sequence[OperatorId]) -> None:
+        self._ids = ids
+        # As in Flink, a vertex has the id of the operator at its head.
+        self._vertex_of = {node.node_id: VertexId(ids[chain.head.node_id]) for chain in chains for node in chain.nodes}
+        self.vertex_ids = {chain.head.node_id: VertexId(ids[chain.head.node_id]) for chain in chains}
+        crossing = [edge for chain in chains for edge in chain.head.inputs]
+        self._edge_ids = {id(edge): edge_id for edge_id, edge in enumerate(crossing)}
+        self._crossing = crossing
+        self.edges = [
+            JobEdge(
+                edge_id,
+                self._vertex_of[edge.source],
+                self._vertex_of[edge.target],
+                edge.partitioner,
+                edge.input_index,
+            )
+            for edge_id, edge in enumerate(crossing)
+        ]
+
+    def head_id(self, chain: Chain) -> OperatorId:
+        return self._ids[chain.head.node_id]
+
+    def vertex(self, chain: Chain, program: BlobKey, spark_query: BlobKey | None) -> JobVertex:
+        head = chain.head
+        return JobVertex(
+            vertex_id=self.vertex_ids[head.node_id],
+            name=chain_name(chain),
+            parallelism=head.parallelism,
+            max_parallelism=head.max_parallelism or default_max_parallelism(head.parallelism),
+            operators=tuple(self._info(node) for node in chain.nodes),
+            program=program,
+            max_parallelism_is_explicit=head.max_parallelism is not None,
+            slot_sharing_group=head.slot_sharing_group,
+            spark_query=spark_query,
+        )
+
+    def program(self, chain: Chain) -> VertexProgram:
+        links = [
+            ChainLink(chain.position_of(edge.source), chain.position_of(edge.target), edge.tag) for edge in chain.links
+        ]
+        inside = {node.node_id for node in chain.nodes}
+        outputs = [edge for edge in self._crossing if edge.source in inside]
+        timeouts = [node.buffer_timeout_ms for node in chain.nodes if node.buffer_timeout_ms is not None]
+        return VertexProgram(
+            buffer_timeout_ms=min((t for t in timeouts if t >= 0), default=-1) if timeouts else None,
+            operators=tuple(self._spec(node) for node in chain.nodes),
+            links=tuple(links),
+            inputs=tuple(InputSpec(self._edge_id(e), e.input_index, e.type_info, e.key) for e in chain.head.inputs),
+            outputs=tuple(
+                OutputSpec(self._edge_id(e), chain.position_of(e.source), e.partitioner, e.type_info, e.key, e.tag)
+                for e in outputs
+            ),
+        )
+
+    def _edge_id(self, edge: StreamEdge) -> int:
+        return self._edge_ids[id(edge)]
+
+    def _info(self, node: StreamNode) -> OperatorInfo:
+        return OperatorInfo(
+            operator_id=self._ids[node.node_id],
+            name=node.display_name,
+            uid=node.uid,
+            uses_union_state=_may_use_union_state(node),
+            is_source=node.kind == "source",
+            is_sink=node.kind == "sink",
+        )
+
+    def _spec(self, node: StreamNode) -> OperatorSpec:
+        _refuse_state_that_nobody_keeps(node)
+        by_input = {edge.input_index: edge.type_info for edge in node.inputs}
+        return OperatorSpec(
+            kind=node.kind,
+            operator_id=self._ids[node.node_id],
+            name=node.display_name,
+            input_types=tuple(by_input[index] for index in sorted(by_input)),
+            output_type=node.output_type,
+            key=node.key,
+            second_key=node.second_key,
+            options=_final_options(node),
+            uid=node.uid,
+        )
+
+
+def _may_use_union_state(node: StreamNode) -> bool:
+    """Of splits every subtask finds its own among all of them. What a checkpointed function asks for, only it knows."""
+    functions = [node.options.get("func"), *node.options.get("function", ())]
+    return node.kind == "source" or any(isinstance(user_function_of(f), CheckpointedFunction) for f in functions)
+
+
+def _refuse_state_that_nobody_keeps(node: StreamNode) -> None:
+    """Operator state is kept for one function of an operator. Raises ``InvalidJob`` for others that want some."""
+    selectors = [key.selector for key in (node.key, node.second_key) if key is not None]
+    others = {
+        "key selector": [getattr(selector, "selector", selector) for selector in selectors],
+        "first function of a window": node.options.get("function", ())[1:-1],
+    }
+    for what, functions in others.items():
+        for function in functions:
+            if isinstance(function, (CheckpointedFunction, CheckpointListener)):
+                raise InvalidJob(
+                    f"operator {node.display_name!r}: its {what} {function!r} cannot have operator state or hear of "
+                    "checkpoints; put that into the function of the operator (of a window: into its process function)"
+                )
+
+
+def _final_options(node: StreamNode) -> dict[str, Any]:
+    """The options with what only the client can find out."""
+    if node.kind == "source":
+        return {**node.options, "splits": _listed(node.options["source"], node)}
+    if node.kind == "sink":
+        sink: Sink = node.options["sink"]
+        sink.validate()
+    return node.options
+
+
+def _listed(source: Source, node: StreamNode) -> tuple[Split, ...]:
+    splits = tuple(source.list_splits(node.parallelism))
+    twice = _first_repeated(split.split_id for split in splits)
+    if twice is not None:
+        raise InvalidJob(f"operator {node.display_name!r}: its source lists two splits with the id {twice!r}")
+    return splits
+
+
+def _first_repeated(ids: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for found in ids:
+        if found in seen:
+            return found
+        seen.add(found)
+    return None
+
+
+def _stored(content: bytes, blobs: dict[BlobKey, bytes]) -> BlobKey:
+    key = BlobKey(hashlib.sha256(content).hexdigest())
+    blobs[key] = content
+    return key
+
+
+def _spark_source(chain: Chain) -> SparkSource | None:
+    """The source of ``from_spark`` at the head of a chain, also a throttled one."""
+    source = chain.head.options.get("source")
+    while isinstance(source, ThrottledSource):
+        source = source.inner
+    return source if isinstance(source, SparkSource) else None

@@ -1,0 +1,255 @@
+"""The stream graph: every operator of the program with its final settings, and the edges between them.
+
+Virtual transformations dissolve into edges: a union into several, a partitioning into the edge's partitioner, a side output
+into its tag. Follows Flink's ``StreamGraphGenerator.java``:
+
+- An edge without a partitioning of its own is FORWARD between operators of equal parallelism, else REBALANCE.
+- The slot sharing group is the operator's own, or that of its inputs if they agree, or ``default``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.base import Source
+from tidegate.datastream._graph.batch_execution import to_batch
+from tidegate.datastream._graph.transformation import (
+    ChainingStrategy,
+    OperatorTransformation,
+    PartitionTransformation,
+    SideOutputTransformation,
+    Transformation,
+    UnionTransformation,
+)
+from tidegate.datastream.execution_mode import RuntimeExecutionMode
+from tidegate.functions.output_tag import OutputTag
+from tidegate.model.errors import InvalidJob
+from tidegate.model.graph import DEFAULT_SLOT_SHARING_GROUP, Partitioner
+from tidegate.model.program import KeySpec, OperatorKind
+
+
+@dataclass(frozen=True)
+class StreamEdge:
+    """``type_info`` is the type of what travels: that of the side output when ``tag`` is set."""
+
+    source: int
+    target: int
+    partitioner: Partitioner
+    type_info: TypeInformation
+    input_index: int = 0
+    key: KeySpec | None = None
+    tag: str = ""
+    shown_as: str = ""
+
+
+@dataclass
+class StreamNode:
+    """An operator with nothing left open. ``node_id`` counts from 0 in the order of the program."""
+
+    node_id: int
+    kind: OperatorKind
+    name: str
+    options: dict[str, Any]
+    output_type: TypeInformation | None
+    parallelism: int
+    max_parallelism: int | None
+    slot_sharing_group: str
+    chaining: ChainingStrategy
+    key: KeySpec | None
+    second_key: KeySpec | None
+    uid: str
+    uid_hash: str = ""
+    buffer_timeout_ms: int | None = None
+    inputs: list[StreamEdge] = field(default_factory=list)
+    outputs: list[StreamEdge] = field(default_factory=list)
+
+    @property
+    def display_name(self) -> str:
+        """As Flink shows it."""
+        prefix = {"source": "Source: ", "sink": "Sink: "}.get(self.kind, "")
+        return prefix + self.name
+
+
+@dataclass
+class StreamGraph:
+    nodes: list[StreamNode]
+    is_chaining_enabled: bool
+    is_batch: bool = False
+
+
+def make_stream_graph(
+    transformations: Sequence[OperatorTransformation],
+    parallelism: int,
+    max_parallelism: int | None,
+    is_chaining_enabled: bool,
+    mode: RuntimeExecutionMode,
+) -> StreamGraph:
+    """Raises ``InvalidJob`` for a program that cannot run."""
+    wanted = _reachable([t for t in transformations if t.kind != "source"])
+    if not wanted:
+        raise InvalidJob("the program has no operators: nothing to execute (add a transformation or a sink)")
+    is_batch = _is_batch(mode, wanted)
+    maker = _GraphMaker(parallelism, max_parallelism, is_batch)
+    for transformation in wanted:
+        maker.add(transformation)
+    _refuse_duplicate_uids(maker.nodes)
+    return StreamGraph(maker.nodes, is_chaining_enabled, is_batch)
+
+
+class _GraphMaker:
+    def __init__(self, parallelism: int, max_parallelism: int | None, is_batch: bool) -> None:
+        self.nodes: list[StreamNode] = []
+        self._ids: dict[int, int] = {}  # transformation id -> node id
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+        self._is_batch = is_batch
+
+    def add(self, transformation: OperatorTransformation) -> None:
+        """Its inputs were added before it: a program can only read streams that it has."""
+        node_id = len(self.nodes)
+        edges = [
+            self._edge(origin, index, node_id)
+            for index, virtual in enumerate(transformation.inputs)
+            for origin in _origins(virtual)
+        ]
+        node = StreamNode(
+            node_id=node_id,
+            kind=transformation.kind,
+            name=transformation.name,
+            options=dict(transformation.options),
+            output_type=transformation.output_type,
+            parallelism=transformation.parallelism or self._inherited(transformation, edges) or self._parallelism,
+            max_parallelism=transformation.max_parallelism or self._inherited_maximum(transformation, edges),
+            slot_sharing_group=transformation.slot_sharing_group or self._group_of_inputs(edges),
+            chaining=transformation.chaining,
+            key=transformation.key,
+            second_key=transformation.second_key,
+            uid=transformation.uid,
+            buffer_timeout_ms=transformation.buffer_timeout_ms,
+            uid_hash=transformation.uid_hash,
+        )
+        if node.max_parallelism is not None and node.parallelism > node.max_parallelism:
+            raise InvalidJob(
+                f"operator {node.name!r}: parallelism {node.parallelism} is larger than the maximum {node.max_parallelism}"
+            )
+        if self._is_batch:
+            to_batch(node)
+        self.nodes.append(node)
+        self._ids[transformation.transformation_id] = node_id
+        for edge, forced in edges:
+            final = replace(edge, partitioner=self._final_partitioner(edge, forced, node))
+            node.inputs.append(final)
+            self.nodes[final.source].outputs.append(final)
+
+    def _edge(self, origin: _Origin, input_index: int, target: int) -> tuple[StreamEdge, Partitioner | None]:
+        edge = StreamEdge(
+            source=self._ids[origin.operator.transformation_id],
+            target=target,
+            partitioner=Partitioner.FORWARD,
+            type_info=origin.type_info,
+            input_index=input_index,
+            key=origin.key,
+            tag="" if origin.tag is None else origin.tag.tag_id,
+            shown_as=origin.shown_as,
+        )
+        return edge, origin.partitioner
+
+    def _final_partitioner(self, edge: StreamEdge, forced: Partitioner | None, target: StreamNode) -> Partitioner:
+        source = self.nodes[edge.source]
+        is_equal = source.parallelism == target.parallelism
+        if forced is None:
+            return Partitioner.FORWARD if is_equal else Partitioner.REBALANCE
+        if forced is Partitioner.FORWARD and not is_equal:
+            raise InvalidJob(
+                f"forward() from {source.name!r} (parallelism {source.parallelism}) to {target.name!r} "
+                f"(parallelism {target.parallelism}): forward needs equal parallelism; use rebalance() or rescale()"
+            )
+        return forced
+
+    def _followed(
+        self, transformation: OperatorTransformation, edges: list[tuple[StreamEdge, Partitioner | None]]
+    ) -> list[StreamNode]:
+        if not transformation.follows_input or any(forced is not None for _, forced in edges):
+            return []
+        return [self.nodes[edge.source] for edge, _ in edges]
+
+    def _inherited(
+        self, transformation: OperatorTransformation, edges: list[tuple[StreamEdge, Partitioner | None]]
+    ) -> int | None:
+        found = {node.parallelism for node in self._followed(transformation, edges)}
+        return found.pop() if len(found) == 1 else None
+
+    def _inherited_maximum(
+        self, transformation: OperatorTransformation, edges: list[tuple[StreamEdge, Partitioner | None]]
+    ) -> int | None:
+        found = {node.max_parallelism for node in self._followed(transformation, edges)}
+        return found.pop() if len(found) == 1 else self._max_parallelism
+
+    def _group_of_inputs(self, edges: list[tuple[StreamEdge, Partitioner | None]]) -> str:
+        groups = {self.nodes[edge.source].slot_sharing_group for edge, _ in edges}
+        return groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """A real operator behind virtual transformations, and what they said on the way."""
+
+    operator: OperatorTransformation
+    type_info: TypeInformation
+    partitioner: Partitioner | None = None
+    shown_as: str = ""
+    key: KeySpec | None = None
+    tag: OutputTag | None = None
+
+
+def _origins(transformation: Transformation) -> list[_Origin]:
+    match transformation:
+        case OperatorTransformation():
+            assert transformation.output_type is not None, "nothing reads a sink"
+            return [_Origin(transformation, transformation.output_type)]
+        case UnionTransformation(inputs=inputs):
+            return [origin for member in inputs for origin in _origins(member)]
+        case PartitionTransformation(input=before, partitioner=partitioner, key=key, shown_as=shown_as):
+            # The partitioning nearest to the consumer wins, as in Flink.
+            return [replace(o, partitioner=partitioner, key=key, shown_as=shown_as) for o in _origins(before)]
+        case SideOutputTransformation(input=before, tag=tag):
+            return [replace(origin, tag=tag, type_info=tag.type_info) for origin in _origins(before)]
+    raise AssertionError(f"unknown transformation {transformation!r}")
+
+
+def _reachable(ends: Sequence[OperatorTransformation]) -> list[OperatorTransformation]:
+    """These operators and all that they read, in the order of the program. A source that nobody reads is no part of the
+    job, as in Flink; one that was read by an earlier execution is part of this one again."""
+    found: dict[int, OperatorTransformation] = {}
+    waiting = list(ends)
+    while waiting:
+        operator = waiting.pop()
+        if operator.transformation_id not in found:
+            found[operator.transformation_id] = operator
+            waiting += [origin.operator for virtual in operator.inputs for origin in _origins(virtual)]
+    return [found[transformation_id] for transformation_id in sorted(found)]
+
+
+def _is_batch(mode: RuntimeExecutionMode, transformations: Sequence[OperatorTransformation]) -> bool:
+    unbounded = [t for t in transformations if t.kind == "source" and not _source_of(t).bounded]
+    if mode is RuntimeExecutionMode.BATCH and unbounded:
+        raise InvalidJob(f"BATCH execution mode needs bounded sources, but {unbounded[0].name!r} never ends")
+    return mode is RuntimeExecutionMode.BATCH or (mode is RuntimeExecutionMode.AUTOMATIC and not unbounded)
+
+
+def _source_of(transformation: OperatorTransformation) -> Source:
+    source: Source = transformation.options["source"]
+    return source
+
+
+def _refuse_duplicate_uids(nodes: Sequence[StreamNode]) -> None:
+    seen: dict[str, StreamNode] = {}
+    for node in nodes:
+        if node.uid and node.uid in seen:
+            raise InvalidJob(
+                f"uid {node.uid!r} is used twice, by {seen[node.uid].name!r} and {node.name!r}: it must be unique in the job"
+            )
+        seen[node.uid] = node

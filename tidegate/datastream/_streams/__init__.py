@@ -1,0 +1,1 @@
+"""The streams behind `DataStream`: keyed, windowed, joined, connected, broadcast."""

@@ -1,0 +1,108 @@
+"""`CloseableIterator`: the results of a stream, in the program that submitted the job (PyFlink: of the same name).
+
+with stream.execute_and_collect() as results:      the job runs while results are read, and ends with the block
+    for record in results: ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tidegate.common.job_client import JobControl
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.collect import CollectedResults, CollectSink
+from tidegate.connectors.collect.client import ResultGuarantee
+from tidegate.connectors.collect.messages import TOKEN_BYTES
+from tidegate.datastream._graph.executor import current_executor
+from tidegate.datastream._graph.transformation import ChainingStrategy, Transformation
+from tidegate.datastream.checkpointing_mode import CheckpointingMode
+from tidegate.model.errors import TidegateError
+from tidegate.model.ids import VertexId
+
+if TYPE_CHECKING:
+    from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+__all__ = ["CloseableIterator"]
+
+
+class CloseableIterator:
+    """Closing it cancels the job if it still runs. It is closed by itself at the end, and by ``with``."""
+
+    def __init__(self, control: JobControl, results: CollectedResults) -> None:
+        self._control = control
+        self._results = results
+        self._iterator = iter(results)
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def next(self) -> Any:
+        """The next record; waits for it. Raises ``StopIteration`` at the end, and the job's error when it fails."""
+        if self._closed:
+            raise StopIteration
+        try:
+            return next(self._iterator)
+        except BaseException:  # the end among them
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Cancels the job unless it is over; again: no-op."""
+        if self._closed:
+            return
+        self._closed = True
+        self._results.close()
+        with contextlib.suppress(TidegateError):  # that it was canceled, or failed: its iterator told what matters
+            if not self._control.state().is_terminal:
+                self._control.cancel()
+            self._control.wait()
+
+    def __enter__(self) -> CloseableIterator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def execute_and_collect(
+    env: StreamExecutionEnvironment, stream: Transformation, type_info: TypeInformation, job_name: str | None
+) -> CloseableIterator:
+    """Submits the program with a collecting sink behind ``stream``."""
+    executor = current_executor()
+    token = secrets.token_bytes(TOKEN_BYTES)
+    sink = CollectSink(token)
+    made = env.add_operator("sink", "Collect Stream Sink", {"sink": sink}, None, (stream,))
+    made.parallelism, made.is_non_parallel, made.chaining = 1, True, ChainingStrategy.NEVER
+    guarantee = _guarantee(env)
+    job = env.build(job_name)
+    vertex_id = next(key for key, program in job.programs.items() if program.operators[0].options.get("sink") is sink)
+    control = executor.execute_async(job.graph, job.blobs)
+    return CloseableIterator(control, CollectedResults(_Sink(control, vertex_id), token, type_info, guarantee))
+
+
+class _Sink:
+    def __init__(self, control: JobControl, vertex_id: VertexId) -> None:
+        self._control = control
+        self._vertex_id = vertex_id
+
+    def sink_address(self) -> str | None:
+        return self._control.result_address(self._vertex_id)
+
+
+def _guarantee(env: StreamExecutionEnvironment) -> ResultGuarantee:
+    checkpoints = env.get_checkpoint_config()
+    if not checkpoints.is_checkpointing_enabled():
+        return ResultGuarantee.NOT_RESTARTABLE
+    if checkpoints.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE:
+        return ResultGuarantee.AT_LEAST_ONCE
+    return ResultGuarantee.EXACTLY_ONCE

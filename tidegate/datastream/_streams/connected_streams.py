@@ -1,0 +1,78 @@
+"""`ConnectedStreams`: two streams for one operator (PyFlink: ``pyflink.datastream.data_stream``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.datastream._streams.keyed_stream import KeyedStream
+from tidegate.datastream._streams.stream_types import TypeHint, type_of
+from tidegate.datastream.data_stream import DataStream
+from tidegate.functions import adapters
+from tidegate.functions.interfaces import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeySelector,
+)
+from tidegate.model.errors import InvalidJob
+
+__all__ = ["ConnectedStreams"]
+
+Selector = Callable[[Any], Any] | KeySelector | str
+
+
+class ConnectedStreams:
+    """Keyed when both streams are, or after ``key_by``; then the two inputs share their keyed state."""
+
+    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        if stream1.get_execution_environment() is not stream2.get_execution_environment():
+            raise InvalidJob("the two streams belong to different environments")
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def key_by(
+        self, key_selector1: Selector, key_selector2: Selector, key_type: TypeInformation | None = None
+    ) -> ConnectedStreams:
+        first = self.stream1.key_by(key_selector1, key_type=key_type)
+        return ConnectedStreams(first, self.stream2.key_by(key_selector2, key_type=key_type))
+
+    def map(self, func: CoMapFunction, output_type: TypeHint = None) -> DataStream:
+        if not isinstance(func, CoMapFunction):
+            raise InvalidJob(f"map on connected streams needs a CoMapFunction, not {func!r}")
+        keyed = self._is_keyed()
+        return self._connected("CoMap", adapters.KeyedCoMap(func) if keyed else adapters.CoMap(func), output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeHint = None) -> DataStream:
+        if not isinstance(func, CoFlatMapFunction):
+            raise InvalidJob(f"flat_map on connected streams needs a CoFlatMapFunction, not {func!r}")
+        keyed = self._is_keyed()
+        adapted = adapters.KeyedCoFlatMap(func) if keyed else adapters.CoFlatMap(func)
+        return self._connected("CoFlatMap", adapted, output_type)
+
+    def process(self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeHint = None) -> DataStream:
+        wanted = KeyedCoProcessFunction if self._is_keyed() else CoProcessFunction
+        if not isinstance(func, wanted):
+            raise InvalidJob(f"process on these connected streams needs a {wanted.__name__}, not {func!r}")
+        return self._connected("Keyed Co-Process" if self._is_keyed() else "Co-Process", func, output_type)
+
+    def _is_keyed(self) -> bool:
+        return isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream)
+
+    def _connected(self, name: str, func: Any, output_type: TypeHint) -> DataStream:
+        env = self.stream1.get_execution_environment()
+        kind = type_of(output_type)
+        if isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream):
+            keys = (self.stream1.record_key(), self.stream2.record_key())
+            inputs = (self.stream1._transformation, self.stream2._transformation)
+            made = env.add_operator("keyed_co_process", name, {"func": func}, kind, inputs, *keys)
+        else:
+            inputs = (self.stream1._values_transformation(), self.stream2._values_transformation())
+            made = env.add_operator("co_process", name, {"func": func}, kind, inputs)
+        return DataStream(env, made)
+
+    def __getattr__(self, name: str) -> Any:
+        """Only reached for names that are not there."""
+        raise AttributeError(name if name.startswith("_") else f"ConnectedStreams.{name} is not available in tidegate")

@@ -1,0 +1,193 @@
+"""Window joins and coGroup: the records of two streams with equal keys in one window (Flink: ``JoinedStreams.java``,
+``CoGroupedStreams.java``; PyFlink has neither).
+
+    first ──tag 0─┐
+                  ├─ union ─ key_by ─ window ─▶ co_group(records of first, records of second)
+    second ─tag 1─┘                             join: for each pair of them
+
+    a.join(b).where(key_of_a).equal_to(key_of_b).window(TumblingEventTimeWindows.of(Time.seconds(5))).apply(function)
+
+All records of a window are in state until it fires. ``join`` is an inner join: a window without records of both gives nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tidegate.common.time import Duration, Time
+from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.datastream._streams.stream_types import TypeHint
+from tidegate.datastream.data_stream import DataStream
+from tidegate.datastream.window import Evictor, Trigger, WindowAssigner
+from tidegate.functions.adapters import Wrapping, key_function
+from tidegate.functions.base import Function, RuntimeContext
+from tidegate.functions.interfaces import KeySelector, WindowFunction
+from tidegate.functions.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction
+from tidegate.model.errors import InvalidJob
+
+__all__ = ["CoGroupedStreams", "JoinedStreams"]
+
+Selector = Callable[[Any], Any] | KeySelector
+
+
+class CoGroupedStreams:
+    """``a.co_group(b)``"""
+
+    _method = "co_group"
+
+    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        if not isinstance(stream2, DataStream):
+            raise InvalidJob(f"{self._method} needs another stream, not {stream2!r}")
+        if stream1.get_execution_environment() is not stream2.get_execution_environment():
+            raise InvalidJob("the two streams belong to different environments")
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> Where:
+        """The key of a record of the first stream."""
+        return Where(self, _checked(key_selector, "where"), key_type)
+
+    def adapter(self, function: Any) -> WindowFunction[Any, Any, Any, Any]:
+        """The window function that ``apply`` means."""
+        if not isinstance(function, CoGroupFunction):
+            raise InvalidJob(f"apply behind co_group needs a CoGroupFunction, not {function!r}")
+        return CoGroupWindow(function)
+
+
+class JoinedStreams(CoGroupedStreams):
+    """``a.join(b)``"""
+
+    _method = "join"
+
+    def adapter(self, function: Any) -> WindowFunction[Any, Any, Any, Any]:
+        if isinstance(function, FlatJoinFunction):
+            return FlatJoinWindow(function)
+        if isinstance(function, JoinFunction) or (callable(function) and not isinstance(function, Function)):
+            return JoinWindow(function)
+        raise InvalidJob(f"apply behind join needs a JoinFunction, a FlatJoinFunction or a function, not {function!r}")
+
+
+class Where:
+    def __init__(self, streams: CoGroupedStreams, selector1: Selector, key_type: TypeInformation | None) -> None:
+        self._streams = streams
+        self._selector1 = selector1
+        self._key_type = key_type
+
+    def equal_to(self, key_selector: Selector, key_type: TypeInformation | None = None) -> EqualTo:
+        """The key of a record of the second stream. Both keys have one type."""
+        first, second = self._key_type, key_type
+        if first is not None and second is not None and first != second:
+            raise InvalidJob(f"the keys of the two streams have different types: {first!r} and {second!r}")
+        selectors = (self._selector1, _checked(key_selector, "equal_to"))
+        return EqualTo(self._streams, selectors, first if first is not None else second)
+
+
+class EqualTo:
+    def __init__(
+        self, streams: CoGroupedStreams, selectors: tuple[Selector, Selector], key_type: TypeInformation | None
+    ) -> None:
+        self._streams = streams
+        self._selectors = selectors
+        self._key_type = key_type
+
+    def window(self, assigner: WindowAssigner[Any, Any]) -> WithWindow:
+        streams = self._streams
+        kinds = (streams.stream1.get_type(), streams.stream2.get_type())
+        tagged = Types.TUPLE([Types.INT(), *kinds])
+        union = streams.stream1.map(Tagged(0), tagged).union(streams.stream2.map(Tagged(1), tagged))
+        return WithWindow(streams, union.key_by(TaggedKey(*self._selectors), self._key_type).window(assigner))
+
+
+class WithWindow:
+    """Settings of the window, then ``apply``."""
+
+    def __init__(self, streams: CoGroupedStreams, windowed: Any) -> None:
+        self._streams = streams
+        self._windowed = windowed
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> WithWindow:
+        self._windowed.trigger(trigger)
+        return self
+
+    def evictor(self, evictor: Evictor) -> WithWindow:
+        self._windowed.evictor(evictor)
+        return self
+
+    def allowed_lateness(self, time_ms: int | Time | Duration) -> WithWindow:
+        self._windowed.allowed_lateness(time_ms)
+        return self
+
+    def apply(self, function: Any, output_type: TypeHint = None) -> DataStream:
+        """``function``: a CoGroupFunction behind ``co_group``; a JoinFunction, FlatJoinFunction or a function of two records
+        behind ``join``."""
+        made: DataStream = self._windowed.apply(self._streams.adapter(function), output_type)
+        return made
+
+
+class Tagged:
+    """A record of one of the streams, in the type of both."""
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+
+    def __call__(self, value: Any) -> tuple[int, Any, Any]:
+        return (0, value, None) if self.side == 0 else (1, None, value)
+
+
+class TaggedKey(KeySelector):
+    """The key of a record by the selector of its stream."""
+
+    def __init__(self, selector1: Selector, selector2: Selector) -> None:
+        self.selectors = (selector1, selector2)
+        self._calls = (key_function(selector1), key_function(selector2))
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        for selector in self.selectors:
+            if isinstance(selector, Function):
+                selector.open(runtime_context)
+
+    def close(self) -> None:
+        for selector in self.selectors:
+            if isinstance(selector, Function):
+                selector.close()
+
+    def get_key(self, value: Any) -> Any:
+        side = value[0]
+        return self._calls[side](value[side + 1])
+
+
+class CoGroupWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        found: Iterable[Any] | None = self.wrapped.co_group(*_sides(inputs))
+        return () if found is None else found
+
+
+class JoinWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        first, second = _sides(inputs)
+        join = self.wrapped.join if isinstance(self.wrapped, JoinFunction) else self.wrapped
+        for left in first:
+            for right in second:
+                yield join(left, right)
+
+
+class FlatJoinWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        first, second = _sides(inputs)
+        for left in first:
+            for right in second:
+                yield from self.wrapped.join(left, right) or ()
+
+
+def _sides(inputs: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    sides: tuple[list[Any], list[Any]] = ([], [])
+    for side, first, second in inputs:
+        sides[side].append(second if side else first)
+    return sides
+
+
+def _checked(selector: Selector, method: str) -> Selector:
+    if not isinstance(selector, KeySelector) and not callable(selector):
+        raise InvalidJob(f"{method} needs a KeySelector or a function, not {selector!r}")
+    return selector

@@ -1,0 +1,201 @@
+"""`KeyedStream`: records of one key go to one subtask, and functions have state for each key.
+
+A key is found by a selector of one record, or by columns. With columns the exchange deals whole Arrow batches; functions of
+one record then see the same key as a value (one column) or as a tuple (several).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
+from tidegate.datastream._graph.transformation import PartitionTransformation, Transformation
+from tidegate.datastream._streams.closeable_iterator import CloseableIterator
+from tidegate.datastream._streams.stream_types import TypeHint, type_of
+from tidegate.datastream._streams.windowed_stream import WindowedStream
+from tidegate.datastream.aggregates import Aggregate, check_aggregates, check_running, distinct, key_fields
+from tidegate.datastream.data_stream import DataStream
+from tidegate.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
+from tidegate.functions import adapters
+from tidegate.functions.expressions import Expression
+from tidegate.functions.field_reduce import FieldReduce
+from tidegate.functions.interfaces import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ReduceFunction,
+)
+from tidegate.model.errors import InvalidJob
+from tidegate.model.graph import Partitioner
+from tidegate.model.program import KeySpec, OperatorKind
+
+if TYPE_CHECKING:
+    from tidegate.datastream._streams.interval_join import IntervalJoin
+
+__all__ = ["KeyedStream"]
+
+
+class KeyedStream(DataStream):
+    """``name``, ``uid`` and the like belong to the operators before and behind, not to this."""
+
+    def __init__(self, origin: DataStream, key: KeySpec) -> None:
+        env = origin.get_execution_environment()
+        made = PartitionTransformation(
+            env.next_transformation_id(),
+            origin.get_type(),
+            input=origin._values_transformation(),
+            partitioner=Partitioner.HASH,
+            key=key,
+        )
+        super().__init__(env, made)
+        self._origin = origin
+        self._exchange_key = key
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeHint = None) -> DataStream:
+        """A MapFunction may use keyed state."""
+        if not isinstance(func, MapFunction):
+            return super().map(func, output_type)
+        return self._keyed("keyed_process", "Map", {"func": adapters.KeyedMap(func)}, type_of(output_type))
+
+    def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeHint = None) -> DataStream:
+        """A FlatMapFunction may use keyed state."""
+        if not isinstance(func, FlatMapFunction):
+            return super().flat_map(func, output_type)
+        return self._keyed("keyed_process", "FlatMap", {"func": adapters.KeyedFlatMap(func)}, type_of(output_type))
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction | Expression) -> DataStream:
+        """A FilterFunction may use keyed state."""
+        if not isinstance(func, FilterFunction):
+            return super().filter(func)
+        return self._keyed("keyed_process", "Filter", {"func": adapters.KeyedFilter(func)}, self.get_type())
+
+    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+        """Combines each record with the result so far of its key, and emits the new result for every record (in BATCH
+        execution mode: once for each key, at the end)."""
+        adapters.check_function(func, ReduceFunction, "reduce")
+        return self._keyed("keyed_reduce", "Reduce", {"func": func}, self.get_type())
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """The running sum of a field; the other fields are those of the first record."""
+        return self._field_reduce("sum", position_to_sum)
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """The smallest value of a field; the other fields are those of the first record."""
+        return self._field_reduce("min", position_to_min)
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """The largest value of a field; the other fields are those of the first record."""
+        return self._field_reduce("max", position_to_max)
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """The first record with the smallest value of a field."""
+        return self._field_reduce("min_by", position_to_min_by)
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """The first record with the largest value of a field."""
+        return self._field_reduce("max_by", position_to_max_by)
+
+    def agg(self, *aggregates: Aggregate) -> DataStream:
+        """Ours: running aggregates of columns, without windows. For each batch one row for every key in it: the key columns
+        and the aggregates so far. Needs ``key_by("column", ...)`` with keys that are numbers, booleans, instants, texts or
+        bytes. Rows have no timestamps."""
+        keys = list(self._exchange_key.columns)
+        if not keys:
+            raise InvalidJob('agg works on columns: use key_by("column", ...) before it')
+        check_aggregates(aggregates)
+        check_running(aggregates)
+        schema = self._columns("agg")
+        fields = [*key_fields(schema, keys), *(aggregate.output_field(schema) for aggregate in aggregates)]
+        named = [(a.output_name, a.function, a.column) for a in aggregates]
+        output_type = ArrowTypeInfo(distinct(fields))
+        options = {"keys": keys, "aggregates": named}
+        made = self._env.add_operator(
+            "columnar_aggregate", "Aggregate", options, output_type, (self._transformation,), self._exchange_key
+        )
+        return DataStream(self._env, made)
+
+    def process(self, func: KeyedProcessFunction, output_type: TypeHint = None) -> DataStream:  # type: ignore[override]  # as in PyFlink
+        if not isinstance(func, KeyedProcessFunction):
+            raise InvalidJob(f"process behind key_by needs a KeyedProcessFunction, not {func!r}")
+        return self._keyed("keyed_process", "KEYED PROCESS", {"func": func}, type_of(output_type))
+
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of ``size`` records of a key, one each ``slide`` records (0: one beside the other). What never fills never
+        fires."""
+        if slide:
+            return self.window(CountSlidingWindowAssigner(size, slide))
+        return self.window(CountTumblingWindowAssigner(size))
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
+        raise InvalidJob("Cannot override partitioning for KeyedStream.")
+
+    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+        """Pairs of records with equal keys and times near each other: ``.between(lower, upper).process(...)``."""
+        from tidegate.datastream._streams.interval_join import IntervalJoin
+
+        return IntervalJoin(self, other_stream)
+
+    def key_by(self, key_selector: Any, *more: Any, key_type: TypeInformation | None = None) -> KeyedStream:
+        return self._origin.key_by(key_selector, *more, key_type=key_type)
+
+    def _collected(
+        self, stream: Transformation, type_info: TypeInformation, job_name: str | None, limit: int | None
+    ) -> CloseableIterator | list[Any]:
+        """As PyFlink gives them: rows of the key (``f0``) and the record (``f1``)."""
+        name, func = "_stream_key_by_map_operator", adapters.KeyAndRecord(self.record_key().selector)
+        pairs = self._env.add_operator(
+            "map", name, {"func": func}, Types.PICKLED_BYTE_ARRAY(), (self.before_exchange(),)
+        )
+        pairs.follows_input = True
+        return super()._collected(pairs, Types.PICKLED_BYTE_ARRAY(), job_name, limit)
+
+    def _partitioned(self, partitioner: Partitioner, shown_as: str = "") -> DataStream:
+        raise InvalidJob(
+            f"{(shown_as or partitioner.value).lower()}: the records of a keyed stream go where their keys belong; "
+            "deal them anew before key_by, or behind an operator"
+        )
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _values_transformation(self) -> Transformation:
+        """An operator that does not care for keys reads the records where their keys belong: a sink has all of one key in one
+        subtask, in their order. Follows ``KeyedStream._values`` of PyFlink."""
+        return self._transformation
+
+    def before_exchange(self) -> Transformation:
+        """The records where they are made, for what works on them before they go where their keys belong."""
+        return self._origin._values_transformation()
+
+    def record_key(self) -> KeySpec:
+        """The key for operators on single records: always by selector."""
+        key = self._exchange_key
+        if not key.columns:
+            return key
+        return KeySpec(selector=adapters.field_key(self.get_type(), key.columns), key_type=key.key_type)
+
+    def exchange_key(self) -> KeySpec:
+        return self._exchange_key
+
+    def _transform(
+        self, kind: OperatorKind, name: str, options: dict[str, Any], output_type: TypeInformation
+    ) -> DataStream:
+        return self._keyed(kind, name, options, output_type)
+
+    def _keyed(
+        self,
+        kind: OperatorKind,
+        name: str,
+        options: dict[str, Any],
+        output_type: TypeInformation,
+    ) -> DataStream:
+        """An operator behind the exchange by key."""
+        made = self._env.add_operator(kind, name, options, output_type, (self._transformation,), self.record_key())
+        return DataStream(self._env, made)
+
+    def _field_reduce(self, function: str, position: int | str) -> DataStream:
+        return self.reduce(FieldReduce.on(function, position, self.get_type())).name(function.capitalize())

@@ -1,0 +1,120 @@
+"""The settings of one operator, as the ends of a program's methods offer them: name, uid, parallelism, chaining, slot sharing
+(PyFlink: ``pyflink.datastream.data_stream``)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tidegate.common.execution_config import check_max_parallelism, check_parallelism
+from tidegate.datastream._graph.transformation import (
+    ChainingStrategy,
+    OperatorTransformation,
+    PartitionTransformation,
+    Transformation,
+    UnionTransformation,
+)
+from tidegate.datastream.slot_sharing_group import SlotSharingGroup
+from tidegate.model.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+__all__ = ["DataStreamSink", "OperatorHandle"]
+
+Self = TypeVar("Self", bound="OperatorHandle")
+
+
+class OperatorHandle:
+    """The settings of one operator: name, uid, parallelism, chaining, slot sharing."""
+
+    def __init__(self, env: StreamExecutionEnvironment, transformation: Transformation) -> None:
+        self._env = env
+        self._transformation = transformation
+
+    def _operator(self, setting: str) -> OperatorTransformation:
+        if not isinstance(self._transformation, OperatorTransformation):
+            raise InvalidJob(
+                f"{setting} sets something of an operator, but this stream is {_described(self._transformation)}"
+            )
+        return self._transformation
+
+    def name(self: Self, name: str) -> Self:
+        self._operator("name()").name = name
+        return self
+
+    def get_name(self) -> str:
+        return self._operator("get_name()").name
+
+    def uid(self: Self, uid: str) -> Self:
+        """Identifies the operator's state across versions of the program. Must be unique in the job."""
+        if not uid:
+            raise InvalidJob(f"operator {self.get_name()!r}: a uid must not be empty")
+        self._operator("uid()").uid = uid
+        return self
+
+    def set_uid_hash(self: Self, uid_hash: str) -> Self:
+        """The operator's id itself, 32 hexadecimal digits, as logs and savepoints show it: for a job whose ids were generated
+        and whose program has changed since. Goes before ``uid``."""
+        if not re.fullmatch("[0-9a-f]{32}", uid_hash):
+            raise InvalidJob(
+                f"operator {self.get_name()!r}: a uid hash is 32 hexadecimal digits in lower case, not {uid_hash!r}"
+            )
+        self._operator("set_uid_hash()").uid_hash = uid_hash
+        return self
+
+    def set_parallelism(self: Self, parallelism: int) -> Self:
+        operator = self._operator("set_parallelism()")
+        if check_parallelism(parallelism) > 1 and operator.is_non_parallel:
+            raise InvalidJob(f"operator {operator.name!r} cannot be parallel: its parallelism must be 1")
+        operator.parallelism = parallelism
+        return self
+
+    def set_max_parallelism(self: Self, max_parallelism: int) -> Self:
+        self._operator("set_max_parallelism()").max_parallelism = check_max_parallelism(max_parallelism)
+        return self
+
+    def set_buffer_timeout(self: Self, timeout_millis: int) -> Self:
+        """The longest time (ms) that a record of this operator waits for its batch to fill; -1: batches leave only when
+        they are full. In a chain the shortest counts."""
+        if timeout_millis < -1:
+            raise InvalidJob(f"operator {self.get_name()!r}: a buffer timeout of {timeout_millis} ms; give -1 or more")
+        self._operator("set_buffer_timeout()").buffer_timeout_ms = timeout_millis
+        return self
+
+    def set_description(self: Self, description: str) -> Self:
+        self._operator("set_description()").description = description
+        return self
+
+    def disable_chaining(self: Self) -> Self:
+        """The operator runs alone in its task."""
+        self._operator("disable_chaining()").chaining = ChainingStrategy.NEVER
+        return self
+
+    def slot_sharing_group(self: Self, slot_sharing_group: str | SlotSharingGroup) -> Self:
+        """Operators of one group may share a slot. The default is the group of the inputs, if they agree."""
+        name = slot_sharing_group if isinstance(slot_sharing_group, str) else slot_sharing_group.get_name()
+        if not name:
+            raise InvalidJob("the name of a slot sharing group must not be empty")
+        self._operator("slot_sharing_group()").slot_sharing_group = name
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Only reached for names that are not there."""
+        raise AttributeError(
+            name if name.startswith("_") else f"{type(self).__name__}.{name} is not available in tidegate"
+        )
+
+
+class DataStreamSink(OperatorHandle):
+    """The end of a stream."""
+
+
+def _described(transformation: Transformation) -> str:
+    match transformation:
+        case PartitionTransformation(partitioner=partitioner):
+            return f"only partitioned ({partitioner.value}): set it on the stream before or on the operator behind"
+        case UnionTransformation():
+            return "a union: set it on the streams before or on the operator behind"
+        case _:
+            return "a side output: set it on the operator that emits it or on the operator behind"

@@ -1,0 +1,260 @@
+"""Functions of ours that stand between what a user gave and what an operator runs: adapters, projections, selectors.
+
+They are pickled into programs, so they live in a module that every worker has. Each adapter opens and closes the user
+function inside it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tidegate.common.row import Row
+from tidegate.common.time import Instant
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.watermark_strategy import TimestampAssigner
+from tidegate.functions.interfaces import (
+    AllWindowFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    Function,
+    KeyedContext,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeyedTimerContext,
+    KeySelector,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    RuntimeContext,
+    TimedContext,
+    WindowContext,
+    WindowFunction,
+)
+from tidegate.functions.state import ReducingStateDescriptor
+from tidegate.model.errors import InvalidJob
+
+END_OF_TIME = 2**63 - 1
+
+
+def check_function(func: Any, kind: type[Function], method: str) -> None:
+    """Raises ``InvalidJob`` unless ``func`` is a function of this kind or callable."""
+    if isinstance(func, kind):
+        return
+    is_class = isinstance(func, type) and issubclass(func, Function)
+    if is_class or isinstance(func, Function) or not callable(func):
+        raise InvalidJob(f"{method} needs a {kind.__name__} or a function, not {func!r}")
+
+
+def key_function(selector: Callable[[Any], Any] | KeySelector) -> Callable[[Any], Any]:
+    """A callable ``record -> key``."""
+    return KeyOf(selector) if isinstance(selector, KeySelector) else selector
+
+
+def field_key(stream_type: TypeInformation, columns: Sequence[str]) -> Callable[[Any], Any]:
+    """A callable ``record -> key`` for key columns: their value, or a tuple of several."""
+    if not (stream_type.is_columnar or hasattr(stream_type, "get_field_types")):
+        return FieldKey(None)  # the only column is the record itself
+    names = stream_type.arrow_schema().names
+    return FieldKey([names.index(column) for column in columns])
+
+
+class FieldKey:
+    """The key of a record by positions of its fields; the record itself when there are none."""
+
+    def __init__(self, positions: Sequence[int] | None) -> None:
+        self.positions = None if positions is None else tuple(positions)
+
+    def __call__(self, value: Any) -> Any:
+        if self.positions is None:
+            return value
+        if len(self.positions) == 1:
+            return value[self.positions[0]]
+        return tuple([value[position] for position in self.positions])
+
+
+class KeyOf:
+    """A KeySelector as a callable. The runtime opens ``selector`` in front of the exchange and behind it."""
+
+    def __init__(self, selector: KeySelector) -> None:
+        self.selector = selector
+
+    def __call__(self, value: Any) -> Any:
+        return self.selector.get_key(value)
+
+
+class Projection:
+    def __init__(self, positions: Sequence[int]) -> None:
+        self.positions = tuple(positions)
+
+    def __call__(self, value: Any) -> tuple[Any, ...]:
+        return tuple(value[position] for position in self.positions)
+
+
+class FieldTimestamp(TimestampAssigner):
+    """Event time from a field of a record (from the record itself when ``position`` is ``None``): ms, or a time."""
+
+    def __init__(self, position: int | None) -> None:
+        self.position = position
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        found = value if self.position is None else value[self.position]
+        return found if isinstance(found, int) else _epoch_ms(found)
+
+
+class Wrapping:
+    """Opens and closes what it wraps."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self.wrapped = wrapped
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if isinstance(self.wrapped, Function):
+            self.wrapped.open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self.wrapped, Function):
+            self.wrapped.close()
+
+
+class KeyAndRecord(Wrapping):
+    """``record -> Row(f0=key, f1=record)``."""
+
+    def __init__(self, selector: Callable[[Any], Any]) -> None:
+        super().__init__(selector.selector if isinstance(selector, KeyOf) else selector)
+        self._selector = selector
+
+    def __call__(self, value: Any) -> Row:
+        return Row(f0=self._selector(value), f1=value)
+
+
+def user_function_of(func: Any) -> Any:
+    """What the user gave, inside our adapters."""
+    while isinstance(func, Wrapping):
+        func = func.wrapped
+    return func
+
+
+class KeyedMap(Wrapping, KeyedProcessFunction):
+    """A MapFunction on a KeyedStream, which may use keyed state."""
+
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
+        return (self.wrapped.map(value),)
+
+
+class KeyedFlatMap(Wrapping, KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        found: Iterable[Any] | None = self.wrapped.flat_map(value)
+        return found
+
+
+class KeyedFilter(Wrapping, KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
+        return (value,) if self.wrapped.filter(value) else ()
+
+
+class FinalReduce(Wrapping, KeyedProcessFunction):
+    """``reduce`` in BATCH execution mode: one result for each key, when all input was read."""
+
+    def __init__(self, wrapped: Any, value_type: TypeInformation) -> None:
+        super().__init__(wrapped)
+        self.value_type = value_type
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        super().open(runtime_context)
+        self._reduced = runtime_context.get_reducing_state(
+            ReducingStateDescriptor("reduced", self.wrapped, self.value_type)
+        )
+
+    def process_element(self, value: Any, ctx: KeyedContext) -> None:
+        if self._reduced.get() is None:
+            ctx.timer_service().register_event_time_timer(END_OF_TIME)
+        self._reduced.add(value)
+
+    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any]:
+        return (self._reduced.get(),)
+
+
+class ApplyWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+    """A WindowFunction as a ProcessWindowFunction."""
+
+    wrapped: WindowFunction[Any, Any, Any, Any]
+
+    def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+        return self.wrapped.apply(key, context.window(), elements)
+
+
+class ApplyAllWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+    """An AllWindowFunction as a ProcessWindowFunction: the key is the same for all records."""
+
+    wrapped: AllWindowFunction[Any, Any, Any]
+
+    def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+        return self.wrapped.apply(context.window(), elements)
+
+
+class ProcessAllWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+    """The same for a ProcessAllWindowFunction."""
+
+    wrapped: ProcessAllWindowFunction[Any, Any, Any]
+
+    def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+        return self.wrapped.process(context, elements)
+
+    def clear(self, context: WindowContext[Any]) -> None:
+        self.wrapped.clear(context)
+
+
+class OneKey:
+    """Key selector of ``window_all``: all records have the same key (PyFlink's ``NullByteKeySelector``)."""
+
+    def __call__(self, value: Any) -> int:
+        return 0
+
+
+class _CoMap(Wrapping):
+    wrapped: CoMapFunction
+
+    def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any]:
+        return (self.wrapped.map1(value),)
+
+    def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any]:
+        return (self.wrapped.map2(value),)
+
+
+class _CoFlatMap(Wrapping):
+    wrapped: CoFlatMapFunction
+
+    def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+        return self.wrapped.flat_map1(value)
+
+    def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+        return self.wrapped.flat_map2(value)
+
+
+class CoMap(_CoMap, CoProcessFunction):
+    """A CoMapFunction on two streams."""
+
+
+class KeyedCoMap(_CoMap, KeyedCoProcessFunction):
+    """The same on keyed ones."""
+
+
+class CoFlatMap(_CoFlatMap, CoProcessFunction):
+    """A CoFlatMapFunction on two streams."""
+
+
+class KeyedCoFlatMap(_CoFlatMap, KeyedCoProcessFunction):
+    """The same on keyed ones."""
+
+
+def _epoch_ms(moment: Any) -> int:
+    if isinstance(moment, Instant):
+        return moment.to_epoch_milli()
+    if isinstance(moment, dt.datetime):
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+        return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+    if isinstance(moment, dt.date):
+        return (moment - dt.date(1970, 1, 1)).days * 86_400_000
+    raise InvalidJob(f"not an event time: {moment!r} (needed: ms since the epoch, a datetime or a date)")

@@ -1,0 +1,88 @@
+"""Functions that wait for answers from elsewhere, many at a time (PyFlink: ``pyflink.datastream.functions``, which re-exports
+them; Flink: ``AsyncFunction.java``, ``AsyncRetryStrategy.java``)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from tidegate.functions.base import Function
+
+__all__ = ["AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"]
+
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+ResultPredicate = Callable[[list[Any]], bool]
+ExceptionPredicate = Callable[[Exception], bool]
+
+
+class AsyncFunction(Function, Generic[IN, OUT]):
+    """``async_invoke`` runs in an event loop of the subtask, at the same time as for other records. It must not block the loop,
+    and must not use state. A record whose results had not been emitted at a checkpoint is invoked again after a restore."""
+
+    @abstractmethod
+    async def async_invoke(self, value: IN) -> list[OUT]:
+        """The results of one record, any number of them. What it raises fails the job, unless it is tried again."""
+
+    def timeout(self, value: IN) -> list[OUT]:
+        """The results of a record that took too long; also called in the event loop. By default it raises."""
+        raise TimeoutError(f"Async function call has timed out for input: {value}")
+
+
+class AsyncRetryPredicate(ABC, Generic[OUT]):
+    """What is worth another attempt."""
+
+    @abstractmethod
+    def result_predicate(self) -> Callable[[list[OUT]], bool] | None: ...
+
+    @abstractmethod
+    def exception_predicate(self) -> ExceptionPredicate | None: ...
+
+
+class AsyncRetryStrategy(ABC, Generic[OUT]):
+    """How often, and after how long."""
+
+    @abstractmethod
+    def can_retry(self, current_attempts: int) -> bool:
+        """After so many attempts, the first included."""
+
+    @abstractmethod
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """How long to wait before the next one."""
+
+    @abstractmethod
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]: ...
+
+    @staticmethod
+    def no_restart() -> AsyncRetryStrategy[Any]:
+        from tidegate.functions.async_retry_strategies import NO_RETRY_STRATEGY
+
+        return NO_RETRY_STRATEGY
+
+    @staticmethod
+    def fixed_delay(
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy[Any]:
+        from tidegate.functions.async_retry_strategies import FixedDelayRetryStrategy
+
+        return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
+
+    @staticmethod
+    def exponential_backoff(
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy[Any]:
+        from tidegate.functions.async_retry_strategies import ExponentialBackoffDelayRetryStrategy
+
+        return ExponentialBackoffDelayRetryStrategy(
+            max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
+        )

@@ -1,0 +1,111 @@
+"""Strategies for retries of async functions (PyFlink: ``pyflink.datastream.async_retry_strategies``).
+
+One strategy object serves all records of a subtask: it keeps nothing between calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.functions.async_functions import (
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+    ExceptionPredicate,
+    ResultPredicate,
+)
+from tidegate.model.errors import InvalidJob
+
+__all__ = ["ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy", "NoRetryStrategy", "RetryPredicate"]
+
+
+class RetryPredicate(AsyncRetryPredicate[Any]):
+    def __init__(
+        self, result_predicate: ResultPredicate | None, exception_predicate: ExceptionPredicate | None
+    ) -> None:
+        self._result_predicate = result_predicate
+        self._exception_predicate = exception_predicate
+
+    def result_predicate(self) -> ResultPredicate | None:
+        return self._result_predicate
+
+    def exception_predicate(self) -> ExceptionPredicate | None:
+        return self._exception_predicate
+
+
+class NoRetryStrategy(AsyncRetryStrategy[Any]):
+    """The first attempt is the last one."""
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return False
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        return -1
+
+    def get_retry_predicate(self) -> RetryPredicate:
+        return RetryPredicate(None, None)
+
+
+class _Retries(AsyncRetryStrategy[Any]):
+    def __init__(self, max_attempts: int, predicate: RetryPredicate, **positive: float) -> None:
+        for name, number in {"max_attempts": max_attempts, **positive}.items():
+            if not number > 0:
+                raise InvalidJob(f"{name} should be greater than zero, not {number}")
+        self._max_attempts = max_attempts
+        self._predicate = predicate
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return current_attempts <= self._max_attempts
+
+    def get_retry_predicate(self) -> RetryPredicate:
+        return self._predicate
+
+
+class FixedDelayRetryStrategy(_Retries):
+    """Up to ``max_attempts`` further attempts, each after the same time."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        predicate = RetryPredicate(result_predicate, exception_predicate)
+        super().__init__(max_attempts, predicate, backoff_time_millis=backoff_time_millis)
+        self._backoff_time_millis = backoff_time_millis
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        return self._backoff_time_millis
+
+
+class ExponentialBackoffDelayRetryStrategy(_Retries):
+    """Up to ``max_attempts`` further attempts, after a time that grows by ``multiplier`` up to ``max_retry_delay`` (ms)."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        super().__init__(
+            max_attempts,
+            RetryPredicate(result_predicate, exception_predicate),
+            initial_delay=initial_delay,
+            max_retry_delay=max_retry_delay,
+            multiplier=multiplier,
+        )
+        self._initial_delay = initial_delay
+        self._max_retry_delay = max_retry_delay
+        self._multiplier = multiplier
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        delay = self._initial_delay
+        for _ in range(1, current_attempts):
+            delay = int(min(delay * self._multiplier, self._max_retry_delay))
+        return delay
+
+
+NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()

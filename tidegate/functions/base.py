@@ -1,0 +1,102 @@
+"""The base of all user functions, and what ``open`` gives them (PyFlink: ``pyflink.datastream.functions``, which re-exports it)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from tidegate.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
+from tidegate.functions.state import (
+    AggregatingState,
+    AggregatingStateDescriptor,
+    ListState,
+    ListStateDescriptor,
+    MapState,
+    MapStateDescriptor,
+    ReducingState,
+    ReducingStateDescriptor,
+    ValueState,
+    ValueStateDescriptor,
+)
+from tidegate.metrics import MetricGroup
+
+__all__ = ["Function", "KeyedStateStore", "RuntimeContext"]
+
+
+class KeyedStateStore(ABC):
+    """State of the current key, by descriptor."""
+
+    @abstractmethod
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]: ...
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]: ...
+
+    @abstractmethod
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]: ...
+
+    @abstractmethod
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]: ...
+
+
+class RuntimeContext(KeyedStateStore):
+    """What ``open`` is given. State may be asked for in functions on a KeyedStream only."""
+
+    @abstractmethod
+    def get_task_name(self) -> str: ...
+
+    @abstractmethod
+    def get_number_of_parallel_subtasks(self) -> int: ...
+
+    @abstractmethod
+    def get_max_number_of_parallel_subtasks(self) -> int: ...
+
+    @abstractmethod
+    def get_index_of_this_subtask(self) -> int: ...
+
+    @abstractmethod
+    def get_attempt_number(self) -> int: ...
+
+    @abstractmethod
+    def get_task_name_with_subtasks(self) -> str: ...
+
+    @abstractmethod
+    def get_job_parameter(self, key: str, default_value: str) -> str: ...
+
+    @abstractmethod
+    def get_metrics_group(self) -> MetricGroup: ...
+
+    @abstractmethod
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """What all subtasks add to theirs is in the job's result under the name. Raises ``InvalidJob`` when this function has one
+        of that name, or another operator of the task one of another type."""
+
+    @abstractmethod
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any]:
+        """The one that this function has added. Raises ``InvalidJob`` when there is none."""
+
+    @abstractmethod
+    def get_int_counter(self, name: str) -> IntCounter:
+        """Added when it is not there yet, as the next ones. Raises ``InvalidJob`` when it has another type."""
+
+    @abstractmethod
+    def get_long_counter(self, name: str) -> LongCounter: ...
+
+    @abstractmethod
+    def get_double_counter(self, name: str) -> DoubleCounter: ...
+
+    @abstractmethod
+    def get_histogram(self, name: str) -> Histogram: ...
+
+
+class Function(ABC):  # noqa: B024  (its methods are hooks)
+    """Base of all user functions."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027  (optional hook)
+        """Before the first record, in the subtask."""
+
+    def close(self) -> None:  # noqa: B027  (optional hook)
+        """After the last record, also when the subtask failed."""

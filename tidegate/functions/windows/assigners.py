@@ -1,0 +1,186 @@
+"""Assigners by time, and the global one: which windows a record belongs to
+(Flink: ``org.apache.flink.streaming.api.windowing.assigners``)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from tidegate.common.serializer import TypeSerializer
+from tidegate.common.time import to_millis
+from tidegate.functions.interfaces import RuntimeContext
+from tidegate.functions.windows.serializers import GlobalWindowSerializer, PickledWindowSerializer, TimeWindowSerializer
+from tidegate.functions.windows.triggers import EventTimeTrigger, Length, NeverTrigger, ProcessingTimeTrigger, Trigger
+from tidegate.functions.windows.windows import MIN_TIMESTAMP, GlobalWindow, MergeReport, TimeWindow
+from tidegate.model.errors import InvalidJob
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+
+class AssignerScope(Protocol):
+    def get_current_processing_time(self) -> int: ...
+
+    def get_runtime_context(self) -> RuntimeContext: ...
+
+
+class WindowAssigner(ABC, Generic[T, W]):
+    """Gives each record its windows."""
+
+    WindowAssignerContext: TypeAlias = AssignerScope
+
+    @abstractmethod
+    def assign_windows(self, element: T, timestamp: int, context: AssignerScope) -> Collection[W]: ...
+
+    @abstractmethod
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]: ...
+
+    def get_window_serializer(self) -> TypeSerializer[Any]:
+        return PickledWindowSerializer()
+
+    @abstractmethod
+    def is_event_time(self) -> bool: ...
+
+
+class MergingWindowAssigner(WindowAssigner[T, W]):
+    """Its windows become one when ``merge_windows`` says so, for example when they touch."""
+
+    MergeCallback: TypeAlias = MergeReport
+
+    @abstractmethod
+    def merge_windows(self, windows: Iterable[W], callback: MergeReport) -> None:
+        """``callback.merge(these, into_this)`` for each set of windows that are to be one."""
+
+
+class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
+    """Base of the assigners by time: the domain decides on the trigger."""
+
+    _is_event_time = True
+
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
+        return EventTimeTrigger() if self._is_event_time else ProcessingTimeTrigger()
+
+    def get_window_serializer(self) -> TypeSerializer[Any]:
+        return TimeWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        return self._is_event_time
+
+    def _moment(self, timestamp: int | None, context: AssignerScope) -> int:
+        """Event time of the record, or the clock's time."""
+        if not self._is_event_time:
+            return context.get_current_processing_time()
+        if timestamp is None or timestamp == MIN_TIMESTAMP:
+            raise InvalidJob(
+                "a record without a timestamp came to an event-time window: "
+                "give the stream a WatermarkStrategy with a timestamp assigner before the window"
+            )
+        return timestamp
+
+
+class _AlignedWindows(TimeWindowAssigner):
+    """Windows of ``size_ms``, one each ``slide_ms``, shifted by ``offset_ms``: the same for all keys."""
+
+    def __init__(self, size: int, slide: int, offset: int) -> None:
+        if size <= 0 or slide <= 0:
+            raise InvalidJob(
+                f"{type(self).__name__}: size and slide must be positive (size {size} ms, slide {slide} ms)"
+            )
+        if abs(offset) >= slide:
+            raise InvalidJob(f"{type(self).__name__}: the offset {offset} ms must be smaller than {slide} ms")
+        self.size_ms = size
+        self.slide_ms = slide
+        self.offset_ms = offset
+        self._depend_on_last = size % slide == 0
+        """Whether all records between two starts have the same windows; those of the last record are kept."""
+        self._last: int | None = None
+        self._of_last: list[TimeWindow] = []
+
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
+        moment = self._moment(timestamp, context)
+        last = moment - (moment - self.offset_ms) % self.slide_ms
+        if last != self._last or not self._depend_on_last:
+            self._last, self._of_last = last, self._windows_of(moment)
+        return self._of_last
+
+    def _windows_of(self, moment: int) -> list[TimeWindow]:
+        last = TimeWindow.get_window_start_with_offset(moment, self.offset_ms, self.slide_ms)
+        starts = range(last, moment - self.size_ms, -self.slide_ms)
+        return [TimeWindow(start, start + self.size_ms) for start in starts]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size_ms}, {self.slide_ms}, {self.offset_ms})"
+
+
+class _TumblingWindows(_AlignedWindows):
+    def __init__(self, size: int, offset: int = 0) -> None:
+        super().__init__(size, size, offset)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size_ms}, {self.offset_ms})"
+
+
+class TumblingEventTimeWindows(_TumblingWindows):
+    """One beside the other."""
+
+    @staticmethod
+    def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows:
+        return TumblingEventTimeWindows(to_millis(size), to_millis(offset or 0))
+
+
+class TumblingProcessingTimeWindows(_TumblingWindows):
+    """The same by the clock."""
+
+    _is_event_time = False
+
+    @staticmethod
+    def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows:
+        return TumblingProcessingTimeWindows(to_millis(size), to_millis(offset or 0))
+
+
+class SlidingEventTimeWindows(_AlignedWindows):
+    """A new one each ``slide``: every record is in ``size / slide`` of them."""
+
+    def __init__(self, size: int, slide: int, offset: int = 0) -> None:
+        super().__init__(size, slide, offset)
+
+    @staticmethod
+    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingEventTimeWindows:
+        return SlidingEventTimeWindows(to_millis(size), to_millis(slide), to_millis(offset or 0))
+
+
+class SlidingProcessingTimeWindows(_AlignedWindows):
+    """The same by the clock."""
+
+    _is_event_time = False
+
+    def __init__(self, size: int, slide: int, offset: int = 0) -> None:
+        super().__init__(size, slide, offset)
+
+    @staticmethod
+    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingProcessingTimeWindows:
+        return SlidingProcessingTimeWindows(to_millis(size), to_millis(slide), to_millis(offset or 0))
+
+
+class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
+    """Everything of a key is in one window, which never ends: give it a trigger, for its own never fires."""
+
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[GlobalWindow]:
+        return [GlobalWindow.get()]
+
+    @staticmethod
+    def create() -> GlobalWindows:
+        return GlobalWindows()
+
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
+        return NeverTrigger()
+
+    def get_window_serializer(self) -> TypeSerializer[Any]:
+        return GlobalWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "GlobalWindows()"

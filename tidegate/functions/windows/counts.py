@@ -1,0 +1,75 @@
+"""Windows of so many records of a key (PyFlink: ``CountTumblingWindowAssigner``, ``CountSlidingWindowAssigner``).
+
+The assigner numbers the records of each key; how far it came is state of the key. A window that is full fires and is
+emptied; one that never fills never fires, as in Flink.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.common.serializer import TypeSerializer
+from tidegate.common.typeinfo import Types
+from tidegate.functions.state import ValueStateDescriptor
+from tidegate.functions.windows.assigners import AssignerScope, WindowAssigner
+from tidegate.functions.windows.serializers import CountWindowSerializer
+from tidegate.functions.windows.triggers import CountTrigger, PurgingTrigger, Trigger
+from tidegate.functions.windows.windows import CountWindow
+from tidegate.model.errors import InvalidJob
+
+
+class _CountWindows(WindowAssigner[Any, CountWindow]):
+    """Windows of ``size`` records, one each ``slide`` records."""
+
+    def __init__(self, size: int, slide: int, state_name: str) -> None:
+        if size <= 0 or slide <= 0:
+            raise InvalidJob(f"{type(self).__name__}: size and slide must be positive, not {size} and {slide}")
+        self.size = size
+        self.slide = slide
+        self._counted = ValueStateDescriptor(state_name, Types.LONG())
+
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[CountWindow]:
+        """The latest first."""
+        counted = context.get_runtime_context().get_state(self._counted)
+        place = counted.value() or 0
+        counted.update(place + 1)
+        last = place // self.slide
+        first = max(0, (place - self.size) // self.slide + 1)
+        return [CountWindow(number) for number in range(last, first - 1, -1)]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
+        return PurgingTrigger(CountTrigger(self.size))
+
+    def get_window_serializer(self) -> TypeSerializer[Any]:
+        return CountWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        return False
+
+
+class CountTumblingWindowAssigner(_CountWindows):
+    """One beside the other."""
+
+    def __init__(self, window_size: int) -> None:
+        super().__init__(window_size, window_size, "tumble-count-assigner")
+
+    @staticmethod
+    def of(window_size: int) -> CountTumblingWindowAssigner:
+        return CountTumblingWindowAssigner(window_size)
+
+    def __repr__(self) -> str:
+        return f"CountTumblingWindowAssigner({self.size})"
+
+
+class CountSlidingWindowAssigner(_CountWindows):
+    """A new one each ``window_slide`` records; each fires when it holds ``window_size``."""
+
+    def __init__(self, window_size: int, window_slide: int) -> None:
+        super().__init__(window_size, window_slide, "slide-count-assigner")
+
+    @staticmethod
+    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner:
+        return CountSlidingWindowAssigner(window_size, window_slide)
+
+    def __repr__(self) -> str:
+        return f"CountSlidingWindowAssigner({self.size}, {self.slide})"

@@ -1,0 +1,139 @@
+"""Evictors take records out of a window when it fires, before the function sees it or after
+(Flink's Java API: ``org.apache.flink.streaming.api.windowing.evictors``; PyFlink has none).
+
+    window fires ─▶ evict_before ─▶ function sees what is left ─▶ evict_after ─▶ what is left stays in the window
+
+A window with an evictor keeps all its records, also those of ``reduce`` and ``aggregate``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from tidegate.common.time import to_millis
+from tidegate.functions.windows.triggers import Length
+from tidegate.functions.windows.windows import MIN_TIMESTAMP
+from tidegate.model.errors import InvalidJob
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampedValue:
+    """A record of a window. ``timestamp`` is the smallest int64 for one that has none."""
+
+    value: Any
+    timestamp: int
+
+    def get_value(self) -> Any:
+        return self.value
+
+    def get_timestamp(self) -> int:
+        return self.timestamp
+
+    def has_timestamp(self) -> bool:
+        return self.timestamp != MIN_TIMESTAMP
+
+
+class EvictorScope(Protocol):
+    def get_current_processing_time(self) -> int: ...
+
+    def get_current_watermark(self) -> int: ...
+
+    def get_metric_group(self) -> Any: ...
+
+
+class Evictor(ABC):
+    """Both methods are given the records of the window, in the order in which they came, and delete from that list."""
+
+    EvictorContext: TypeAlias = EvictorScope
+
+    @abstractmethod
+    def evict_before(
+        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: EvictorScope
+    ) -> None: ...
+
+    @abstractmethod
+    def evict_after(
+        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: EvictorScope
+    ) -> None: ...
+
+
+class _OneEvictor(Evictor):
+    """Evicts before the function, or after it if so told."""
+
+    def __init__(self, do_evict_after: bool) -> None:
+        self.do_evict_after = do_evict_after
+
+    def evict_before(
+        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: EvictorScope
+    ) -> None:
+        if not self.do_evict_after:
+            self._evict(elements)
+
+    def evict_after(
+        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: EvictorScope
+    ) -> None:
+        if self.do_evict_after:
+            self._evict(elements)
+
+    @abstractmethod
+    def _evict(self, elements: list[TimestampedValue]) -> None: ...
+
+
+class CountEvictor(_OneEvictor):
+    """Keeps the last ``max_count`` records."""
+
+    def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
+        super().__init__(do_evict_after)
+        if max_count < 0:
+            raise InvalidJob(f"CountEvictor: the number of records must not be negative: {max_count}")
+        self.max_count = max_count
+
+    @staticmethod
+    def of(max_count: int, do_evict_after: bool = False) -> CountEvictor:
+        return CountEvictor(max_count, do_evict_after)
+
+    def _evict(self, elements: list[TimestampedValue]) -> None:
+        del elements[: max(0, len(elements) - self.max_count)]
+
+
+class TimeEvictor(_OneEvictor):
+    """Keeps the records that are less than ``window_size`` ms older than the latest one."""
+
+    def __init__(self, window_size: int, do_evict_after: bool = False) -> None:
+        super().__init__(do_evict_after)
+        self.window_size_ms = window_size
+
+    @staticmethod
+    def of(window_size: Length, do_evict_after: bool = False) -> TimeEvictor:
+        return TimeEvictor(to_millis(window_size), do_evict_after)
+
+    def _evict(self, elements: list[TimestampedValue]) -> None:
+        if elements and elements[0].has_timestamp():
+            kept_after = max(element.timestamp for element in elements) - self.window_size_ms
+            elements[:] = [element for element in elements if element.timestamp > kept_after]
+
+
+class DeltaEvictor(_OneEvictor):
+    """Keeps the records of which ``delta_function(record, last record)`` is less than ``threshold``."""
+
+    def __init__(
+        self, threshold: float, delta_function: Callable[[Any, Any], float], do_evict_after: bool = False
+    ) -> None:
+        super().__init__(do_evict_after)
+        delta = getattr(delta_function, "get_delta", delta_function)
+        if not callable(delta):
+            raise InvalidJob(f"DeltaEvictor needs a function of two records, not {delta_function!r}")
+        self.threshold = threshold
+        self.delta_function = delta
+
+    @staticmethod
+    def of(threshold: float, delta_function: Callable[[Any, Any], float], do_evict_after: bool = False) -> DeltaEvictor:
+        return DeltaEvictor(threshold, delta_function, do_evict_after)
+
+    def _evict(self, elements: list[TimestampedValue]) -> None:
+        if elements:
+            last, delta = elements[-1].value, self.delta_function
+            elements[:] = [element for element in elements if delta(element.value, last) < self.threshold]

@@ -1,0 +1,364 @@
+"""Triggers say when a window fires (Flink: ``org.apache.flink.streaming.api.windowing.triggers``).
+
+    record ─▶ on_element ─┐
+    timer  ─▶ on_*_time  ─┴▶ CONTINUE │ FIRE (the function sees the window) │ PURGE (it is emptied) │ FIRE_AND_PURGE
+    windows become one ─▶ on_merge (the new one) ─▶ clear (each old one)      the window is gone ─▶ clear
+
+A trigger keeps nothing in itself, for it is the same object for all keys and windows: what it must remember is state of the
+key and window (``ctx.get_partitioned_state``).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from tidegate.common.time import Duration, Time, to_millis
+from tidegate.common.typeinfo import Types
+from tidegate.functions.state import ReducingStateDescriptor, StateDescriptor
+from tidegate.functions.windows.windows import TimeWindow, Window
+from tidegate.model.errors import InvalidJob
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+Length = Time | Duration | int
+"""A length of time; a number is ms."""
+
+
+class TriggerResult(Enum):
+    """(fire, purge)"""
+
+    CONTINUE = (False, False)
+    FIRE_AND_PURGE = (True, True)
+    FIRE = (True, False)
+    PURGE = (False, True)
+
+    def is_fire(self) -> bool:
+        return self.value[0]
+
+    def is_purge(self) -> bool:
+        return self.value[1]
+
+
+_CONTINUE, _FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
+
+
+class TriggerScope(Protocol):
+    """What a trigger may touch: time, timers of this key and window, and state."""
+
+    def get_current_processing_time(self) -> int: ...
+
+    def get_metric_group(self) -> Any: ...
+
+    def get_current_watermark(self) -> int: ...
+
+    def register_processing_time_timer(self, time: int) -> None: ...
+
+    def register_event_time_timer(self, time: int) -> None: ...
+
+    def delete_processing_time_timer(self, time: int) -> None: ...
+
+    def delete_event_time_timer(self, time: int) -> None: ...
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any: ...
+
+
+class MergeScope(TriggerScope, Protocol):
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        """What the windows that became one kept in this state becomes state of the new one. For list, reducing and
+        aggregating state."""
+
+
+class Trigger(ABC, Generic[T, W]):
+    """Decides when a window fires."""
+
+    TriggerContext: TypeAlias = TriggerScope
+    OnMergeContext: TypeAlias = MergeScope
+
+    @abstractmethod
+    def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerScope) -> TriggerResult: ...
+
+    @abstractmethod
+    def on_processing_time(self, time: int, window: W, ctx: TriggerScope) -> TriggerResult: ...
+
+    @abstractmethod
+    def on_event_time(self, time: int, window: W, ctx: TriggerScope) -> TriggerResult: ...
+
+    def can_merge(self) -> bool:
+        """Whether it may be used with windows that merge; then ``on_merge`` has to be there."""
+        return False
+
+    def on_merge(self, window: W, ctx: MergeScope) -> None:
+        """Windows became ``window``: register its timers and merge state. The old windows are cleared after that."""
+        raise InvalidJob(f"{type(self).__name__} says that it can merge, but has no on_merge")
+
+    @abstractmethod
+    def clear(self, window: W, ctx: TriggerScope) -> None:
+        """The window is gone: delete its timers and state."""
+
+
+class EventTimeTrigger(Trigger[Any, TimeWindow]):
+    """Fires when the watermark passes the end of the window, and for each late record after that."""
+
+    @staticmethod
+    def create() -> EventTimeTrigger:
+        return EventTimeTrigger()
+
+    def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return _FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
+        return _CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
+        return _FIRE if time == window.max_timestamp() else _CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: MergeScope) -> None:
+        if window.max_timestamp() > ctx.get_current_watermark():
+            ctx.register_event_time_timer(window.max_timestamp())
+
+    def clear(self, window: TimeWindow, ctx: TriggerScope) -> None:
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+
+class ProcessingTimeTrigger(Trigger[Any, TimeWindow]):
+    """Fires when the clock passes the end of the window."""
+
+    @staticmethod
+    def create() -> ProcessingTimeTrigger:
+        return ProcessingTimeTrigger()
+
+    def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
+        return _FIRE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
+        return _CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: MergeScope) -> None:
+        if window.max_timestamp() > ctx.get_current_processing_time():
+            ctx.register_processing_time_timer(window.max_timestamp())
+
+    def clear(self, window: TimeWindow, ctx: TriggerScope) -> None:
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+class _ContinuousTrigger(Trigger[Any, Any]):
+    """Fires again and again; the next time of a window is its state ``fire-time``."""
+
+    def __init__(self, interval: int) -> None:
+        if interval <= 0:
+            raise InvalidJob(f"{type(self).__name__}: the interval must be positive, not {interval} ms")
+        self.interval = interval
+        self.state_desc = ReducingStateDescriptor("fire-time", min, Types.LONG())
+
+    @abstractmethod
+    def _register(self, ctx: TriggerScope, time: int) -> None: ...
+
+    @abstractmethod
+    def _delete(self, ctx: TriggerScope, time: int) -> None: ...
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: Any, ctx: MergeScope) -> None:
+        ctx.merge_partitioned_state(self.state_desc)
+        at = ctx.get_partitioned_state(self.state_desc).get()
+        if at is not None:
+            self._register(ctx, at)
+
+    def clear(self, window: Any, ctx: TriggerScope) -> None:
+        state = ctx.get_partitioned_state(self.state_desc)
+        at = state.get()
+        if at is not None:
+            self._delete(ctx, at)
+            state.clear()
+
+    def _first(self, timestamp: int, window: Any, ctx: TriggerScope) -> None:
+        state = ctx.get_partitioned_state(self.state_desc)
+        if state.get() is None:
+            self._next(state, timestamp - timestamp % self.interval, window, ctx)
+
+    def _is_due(self, time: int, window: Any, ctx: TriggerScope) -> bool:
+        state = ctx.get_partitioned_state(self.state_desc)
+        if state.get() != time:
+            return False
+        state.clear()
+        self._next(state, time, window, ctx)
+        return True
+
+    def _next(self, state: Any, time: int, window: Any, ctx: TriggerScope) -> None:
+        at = min(time + self.interval, window.max_timestamp())
+        if at > time:  # else it would be due at once, again and again: a window of the past that fires by the clock
+            state.add(at)
+            self._register(ctx, at)
+
+
+class ContinuousEventTimeTrigger(_ContinuousTrigger):
+    """Fires each time that the watermark has gone on by the interval, and at the end of the window."""
+
+    @staticmethod
+    def of(interval: Length) -> ContinuousEventTimeTrigger:
+        return ContinuousEventTimeTrigger(to_millis(interval))
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return _FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        self._first(timestamp, window, ctx)
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        is_due = time == window.max_timestamp() or self._is_due(time, window, ctx)
+        return _FIRE if is_due else _CONTINUE
+
+    def on_merge(self, window: Any, ctx: MergeScope) -> None:
+        super().on_merge(window, ctx)
+        if window.max_timestamp() > ctx.get_current_watermark():
+            ctx.register_event_time_timer(window.max_timestamp())
+
+    def clear(self, window: Any, ctx: TriggerScope) -> None:
+        super().clear(window, ctx)
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+    def _register(self, ctx: TriggerScope, time: int) -> None:
+        ctx.register_event_time_timer(time)
+
+    def _delete(self, ctx: TriggerScope, time: int) -> None:
+        ctx.delete_event_time_timer(time)
+
+
+class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
+    """Fires each time that the clock has gone on by the interval."""
+
+    @staticmethod
+    def of(interval: Length) -> ContinuousProcessingTimeTrigger:
+        return ContinuousProcessingTimeTrigger(to_millis(interval))
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        self._first(ctx.get_current_processing_time(), window, ctx)
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _FIRE if self._is_due(time, window, ctx) else _CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _CONTINUE
+
+    def _register(self, ctx: TriggerScope, time: int) -> None:
+        ctx.register_processing_time_timer(time)
+
+    def _delete(self, ctx: TriggerScope, time: int) -> None:
+        ctx.delete_processing_time_timer(time)
+
+
+class CountTrigger(Trigger[Any, Any]):
+    """Fires with every ``window_size``-th record of a window."""
+
+    def __init__(self, window_size: int) -> None:
+        if window_size <= 0:
+            raise InvalidJob(f"CountTrigger: the number of records must be positive, not {window_size}")
+        self.window_size = window_size
+        self._count = ReducingStateDescriptor("count", _sum, Types.LONG())
+
+    @staticmethod
+    def of(window_size: int) -> CountTrigger:
+        return CountTrigger(window_size)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        count = ctx.get_partitioned_state(self._count)
+        count.add(1)
+        if count.get() < self.window_size:
+            return _CONTINUE
+        count.clear()
+        return _FIRE
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: Any, ctx: MergeScope) -> None:
+        ctx.merge_partitioned_state(self._count)
+
+    def clear(self, window: Any, ctx: TriggerScope) -> None:
+        ctx.get_partitioned_state(self._count).clear()
+
+
+class NeverTrigger(Trigger[Any, Any]):
+    """Never fires: what global windows have when they are given no other trigger."""
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _CONTINUE
+
+    def on_merge(self, window: Any, ctx: MergeScope) -> None:
+        """Nothing to merge."""
+
+    def clear(self, window: Any, ctx: TriggerScope) -> None:
+        """Nothing to clear."""
+
+
+class PurgingTrigger(Trigger[Any, Window]):
+    """Another trigger, but what fires is emptied."""
+
+    def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:
+        if not isinstance(nested_trigger, Trigger):
+            raise InvalidJob(f"PurgingTrigger needs a Trigger, not {nested_trigger!r}")
+        self.nested_trigger = nested_trigger
+
+    @staticmethod
+    def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger:
+        return PurgingTrigger(nested_trigger)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
+
+    def can_merge(self) -> bool:
+        return self.nested_trigger.can_merge()
+
+    def on_merge(self, window: Any, ctx: MergeScope) -> None:
+        self.nested_trigger.on_merge(window, ctx)
+
+    def clear(self, window: Any, ctx: TriggerScope) -> None:
+        self.nested_trigger.clear(window, ctx)
+
+
+def _purging(decision: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if decision.is_fire() else decision
+
+
+def _sum(a: int, b: int) -> int:
+    return a + b
