@@ -123,7 +123,9 @@ def _answers(cluster: Any) -> dict[str, float]:
     asked: dict[str, Callable[[], Any]] = {
         "heartbeats of all TaskManagers": lambda: [cluster.beat(beat) for beat in beats],
         "gRPC: list of jobs": lambda: [status.job_summary(j).SerializeToString() for j in core.machine.summaries()],
-        "gRPC: status with subtasks": lambda: status.job_status(core.machine.job(JOB), metrics_of).SerializeToString(),
+        "gRPC: status with subtasks": lambda: status.job_status(
+            core.machine.job(JOB), metrics_of, core.attempts.late_records(JOB)
+        ).SerializeToString(),
         "gRPC: checkpoints": lambda: status.checkpoint_list(core.machine.checkpoints(JOB), 0).SerializeToString(),
         "gRPC: checkpoints, one with subtasks": lambda: status.checkpoint_list(
             core.machine.checkpoints(JOB), 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -23,6 +24,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId, VertexId
+from tidegate.model.late_records import LateRecords
 from tidegate.model.options import CheckpointingOptions, RuntimeOptions, StateRecoveryOptions
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.pb import jobmanager_pb2 as pb
@@ -91,6 +93,8 @@ class SubmittedJob:
                 if progress is not None:
                     progress.show(status)
                 if JobState(status.state).is_terminal:
+                    if progress is None:
+                        tell_late_records(status)
                     return self._result(status)
         raise ExternalError(f"the JobManager at {self._client.address} ended before job {self._job_id} did")
 
@@ -134,9 +138,12 @@ class ClusterExecutor:
         click.echo(f"Job has been submitted with JobID {job.job_id}")
         if self._detached:
             return JobExecutionResult(job.job_id, 0)
-        result = wait_attached(job, graph)
-        click.echo(f"Job with JobID {job.job_id} has finished.\nJob Runtime: {result.net_runtime_ms} ms")
-        tell_accumulators(result)
+        try:
+            result = wait_attached(job, graph)
+            click.echo(f"Job with JobID {job.job_id} has finished.\nJob Runtime: {result.net_runtime_ms} ms")
+            tell_accumulators(result)
+        finally:
+            tell_late_records(job.last_status)
         return result
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
@@ -158,6 +165,13 @@ def tell_accumulators(result: JobExecutionResult) -> None:
         click.echo("Accumulator Results:")
     for name, accumulator in result.accumulators.items():
         click.echo(f"- {name} ({type(accumulator).__name__}): {accumulator.shown()}")
+
+
+def tell_late_records(status: pb.JobStatus | None) -> None:
+    """A line for each operator that dropped some: whoever sees the results must know that they lack these."""
+    for late in status.late_records if status is not None else ():
+        sys.stdout.flush()
+        click.echo(f"warning: {LateRecords(late.operator, late.dropped, late.dropped_before)}", err=True)
 
 
 def wait_attached(job: SubmittedJob, graph: JobGraph) -> JobExecutionResult:

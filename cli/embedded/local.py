@@ -19,7 +19,14 @@ import click
 
 from tidegate.cli.client import JobManagerClient
 from tidegate.cli.embedded.children import Child, end_processes
-from tidegate.cli.executor import SubmittedJob, restore_of, tell_warnings, wait_attached, with_absolute_directories
+from tidegate.cli.executor import (
+    SubmittedJob,
+    restore_of,
+    tell_late_records,
+    tell_warnings,
+    wait_attached,
+    with_absolute_directories,
+)
 from tidegate.cli.progress import Progress
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.accumulators import Accumulator
@@ -118,8 +125,11 @@ class LocalClusterExecutor:
             with JobManagerClient(cluster.address) as client:
                 job = self._submit(client, graph, blobs)
                 click.echo(f"Job has been submitted with JobID {job.job_id}", err=True)
-                result = wait_attached(job, graph)
-                click.echo(f"Job with JobID {job.job_id} has finished in {result.net_runtime_ms} ms", err=True)
+                try:
+                    result = wait_attached(job, graph)
+                    click.echo(f"Job with JobID {job.job_id} has finished in {result.net_runtime_ms} ms", err=True)
+                finally:
+                    tell_late_records(job.last_status)
                 return result
         finally:
             cluster.close()

@@ -162,6 +162,7 @@ class JobManagerCore:
             case cmd.JobChanged():
                 self.watchers.changed(command.job_id)
             case cmd.JobTerminated():
+                self._log_late_records(command.job_id)
                 self.attempts.forget(command.job_id)
                 self._blobs.release(command.job_id)
                 self.watchers.changed(command.job_id)
@@ -175,6 +176,10 @@ class JobManagerCore:
                 _log.log(_LEVELS.get(command.level.upper(), logging.ERROR), with_ids(command.message, **command.fields))
             case _:
                 assert_never(command)
+
+    def _log_late_records(self, job_id: JobId) -> None:
+        for late in self.attempts.late_records(job_id):
+            _log.warning("%s", with_ids(str(late), job=job_id))
 
     def _send(self, call: TaskManagerCall, reading: Reading | None = None) -> None:
         session = self._sessions.get(call.task_manager_id)

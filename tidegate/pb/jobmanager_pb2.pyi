@@ -510,6 +510,7 @@ class JobStatus(_message.Message):
     CHECKPOINTS_FAILED_FIELD_NUMBER: _builtins.int
     WAITING_FOR_FIELD_NUMBER: _builtins.int
     ACCUMULATORS_FIELD_NUMBER: _builtins.int
+    LATE_RECORDS_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     name: _builtins.str
     state: _builtins.str
@@ -541,6 +542,10 @@ class JobStatus(_message.Message):
     def accumulators(self) -> _containers.MessageMap[_builtins.str, _common_pb2.Accumulator]:
         """merged over the subtasks, whose metrics are told without theirs here"""
 
+    @_builtins.property
+    def late_records(self) -> _containers.RepeatedCompositeFieldContainer[Global___LateRecords]:
+        """of operators that dropped some"""
+
     def __init__(
         self,
         *,
@@ -559,16 +564,44 @@ class JobStatus(_message.Message):
         checkpoints_failed: _builtins.int = ...,
         waiting_for: _builtins.str = ...,
         accumulators: _abc.Mapping[_builtins.str, _common_pb2.Accumulator] | None = ...,
+        late_records: _abc.Iterable[Global___LateRecords] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "last_completed", b"last_completed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "accumulators", b"accumulators", "checkpoints_completed", b"checkpoints_completed", "checkpoints_failed", b"checkpoints_failed", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "job_id", b"job_id", "last_completed", b"last_completed", "name", b"name", "restarts", b"restarts", "start_ms", b"start_ms", "state", b"state", "state_timestamps_ms", b"state_timestamps_ms", "vertices", b"vertices", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms", "accumulators", b"accumulators", "checkpoints_completed", b"checkpoints_completed", "checkpoints_failed", b"checkpoints_failed", "end_ms", b"end_ms", "error", b"error", "failure", b"failure", "job_id", b"job_id", "last_completed", b"last_completed", "late_records", b"late_records", "name", b"name", "restarts", b"restarts", "start_ms", b"start_ms", "state", b"state", "state_timestamps_ms", b"state_timestamps_ms", "vertices", b"vertices", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__end_ms: _TypeAlias = _typing.Literal["end_ms"]  # noqa: Y015
     _WhichOneofArgType__end_ms: _TypeAlias = _typing.Literal["_end_ms", b"_end_ms"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__end_ms) -> _WhichOneofReturnType__end_ms | None: ...
 
 Global___JobStatus: _TypeAlias = JobStatus  # noqa: Y015
+
+@_typing.final
+class LateRecords(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    DROPPED_FIELD_NUMBER: _builtins.int
+    DROPPED_BEFORE_FIELD_NUMBER: _builtins.int
+    operator: _builtins.str
+    dropped: _builtins.int
+    """by the attempts that are current"""
+    dropped_before: _builtins.int
+    """by earlier ones; a record that was read again after a restart may be among both"""
+    def __init__(
+        self,
+        *,
+        operator: _builtins.str = ...,
+        dropped: _builtins.int = ...,
+        dropped_before: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dropped", b"dropped", "dropped_before", b"dropped_before", "operator", b"operator"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LateRecords: _TypeAlias = LateRecords  # noqa: Y015
 
 @_typing.final
 class SubtaskCheckpoint(_message.Message):

@@ -17,6 +17,8 @@ PROFILE = "profile."
 """Begins the names of user metrics that are the profile of a subtask: ms by kind of work."""
 NANOS_PER_MS = 1_000_000
 
+LATE_RECORDS_DROPPED = "numLateRecordsDropped"
+
 COUNTERS = {
     "numRecordsIn": "records_in",
     "numRecordsOut": "records_out",
@@ -25,7 +27,7 @@ COUNTERS = {
     "accumulateBusyTimeMs": "busy_ms",
     "accumulateIdleTimeMs": "idle_ms",
     "accumulateBackPressuredTimeMs": "backpressured_ms",
-    "numLateRecordsDropped": "late_records_dropped",
+    LATE_RECORDS_DROPPED: "late_records_dropped",
 }
 RATES = {
     "numRecordsInPerSecond": "records_in",
@@ -75,6 +77,14 @@ class Readings:
             return None
         (earlier_ms, earlier), (later_ms, later) = self.earlier, self.later
         return Span(earlier, later, later_ms - earlier_ms, later_ms)
+
+
+def late_records_dropped(counters: TaskMetrics) -> dict[str, int]:
+    """By operator, of those that dropped some: each counts under its own name."""
+    if not counters.late_records_dropped:
+        return {}
+    suffix = f".{LATE_RECORDS_DROPPED}"
+    return {name.removesuffix(suffix): int(n) for name, n in counters.user.items() if name.endswith(suffix) and n}
 
 
 def named(counters: TaskMetrics, span: Span | None) -> dict[str, Value]:

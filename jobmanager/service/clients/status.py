@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tidegate.jobmanager.machines.views import (
     CheckpointsView,
@@ -17,6 +17,7 @@ from tidegate.jobmanager.machines.views import (
 )
 from tidegate.model.accumulators import told
 from tidegate.model.ids import AttemptId
+from tidegate.model.late_records import LateRecords
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.accumulators import accumulators_to_pb, merged_of
@@ -25,9 +26,13 @@ from tidegate.wire.convert import checkpoint_metrics_to_pb, optional_error_to_pb
 MetricsOf = Callable[[AttemptId], common_pb2.TaskMetrics | None]
 
 
-def job_status(job: JobView, metrics_of: MetricsOf) -> pb.JobStatus:
+def job_status(job: JobView, metrics_of: MetricsOf, late_records: Iterable[LateRecords]) -> pb.JobStatus:
     """The whole status of a job. Absent fields are absent in the view."""
     found = job_summary(job)
+    found.late_records.extend(
+        pb.LateRecords(operator=late.operator, dropped=late.dropped, dropped_before=late.dropped_before)
+        for late in late_records
+    )
     for vertex, shown in zip(job.vertices, found.vertices, strict=True):
         shown.subtasks.extend(_subtask_status(subtask, metrics_of) for subtask in vertex.subtasks)
     subtasks = [subtask for shown in found.vertices for subtask in shown.subtasks]

@@ -97,7 +97,8 @@ class ClientServicer(SnapshotServicer):
                 if job is None:
                     return
                 changed.clear()
-                found = status.job_status(job, self._core.attempts.metrics_of)
+                attempts = self._core.attempts
+                found = status.job_status(job, attempts.metrics_of, attempts.late_records(job_id))
                 took_ms = (time.perf_counter() - began_s) * 1000
                 yield found
                 if job.state.is_terminal:

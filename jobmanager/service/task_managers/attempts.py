@@ -3,12 +3,14 @@ them, and of the processes that run them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tidegate.aio.driver import wall_clock_ms
 from tidegate.model.ids import AttemptId, JobId, SubtaskId, TaskManagerId
+from tidegate.model.late_records import LateRecords
 from tidegate.pb.common_pb2 import TaskMetrics
-from tidegate.wire.task_metrics import Readings, Span
+from tidegate.wire.task_metrics import Readings, Span, late_records_dropped
 
 
 class CurrentAttempts:
@@ -20,6 +22,8 @@ class CurrentAttempts:
         self._current: set[AttemptId] = set()
         self._counters: dict[JobId, dict[SubtaskId, tuple[int, Readings]]] = {}
         self._last_told: dict[JobId, dict[SubtaskId, int]] = {}
+        self._late_before: dict[JobId, Counter[str]] = {}
+        """Late records that attempts dropped which were followed by others, by operator."""
         self._processes: dict[TaskManagerId, Mapping[str, float]] = {}
 
     def submitted(self, attempt: AttemptId) -> None:
@@ -45,6 +49,9 @@ class CurrentAttempts:
                 latest.add(reading)
         elif self.is_current(attempt):
             of_job = self._counters.setdefault(attempt.job_id, {})
+            if attempt.subtask_id in of_job:
+                before = self._late_before.setdefault(attempt.job_id, Counter())
+                before.update(late_records_dropped(of_job[attempt.subtask_id][1].later[1]))
             of_job[attempt.subtask_id] = (attempt.attempt, Readings(reading))
 
     def measured_last(self, attempt: AttemptId, metrics: TaskMetrics) -> None:
@@ -60,6 +67,14 @@ class CurrentAttempts:
         """What rates are computed from; ``None`` before the second message."""
         found = self._counters_of(attempt)
         return None if found is None else found.span()
+
+    def late_records(self, job_id: JobId) -> list[LateRecords]:
+        """Of the operators that dropped some, sorted by name."""
+        now = Counter[str]()
+        for _, readings in self._counters.get(job_id, {}).values():
+            now.update(late_records_dropped(readings.later[1]))
+        before = self._late_before.get(job_id, Counter[str]())
+        return [LateRecords(name, now[name], before[name]) for name in sorted(now.keys() | before.keys())]
 
     def process_measured(self, task_manager_id: TaskManagerId, metrics: Mapping[str, float]) -> None:
         whole = {name: int(value) if value.is_integer() else value for name, value in metrics.items()}

@@ -16,6 +16,7 @@ from tidegate.cli.executor import (
     job_error,
     restore_of,
     tell_accumulators,
+    tell_late_records,
     tell_warnings,
     with_absolute_directories,
 )
@@ -70,6 +71,33 @@ def test_accumulators_of_a_finished_job_are_told(capsys: pytest.CaptureFixture[s
     assert result.get_accumulator_result("other") is None
     tell_accumulators(JobExecutionResult(JOB, 7))
     assert capsys.readouterr().out == ""
+
+
+def test_late_records_are_told_at_the_end_whatever_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    late = [pb.LateRecords(operator="windows", dropped=500_000), pb.LateRecords(operator="join", dropped_before=1)]
+    status = pb.JobStatus(state="FINISHED", start_ms=5, end_ms=12, late_records=late)
+    submitted(pb.JobStatus(state="RUNNING", late_records=late), status).wait()
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("warning: 500,000 late records dropped at operator 'windows': ")
+    assert second.startswith(
+        "warning: 0 late records dropped at operator 'join' since the last restart, and up to 1 before"
+    )
+    with pytest.raises(JobCanceled):
+        submitted(pb.JobStatus(state="CANCELED", late_records=late[:1])).wait()
+    assert "500,000 late records dropped" in capsys.readouterr().err
+    tell_late_records(None)
+    tell_late_records(pb.JobStatus(state="FINISHED"))
+    assert capsys.readouterr().err == ""
+
+
+def test_with_a_progress_line_they_are_told_behind_it(capsys: pytest.CaptureFixture[str]) -> None:
+    late = pb.LateRecords(operator="windows", dropped=1)
+    job = submitted(pb.JobStatus(state="FINISHED", name="tiny", late_records=[late]))
+    with Progress(set()) as progress:
+        job.wait(progress)
+    assert "late record" not in capsys.readouterr().err
+    tell_late_records(job.last_status)
+    assert capsys.readouterr().err.startswith("warning: 1 late record dropped at operator 'windows': ")
 
 
 def test_a_failed_job_raises_its_cause_in_a_few_lines() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.unit.jobmanager.machines.cluster_kit import JOB, vertex_id
 from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
 from tidegate.model.ids import AttemptId, TaskManagerId
+from tidegate.model.late_records import LateRecords
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import RATE_WINDOW_MS
 
@@ -76,3 +77,23 @@ def test_metrics_of_a_process_go_with_its_session() -> None:
     assert attempts.process_metrics_of(task_manager) == {"Status.JVM.Threads.Count": 7.0}
     attempts.process_gone(task_manager)
     assert attempts.process_metrics_of(task_manager) == {}
+
+
+def test_late_records_are_counted_by_operator_and_those_of_earlier_attempts_apart() -> None:
+    def told(**dropped: int) -> TaskMetrics:
+        user = {f"{name}.numLateRecordsDropped": float(count) for name, count in dropped.items()}
+        return TaskMetrics(late_records_dropped=sum(dropped.values()), user={**user, "windows.stateKeys": 3.0})
+
+    attempts = CurrentAttempts(lambda: 0)
+    other = AttemptId(JOB, vertex_id("map"), 1, 0)
+    assert attempts.late_records(JOB) == []
+    attempts.submitted(attempt(0))
+    attempts.submitted(other)
+    attempts.measured(attempt(0), told(windows=2, join=0))
+    attempts.measured(other, told(windows=5))
+    assert attempts.late_records(JOB) == [LateRecords("windows", 7)]
+    attempts.measured_last(attempt(0), told(windows=3, join=1))
+    attempts.submitted(attempt(1))
+    attempts.measured(attempt(1), told(join=4))
+    attempts.forget(JOB)
+    assert attempts.late_records(JOB) == [LateRecords("join", 4, 1), LateRecords("windows", 5, 3)]
