@@ -34,3 +34,26 @@ def test_sessions_go_on_over_a_savepoint_with_other_subtasks(cluster: Cluster, r
     second = cluster.submit(JOBS / "sessions.py", *arguments, parallelism=3, restore=str(savepoint), settings=settings)
     finished(second)
     assert lines_of(output) == expected(ROWS)
+
+
+def test_files_whose_names_sort_against_time_are_counted_to_the_last_row(cluster: Cluster, run_directory: Path) -> None:
+    for parallelism in (1, 2):
+        directory = run_directory / f"p{parallelism}"
+        directory.mkdir()
+        arguments = ["-p", str(parallelism), str(JOBS / "backwards.py"), "--directory", str(directory)]
+        done = cluster.cli("run", "--jobmanager", cluster.address, *arguments)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == "300000"
+        assert "late record" not in done.stderr
+
+
+def test_late_records_are_told_by_the_client_and_the_log(cluster: Cluster, run_directory: Path) -> None:
+    job = [str(JOBS / "backwards.py"), "--behind", "--directory", str(run_directory)]
+    done = cluster.cli("run", "--jobmanager", cluster.address, "-p", "1", *job)
+    assert done.returncode == 0, done.stderr
+    counted = int(done.stdout.splitlines()[-1])
+    assert counted < 300_000
+    line = f"{300_000 - counted:,} late records dropped at operator 'GlobalWindowAggregate'"
+    assert line in done.stderr.splitlines()[-1]
+    assert cluster.job_manager is not None
+    assert cluster.job_manager.says(line)
