@@ -17,8 +17,8 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from tidegate.datastream._graph.dependencies import ARCHIVES, PACKAGES, REQUIREMENTS
 from tidegate.model.errors import ExternalError, InvalidJob
+from tidegate.model.shipped_files import ARCHIVES, PACKAGES, REQUIREMENTS
 
 _INSTALL_LIMIT_S = 600
 _TAIL = 2000

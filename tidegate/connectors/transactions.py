@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 
 from tidegate.model.errors import CorruptData
-from tidegate.state_reader import open_checkpoint
-from tidegate.state_reader.segments import ELEMENT
+from tidegate.wire.state_columns import ELEMENT
 
 STATE = "committables"
 
@@ -101,6 +100,8 @@ class TransactionLog(ABC):
 
 def listed_in(path: str) -> list[Listed]:
     """All committables of one checkpoint or savepoint. Raises ``StorageError``, ``CorruptData``."""
+    from tidegate.state_reader import open_checkpoint  # subtasks import sinks, not the library that inspects state
+
     checkpoint = open_checkpoint(path)
     found = []
     for operator in checkpoint.operators:
@@ -118,6 +119,8 @@ def listed_in(path: str) -> list[Listed]:
 
 def operators_in(path: str) -> dict[tuple[str, str], str]:
     """(job id, operator id) of every operator in a checkpoint, and what it is called."""
+    from tidegate.state_reader import open_checkpoint  # subtasks import sinks, not the library that inspects state
+
     checkpoint = open_checkpoint(path)
     job_id = checkpoint.manifest.job_id
     return {(job_id, found.described.operator_id): found.title for found in checkpoint.operators}

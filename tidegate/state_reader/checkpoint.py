@@ -29,11 +29,8 @@ from tidegate.model.checkpoint import (
 from tidegate.model.errors import CorruptData, Misuse
 from tidegate.state_reader.channels import INPUT, OUTPUT, read_channel
 from tidegate.state_reader.channels import KIND as IN_FLIGHT
-from tidegate.state_reader.levels import merged, stacks
 from tidegate.state_reader.pickles import type_name
 from tidegate.state_reader.segments import (
-    ELEMENT,
-    KEY_GROUP,
     SegmentSource,
     description_of,
     is_msgpack,
@@ -42,12 +39,13 @@ from tidegate.state_reader.segments import (
     read_segment,
 )
 from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.store.levels import merged, stacks
 from tidegate.store.segments import open_segment_source
+from tidegate.wire.state_columns import ELEMENT, is_identity
 
 SUBTASK = "subtask"
 JSON = "element_json"
 TYPE_SUFFIX = "_type"
-_IDENTITY = (KEY_GROUP, "key", "window_start", "window_end", "window_id", "namespace", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +194,6 @@ def open_checkpoint(path: str) -> Checkpoint:
     """
     location, manifest = CheckpointStorage().read_checkpoint(path)
     return Checkpoint(location, manifest, open_segment_source(location))
-
-
-def is_identity(column: str) -> bool:
-    """Whether a column tells which entry a row is, rather than its value."""
-    return column in _IDENTITY or column.startswith("key.")
 
 
 def joined(tables: Iterator[pa.Table], what: str) -> pa.Table:

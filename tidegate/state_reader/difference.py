@@ -19,10 +19,11 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.model.checkpoint import SegmentHandle
-from tidegate.state_reader.checkpoint import Checkpoint, Operator, State, is_identity, joined
-from tidegate.state_reader.levels import merged, stacks
+from tidegate.state_reader.checkpoint import Checkpoint, Operator, State, joined
 from tidegate.state_reader.rows import element_value, readable
-from tidegate.state_reader.segments import ELEMENT, KEY_GROUP, is_msgpack
+from tidegate.state_reader.segments import is_msgpack
+from tidegate.store.levels import merged, stacks
+from tidegate.wire.state_columns import ELEMENT, KEY_GROUP, is_identity
 
 EXAMPLES = 3
 JOIN_ROWS = 256

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from tidegate.model.errors import Misuse
 from tidegate.state_reader.checkpoint import JSON, TYPE_SUFFIX
 from tidegate.state_reader.pickles import Pickled, plain_value
-from tidegate.state_reader.segments import ELEMENT, is_pickled
+from tidegate.state_reader.segments import is_pickled
+from tidegate.wire.state_columns import ELEMENT
 
 KEY = "key"
 KEY_PREFIX = "key."

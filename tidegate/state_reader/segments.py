@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from tidegate.model.checkpoint import OperatorStateHandle, SegmentHandle, StateHandle
 from tidegate.model.errors import CorruptData
+from tidegate.wire.state_columns import ELEMENT, KEY_GROUP
 
-KEY_GROUP = "key_group"
-ELEMENT = "element"
 METADATA_KEY = b"tidegate"
 PICKLED_KEY = b"tidegate.pickled"
 MSGPACK_KEY = b"tidegate.msgpack"

@@ -19,8 +19,7 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SegmentHandle
 from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.state_reader.checkpoint import is_identity
-from tidegate.state_reader.levels import merged
+from tidegate.store.levels import merged
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
 from tidegate.taskmanager.state.backend import Entry, KeyedBackend
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
@@ -39,6 +38,7 @@ from tidegate.taskmanager.state.heap.copy_on_write_table import StateTable
 from tidegate.taskmanager.state.heap.entries import EntryFormat, canonical_key, from_columns, removed_entries
 from tidegate.taskmanager.state.heap.snapshot import FrozenHeapTable
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
+from tidegate.wire.state_columns import is_identity
 
 MERGED_ENTRIES = 2_000
 """With each batch, at most about so many entries of what was written during a snapshot are merged."""

@@ -1,10 +1,6 @@
 """What a job brings with it besides its modules: requirements and archives (Flink: ``PythonDependencyManager``).
 
-Everything travels as a blob, whose name tells the subtask's process what to do with it:
-
-    python-requirements/requirements.txt     ─▶ installed once on each machine, and put on ``sys.path``
-    python-requirements/packages.zip         ─▶ the directory that pip takes the packages from, without an index
-    python-archives/<target>/<file>          ─▶ unpacked into ``<target>`` below the working directory
+Each file travels as a blob, whose name (``tidegate.model.shipped_files``) says what the subtask's process does with it.
 """
 
 from __future__ import annotations
@@ -15,10 +11,8 @@ from pathlib import Path
 from tidegate.datastream._graph.local_modules import python_file, zipped
 from tidegate.model.errors import InvalidJob
 from tidegate.model.options import PythonOptions
+from tidegate.model.shipped_files import ARCHIVES, PACKAGES, REQUIREMENTS
 
-ARCHIVES = "python-archives"
-REQUIREMENTS = "python-requirements/requirements.txt"
-PACKAGES = "python-requirements/packages.zip"
 _SUFFIXES = (".zip", ".jar", ".whl", ".egg", ".tar", ".tar.gz", ".tgz")
 
 

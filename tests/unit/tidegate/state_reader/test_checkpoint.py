@@ -15,6 +15,7 @@ from tests.unit.tidegate.state_reader.real_checkpoint import KEYS, WINDOW_MS
 from tidegate.model.errors import CorruptData, Misuse, StorageError
 from tidegate.state_reader import Checkpoint, open_checkpoint, segments
 from tidegate.taskmanager.state.files import segments as written
+from tidegate.wire.state_columns import ELEMENT, KEY_GROUP
 
 
 def numbers_read(checkpoint: Checkpoint) -> list[int]:
@@ -140,6 +141,6 @@ def test_a_location_that_pyarrow_knows(in_files: list[str], monkeypatch: pytest.
 
 
 def test_the_names_in_files_are_those_that_are_written() -> None:
-    assert (segments.KEY_GROUP, segments.ELEMENT) == (written.KEY_GROUP, written.ELEMENT)
+    assert (KEY_GROUP, ELEMENT) == (written.KEY_GROUP, written.ELEMENT)
     assert written.METADATA_KEY == segments.METADATA_KEY
     assert {segments.PICKLED_KEY, segments.MSGPACK_KEY} == {*written.PICKLED, *written.MSGPACK}

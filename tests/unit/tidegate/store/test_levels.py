@@ -15,12 +15,12 @@ from tidegate.model.checkpoint import CheckpointManifest, CheckpointOptions, Ope
 from tidegate.model.ids import CheckpointId, JobId, OperatorId
 from tidegate.model.keygroups import range_of
 from tidegate.state_reader import compare, open_checkpoint
-from tidegate.state_reader.checkpoint import is_identity
-from tidegate.state_reader.levels import merged
 from tidegate.store.checkpoints import CheckpointStorage
+from tidegate.store.levels import merged
 from tidegate.store.segments import open_segment_store
 from tidegate.taskmanager.state.columnar.keyed import ColumnarKeyedState
 from tidegate.taskmanager.state.files import segment_streams
+from tidegate.wire.state_columns import is_identity
 
 MAX_PARALLELISM = 16
 KEYS = [pa.field("k", pa.string())]

@@ -17,9 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.model.checkpoint import SegmentHandle
-from tidegate.state_reader.segments import KEY_GROUP
+from tidegate.wire.state_columns import DELETED, KEY_GROUP
 
-DELETED = "deleted"
 Codes = npt.NDArray[np.int64]
 
 

@@ -1,0 +1,79 @@
+"""What a subtask's process imports: neither the DSL that builds graphs, nor the library that inspects state, nor a bare name of ours."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.architecture.source import ROOT
+
+LOADED = """
+import json, sys
+from pathlib import Path
+import tidegate.taskmanager.runtime.launch, tidegate.taskmanager.spark.worker
+from tidegate.taskmanager.spark.user_code import load_program
+for path in sys.argv[1:]:
+    load_program(Path(path).read_bytes(), path)
+print(json.dumps(sorted(sys.modules)))
+"""
+BUILT = """
+import sys
+from pathlib import Path
+from tidegate.cli.program import run_program
+from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder
+recorder = PlanRecorder()
+try:
+    run_program(Path(sys.argv[1]), sys.argv[3:], recorder, {})
+except PlanRecorded:
+    pass
+for number, vertex in enumerate(recorder.graph.vertices):
+    Path(sys.argv[2], str(number)).write_bytes(recorder.blobs[vertex.program])
+"""
+ROWS = """
+from tidegate.common import Types, WatermarkStrategy
+from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from tidegate.datastream.state import ValueStateDescriptor
+from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.common import Time
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+    def process_element(self, value, ctx):
+        yield value
+
+env = StreamExecutionEnvironment.get_execution_environment()
+numbers = env.from_collection([1, 2, 3], Types.LONG()).key_by(lambda n: n % 2).process(Count(), Types.LONG())
+numbers.key_by(lambda n: n).window(TumblingEventTimeWindows.of(Time.seconds(1))).reduce(lambda a, b: a + b).print()
+env.execute("rows")
+"""
+
+
+def test_a_subtask_loads_neither_the_dsl_nor_the_inspection_library(tmp_path: Path) -> None:
+    job, programs = tmp_path / "job.py", tmp_path / "programs"
+    job.write_text(ROWS, encoding="utf-8")
+    programs.mkdir()
+    _python(BUILT, str(job), str(programs))
+    loaded = json.loads(_python(LOADED, *(str(path) for path in sorted(programs.iterdir()))))
+    assert "tidegate.functions.interfaces" in loaded
+    assert [name for name in loaded if name.startswith(("tidegate.datastream.", "tidegate.state_reader"))] == []
+
+
+def test_nothing_of_ours_is_imported_under_a_name_of_its_own() -> None:
+    """The installed package is ``tidegate`` alone: ``cli`` and its like belong to users."""
+    loaded = json.loads(
+        _python(
+            "import tidegate.cli.main, tidegate.jobmanager.service.app, tidegate.taskmanager.service.app\n" + LOADED
+        )
+    )
+    assert [name for name in loaded if name.partition(".")[0] in ("cli", "jobmanager", "taskmanager", "proto")] == []
+
+
+def _python(program: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,13 @@
+"""Names of the columns of state files, and which of them identify an entry (docs/state-format.md)."""
+
+from __future__ import annotations
+
+KEY_GROUP = "key_group"
+ELEMENT = "element"
+DELETED = "deleted"
+_IDENTITY = (KEY_GROUP, "key", "window_start", "window_end", "window_id", "namespace", "timestamp")
+
+
+def is_identity(column: str) -> bool:
+    """Returns whether a column identifies the entry of a row, rather than being part of its value."""
+    return column in _IDENTITY or column.startswith("key.")
