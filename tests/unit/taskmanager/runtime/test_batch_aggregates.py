@@ -12,11 +12,11 @@ import pytest
 
 from tests.unit.taskmanager.runtime.collecting import CollectingSink, committed
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
-from tidegate.common import Duration, Time, WatermarkStrategy
+from tidegate.common import Duration, Time, Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment, col
 from tidegate.datastream.aggregates import avg, count, max, min, sum
-from tidegate.datastream.window import TumblingEventTimeWindows
+from tidegate.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
 
 ROWS = 300_000
 KEYS = 41_297
@@ -83,4 +83,53 @@ def test_totals_may_be_aggregated_by_windows_behind_them(tmp_path: Path) -> None
     found = run(windows.select("window_start", "parity", "n"), "batch-agg-windows", tmp_path)
     assert sorted(found) == in_duckdb(
         "SELECT key // 10000 * 10000, key % 2, count(*) FROM data GROUP BY ALL ORDER BY ALL"
+    )
+
+
+AT_VALUE = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_windows_of_columns_have_one_row_for_each_key_and_window_and_drop_nothing(
+    parallelism: int, tmp_path: Path
+) -> None:
+    """Times are all over the place, far more than the strategy allows for: in BATCH mode no row is late."""
+    rows_at = generated(parallelism).select("text", at=col("key") * 10).assign_timestamps_and_watermarks(AT_VALUE)
+    windows = rows_at.key_by("text").window(TumblingEventTimeWindows.of(Time.seconds(30))).agg(count().alias("n"))
+    found = run(windows.select("window_start", "text", "n"), f"batch-tumbling-{parallelism}", tmp_path)
+    assert in_order(found) == in_order(
+        in_duckdb("SELECT key * 10 // 30000 * 30000, text, count(*) FROM data GROUP BY ALL")
+    )
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_sessions_of_columns_have_one_row_each(parallelism: int, tmp_path: Path) -> None:
+    rows_at = generated(parallelism).select("text", at=col("key") * 10).assign_timestamps_and_watermarks(AT_VALUE)
+    sessions = rows_at.key_by("text").window(EventTimeSessionWindows.with_gap(Time.milliseconds(250)))
+    found = run(
+        sessions.agg(count().alias("n")).select("window_start", "text", "n"), f"batch-sessions-{parallelism}", tmp_path
+    )
+    expected = in_duckdb(
+        """
+        WITH begins AS (
+            SELECT text, key * 10 AS ms,
+                coalesce(ms - lag(ms) OVER (PARTITION BY text ORDER BY ms) > 250, true)::INTEGER AS is_first FROM data
+        ), numbered AS (SELECT *, sum(is_first) OVER (PARTITION BY text ORDER BY ms) AS session FROM begins)
+        SELECT min(ms), text, count(*) FROM numbered GROUP BY text, session
+        """
+    )
+    assert len(expected) > 1000
+    assert in_order(found) == in_order(expected)
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("function", ["sum", "min", "max"])
+def test_single_records_are_reduced_to_one_for_each_key(function: str, parallelism: int, tmp_path: Path) -> None:
+    pairs = generated(parallelism).filter(col("value").is_not_null() & (col("key") < 2_000)).select("key", "value")
+    records = pairs.map(lambda row: (row[0], row[1]), Types.TUPLE([Types.LONG(), Types.LONG()]))
+    keyed = records.key_by(lambda pair: pair[0], Types.LONG())
+    reduced = {"sum": keyed.sum, "min": keyed.min, "max": keyed.max}[function](1)
+    found = run(reduced, f"batch-{function}-{parallelism}", tmp_path)
+    assert sorted(found) == in_duckdb(
+        f"SELECT key, {function}(value)::BIGINT FROM data WHERE value IS NOT NULL AND key < 2000 GROUP BY key ORDER BY key"
     )
