@@ -1,6 +1,7 @@
 """Source over files and directories: text, CSV, JSON lines, Parquet.
 
-Splits are listed once, in the client: byte ranges of line formats, row groups of Parquet. The position in a split is
+Splits are listed once, in the client: byte ranges of line formats, which for CSV
+begin where a record does, row groups of Parquet. The position in a split is
 ``[start of the block, rows emitted of it]``; finished splits stay in the state, marked done.
 Follows Flink's ``FileSource`` (bounded), with its splits listed up front; ``monitor_continuously`` makes it unbounded.
 """
@@ -11,7 +12,7 @@ import queue
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,19 +21,19 @@ import pyarrow.fs as pafs
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
+from tidegate.connectors.files.csv_format import NULL_VALUES, CsvFormat, check_settings, infer_csv_schema
 from tidegate.connectors.files.file_system import list_files, resolve
 from tidegate.connectors.files.formats import (
     Block,
-    CsvFormat,
     FileFormat,
     FileRange,
     JsonLinesFormat,
     ParquetFormat,
     TextFormat,
-    infer_csv_schema,
     infer_json_schema,
     parquet_schema,
 )
+from tidegate.model.errors import InvalidJob
 
 DEFAULT_RANGE_BYTES = 32 << 20
 _READ_AHEAD_BLOCKS = 4
@@ -65,14 +66,24 @@ class FileSource(Source):
         schema: pa.Schema | None = None,
         delimiter: str = ",",
         header: bool = True,
-        null_values: Sequence[str] = ("", "NA", "null", "NULL"),
+        null_values: Sequence[str] = NULL_VALUES,
         range_bytes: int = DEFAULT_RANGE_BYTES,
+        newlines_in_values: bool = True,
+        encoding: str = "utf-8",
     ) -> FileSource:
         """Comma-separated values. Without ``schema`` (which ``header=False`` needs) names and types come from the first
-        file. Line ends inside quoted values are not supported. Raises ``InvalidJob``."""
-        first = schema or infer_csv_schema(_first_file(paths), delimiter)
+        file. With a header each file's columns are found by name, in whatever order they are.
+
+        A quoted value may hold line ends, so whoever lists a file larger than ``range_bytes`` reads it once, for the places where
+        it can be cut; ``newlines_in_values=False`` promises that none does, and saves that. Raises ``InvalidJob``."""
+        check_settings(delimiter, encoding)
+        if schema is None and not header:
+            raise InvalidJob("CSV files without a header need schema=")
         nulls = tuple(null_values)
-        return FileSource(paths, CsvFormat(first, int(header), delimiter, nulls), range_bytes)
+        found = CsvFormat(schema or pa.schema([]), int(header), delimiter, nulls, newlines_in_values, encoding)
+        if schema is None:
+            found = replace(found, schema=infer_csv_schema(_first_file(paths), found))
+        return FileSource(paths, found, range_bytes)
 
     @staticmethod
     def for_json_lines(

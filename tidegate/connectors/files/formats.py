@@ -1,9 +1,9 @@
 """How the bytes of a file become Arrow batches, block by block. Reading is a pure function of the file and a position,
 so that a replay gives the same batches.
 
-Line formats (text, CSV, JSON lines) are cut into byte ranges and read in blocks of about 1 MiB that end at a line end;
+Line formats (text, JSON lines) are cut into byte ranges and read in blocks of about 1 MiB that end at a line end;
 a block is named by the offset of its first byte. A range owns the lines that begin inside it. Parquet is cut by row
-group and read in batches.
+group and read in batches. CSV is in ``csv_format``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.fs as pafs
 import pyarrow.json
 import pyarrow.parquet as pq
@@ -171,35 +170,6 @@ class TextFormat(LineFormat):
 
 
 @dataclass(frozen=True)
-class CsvFormat(LineFormat):
-    """Columns by ``schema``. A value that does not fit is a ``SchemaMismatch``, never a null."""
-
-    delimiter: str = ","
-    null_values: tuple[str, ...] = ("", "NA", "null", "NULL")
-
-    def _parse(self, raw: bytes, path: str, offset: int) -> pa.RecordBatch:
-        try:
-            table = pa.csv.read_csv(
-                pa.BufferReader(raw),
-                read_options=pa.csv.ReadOptions(
-                    column_names=self.schema.names, use_threads=False, block_size=len(raw) + 1
-                ),
-                parse_options=pa.csv.ParseOptions(delimiter=self.delimiter),
-                convert_options=self._conversion(),
-            )
-        except pa.ArrowInvalid as error:
-            raise SchemaMismatch(
-                f"{path}, in the block at byte {offset}: {_column_named(str(error), self.schema)}"
-            ) from error
-        return _one_batch(table, self.schema)
-
-    def _conversion(self) -> pa.csv.ConvertOptions:
-        return pa.csv.ConvertOptions(
-            column_types=self.schema, null_values=list(self.null_values), strings_can_be_null=True
-        )
-
-
-@dataclass(frozen=True)
 class JsonLinesFormat(LineFormat):
     """One JSON object a line; fields that the schema does not name are ignored, missing ones are null."""
 
@@ -290,27 +260,6 @@ def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
     if not batches:
         return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
     return pa.RecordBatch.from_arrays(batches[0].columns, schema=schema)
-
-
-def _column_named(message: str, schema: pa.Schema) -> str:
-    """Arrow counts CSV columns; people know their names."""
-    for index in range(len(schema.names) - 1, -1, -1):
-        message = message.replace(f"CSV column #{index}:", f"column {schema.names[index]!r}:")
-    return message
-
-
-def infer_csv_schema(uri: str, delimiter: str, **options: Any) -> pa.Schema:
-    """Schema from the header line and the first block. Raises ``InvalidJob``."""
-    filesystem, path = resolve(uri)
-    with filesystem.open_input_stream(path) as stream:
-        head = stream.read(BLOCK_BYTES)
-    if len(head) == BLOCK_BYTES:
-        head = head[: head.rfind(b"\n") + 1]
-    try:
-        table = pa.csv.read_csv(io.BytesIO(head), parse_options=pa.csv.ParseOptions(delimiter=delimiter), **options)
-    except pa.ArrowInvalid as error:
-        raise InvalidJob(f"cannot infer the columns of {uri}: {error}; give them with schema=") from error
-    return table.schema
 
 
 def infer_json_schema(uri: str) -> pa.Schema:
