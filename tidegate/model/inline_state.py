@@ -10,33 +10,20 @@ A dropped handle has neither ``path`` nor ``data``; size and checksum name its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
-from operator import attrgetter
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import replace
 
-from tidegate.model.checkpoint import (
-    ChannelStateHandle,
-    CheckpointManifest,
-    OperatorSnapshot,
-    OperatorState,
-    OperatorStateHandle,
-    RestoredOperator,
-    SegmentHandle,
-    StateHandle,
-    TaskRestore,
-)
+from tidegate.model.checkpoint import CheckpointManifest, RestoredOperator, StateHandle, TaskRestore
 from tidegate.model.errors import CorruptData, InternalError
+from tidegate.model.mapped_handles import map_handles, mapped
 
 ContentKey = tuple[str, int]
 """Checksum and size."""
 
-_Named = TypeVar("_Named", SegmentHandle, OperatorStateHandle, ChannelStateHandle)
-
 
 def drop_inline_state(manifest: CheckpointManifest) -> CheckpointManifest:
     """What refers to no inline state is the same object as before."""
-    return replace(manifest, operators=tuple(_without(operator) for operator in manifest.operators))
+    return map_handles(manifest, _drop)
 
 
 def inline_state_of(manifest: CheckpointManifest) -> dict[ContentKey, bytes]:
@@ -85,51 +72,15 @@ def fill_inline_state(restore: TaskRestore, content: Mapping[ContentKey, bytes])
 
     operators = {
         operator_id: RestoredOperator(
-            _mapped(operator.keyed, filled),
-            _mapped(operator.operator, filled),
+            mapped(operator.keyed, filled),
+            mapped(operator.operator, filled),
             operator.slices,
-            _mapped(operator.channels, filled),
+            mapped(operator.channels, filled),
         )
         for operator_id, operator in restore.operators.items()
     }
     return replace(restore, operators=operators)
 
 
-def _without(operator: OperatorState) -> OperatorState:
-    return replace(operator, subtasks={index: _dropped(snapshot) for index, snapshot in operator.subtasks.items()})
-
-
-def _dropped(snapshot: OperatorSnapshot) -> OperatorSnapshot:
-    parts = (snapshot.keyed, snapshot.operator, snapshot.input_channels, snapshot.output_channels)
-    if not any(named.handle.data is not None for part in parts if part for named in part):
-        return snapshot
-    return OperatorSnapshot(
-        _mapped(snapshot.keyed, _drop),
-        _mapped(snapshot.operator, _drop),
-        _mapped(snapshot.input_channels, _drop),
-        _mapped(snapshot.output_channels, _drop),
-    )
-
-
 def _drop(handle: StateHandle) -> StateHandle:
     return handle if handle.data is None else StateHandle(handle.size_bytes, handle.checksum)
-
-
-def _mapped(part: tuple[_Named, ...], change: Callable[[StateHandle], StateHandle]) -> tuple[_Named, ...]:
-    return tuple([_with_handle(named, change(named.handle)) for named in part]) if part else part
-
-
-def _with_handle(named: _Named, handle: StateHandle) -> _Named:
-    """``dataclasses.replace``, in half of its time."""
-    values_of, place = _LAYOUTS[type(named)]
-    values = list(values_of(named))
-    values[place] = handle
-    return type(named)(*values)
-
-
-def _layout(kind: type[SegmentHandle | OperatorStateHandle | ChannelStateHandle]) -> tuple[attrgetter[Any], int]:
-    names = [field.name for field in fields(kind)]
-    return attrgetter(*names), names.index("handle")
-
-
-_LAYOUTS = {kind: _layout(kind) for kind in (SegmentHandle, OperatorStateHandle, ChannelStateHandle)}

@@ -15,15 +15,15 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tidegate.model.checkpoint import CheckpointManifest, OperatorState, SnapshotType, StateHandle
+from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.files import Files, LocalFiles, MemoryFiles, OutcomeUnknown
 from tidegate.store.locations import MEMORY_SCHEME, normalized, open_files, reason_of, storage_error
 from tidegate.store.segments import written_by
+from tidegate.store.state_files import SHARED_DIRECTORY, check_sizes, handles_of, with_moved_files
 from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_parts
 
-SHARED_DIRECTORY = "shared"
 _DISCARDABLE = re.compile(r"(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})")
 
 
@@ -148,8 +148,9 @@ class CheckpointStorage:
         Raises ``StorageError`` (not there, not readable), ``CorruptData`` or ``VersionMismatch``.
         """
         location, manifest = self._manifest_at(path)
+        manifest = self._moved(location, manifest)
         try:
-            self._check_files(location, manifest)
+            check_sizes(manifest, location, self._sizes, self._kind_of)
         except OSError as error:
             raise storage_error("read", location, error) from error
         return location, manifest
@@ -176,7 +177,7 @@ class CheckpointStorage:
     def shared_by_nobody_else(self, location: str) -> list[str]:
         """Shared files that the checkpoint names and no other one beside it does; none when any of these cannot be read.
         Raises as ``read_checkpoint`` does."""
-        own = set(_shared_of(self._manifest_at(location)[1]))
+        own = set(_shared_of(self._moved(location, self._manifest_at(location)[1])))
         if not own:
             return []
         base, _, name = location.rpartition("/")
@@ -185,7 +186,9 @@ class CheckpointStorage:
             if other == name or files.kind_of(f"{path}/{other}/{METADATA_FILE}") == "missing":
                 continue
             try:
-                own.difference_update(_shared_of(self._manifest_at(f"{base}/{other}")[1]))
+                own.difference_update(
+                    _shared_of(self._moved(f"{base}/{other}", self._manifest_at(f"{base}/{other}")[1]))
+                )
             except TidegateError:
                 return []  # it may name any of them
         return sorted(own)
@@ -220,7 +223,7 @@ class CheckpointStorage:
         _, manifest = self._manifest_at(location)
         try:
             files.delete(f"{path}/{METADATA_FILE}")
-            for _, handle in _handles(manifest):
+            for _, handle in handles_of(manifest):
                 if handle.path and "/" not in handle.path:
                     files.delete(f"{path}/{handle.path}")
             if not files.sizes(path) and not files.directories(path):
@@ -254,7 +257,7 @@ class CheckpointStorage:
         """Of the location itself, and of the state files in it and in other directories. Raises ``OSError``."""
         if location.startswith(MEMORY_SCHEME):
             return
-        named = [handle.path for _, handle in _handles(manifest) if handle.path]
+        named = [handle.path for _, handle in handles_of(manifest) if handle.path]
         places = {location.rpartition("/")[0], *(place.rpartition("/")[0] or location for place in named)}
         for place in sorted(places):
             files, path = self._open(place)
@@ -264,26 +267,19 @@ class CheckpointStorage:
         files, path = self._open(place)
         return files.read(path), files
 
-    def _check_files(self, location: str, manifest: CheckpointManifest) -> None:
-        """Each directory is listed once, that of shared files too."""
-        sizes: dict[str, dict[str, int]] = {}
-        for operator, handle in _handles(manifest):
-            if not handle.path:
-                continue  # inline
-            place = handle.path if "/" in handle.path else f"{location}/{handle.path}"
-            directory, _, name = place.rpartition("/")
-            if directory not in sizes:
-                sizes[directory] = self._sizes(directory)
-            if sizes[directory].get(name) != handle.size_bytes:
-                found = f"{sizes[directory][name]} bytes" if name in sizes[directory] else "missing"
-                raise CorruptData(
-                    f"state file {place} of operator {operator.name!r} is {found}, "
-                    f"expected {handle.size_bytes} bytes; restore from another checkpoint"
-                )
+    def _moved(self, location: str, manifest: CheckpointManifest) -> CheckpointManifest:
+        try:
+            return with_moved_files(manifest, location, self._sizes)
+        except OSError as error:
+            raise storage_error("list the shared files of", location, error) from error
 
     def _sizes(self, directory: str) -> dict[str, int]:
         files, path = self._open(directory)
         return files.sizes(path)
+
+    def _kind_of(self, place: str) -> str:
+        files, path = self._open(place)
+        return files.kind_of(path)
 
     def _why_missing(self, location: str) -> str:
         files, path = self._open(location)
@@ -295,11 +291,4 @@ class CheckpointStorage:
 
 
 def _shared_of(manifest: CheckpointManifest) -> Iterator[str]:
-    return (handle.path for _, handle in _handles(manifest) if handle.is_shared)
-
-
-def _handles(manifest: CheckpointManifest) -> Iterator[tuple[OperatorState, StateHandle]]:
-    for operator in manifest.operators:
-        for snapshot in operator.subtasks.values():
-            for handle in snapshot.handles:
-                yield operator, handle
+    return (handle.path for _, handle in handles_of(manifest) if handle.is_shared)

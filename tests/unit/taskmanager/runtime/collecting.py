@@ -19,6 +19,12 @@ def committed(world: str) -> list[Any]:
         return [row for rows in _WORLDS.get(world, {}).values() for row in rows]
 
 
+def worlds() -> list[str]:
+    """Those in which anything is visible."""
+    with _LOCK:
+        return sorted(_WORLDS)
+
+
 class CollectingSink(Sink):
     """Idempotent: a committable is known by its id."""
 

@@ -123,7 +123,9 @@ def test_a_path_without_a_checkpoint_is_refused_with_a_hint(tmp_path: Path) -> N
 def test_damage_is_told_by_file(tmp_path: Path) -> None:
     storage, location = saved(tmp_path)
     (location / "count-x-0").write_bytes(b"0")
-    with pytest.raises(CorruptData, match=r"chk-7/count-x-0 of operator 'wähle' is 1 bytes, expected 70000"):
+    with pytest.raises(
+        CorruptData, match=r"chk-7/count-x-0 of operator 'wähle' is cut off: it ends at byte 1, expected 70000"
+    ):
         storage.read_checkpoint(str(location))
     (location / "count-x-0").unlink()
     with pytest.raises(CorruptData, match=r"count-x-0 .* is missing"):
@@ -217,7 +219,7 @@ def test_a_missing_shared_file_is_told_by_name(tmp_path: Path) -> None:
     assert storage.write_manifest(str(location), manifest).error is None
     assert storage.read_checkpoint(str(location))[1] == manifest
     shared.write_bytes(b"1234")
-    with pytest.raises(CorruptData, match=r"shared/s-1 of operator 'count' is 4 bytes, expected 8"):
+    with pytest.raises(CorruptData, match=r"shared/s-1 of operator 'count' is cut off: it ends at byte 4, expected 8"):
         storage.read_checkpoint(str(location))
     shared.unlink()
     with pytest.raises(CorruptData, match=r"shared/s-1 of operator 'count' is missing"):
@@ -271,3 +273,22 @@ def test_which_shared_files_go_with_a_checkpoint(tmp_path: Path) -> None:
     assert [alone(number) for number in named] == [["a"], ["c"], ["d"]]
     (tmp_path / JOB / "chk-9" / "_metadata").write_bytes(b"damaged")
     assert alone(7) == [], "who knows what it names"
+
+
+def test_shared_files_of_a_moved_job_are_found_beside_the_checkpoint(tmp_path: Path) -> None:
+    storage, location = saved(tmp_path)
+    shared = location.parent / "shared"
+    (shared / "s-1").write_bytes(b"12345678")
+    handle = StateHandle(8, "0" * 16, str(shared / "s-1"), is_shared=True)
+    segment = SegmentHandle("s", KeyGroupRange(0, 0), (0, 1), handle)
+    operator = OperatorState(OperatorId("b" * 32), "", "count", 1, 128, {0: OperatorSnapshot(keyed=(segment,))})
+    manifest = replace(make_manifest(), operators=(operator,))
+    assert storage.write_manifest(str(location), manifest).error is None
+    moved = location.parent.rename(tmp_path / "moved")
+    found, read = storage.read_checkpoint(f"{moved}/chk-7")
+    assert found == f"{moved}/chk-7"
+    assert [h.path for h in read.operators[0].subtasks[0].handles] == [f"{moved}/shared/s-1"]
+    assert storage.shared_by_nobody_else(found) == [f"{moved}/shared/s-1"]
+    (moved / "shared" / "s-1").unlink()
+    with pytest.raises(CorruptData, match=rf"{JOB}/shared/s-1 of operator 'count' is missing"):
+        storage.read_checkpoint(found)

@@ -1,0 +1,15 @@
+"""Keyed state of every kind, most keys of which come once."""
+
+from __future__ import annotations
+
+from tests.compat import keyed
+from tests.compat.outline import Outline
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
+
+
+def build(outline: Outline) -> BuiltJob:
+    return keyed.build(outline, keyed.once_or_often)
+
+
+def check(outline: Outline) -> None:
+    keyed.check(outline, keyed.once_or_often)
