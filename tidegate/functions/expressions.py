@@ -40,6 +40,10 @@ class Expression(ABC):
     def columns(self) -> list[str]:
         """Names of the columns that it reads."""
 
+    def plain_column(self) -> str | None:
+        """The column that it hands on unchanged, under whatever name; ``None`` when it computes something."""
+        return None
+
     @abstractmethod
     def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar: ...
 
@@ -165,6 +169,9 @@ class Column(Expression):
     def columns(self) -> list[str]:
         return [self._name]
 
+    def plain_column(self) -> str | None:
+        return self._name
+
     def _evaluate(self, batch: pa.RecordBatch) -> pa.Array:
         return batch.column(self._name)
 
@@ -201,6 +208,9 @@ class Alias(Expression):
 
     def columns(self) -> list[str]:
         return self._expression.columns()
+
+    def plain_column(self) -> str | None:
+        return self._expression.plain_column()
 
     def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
         return self._expression._evaluate(batch)

@@ -14,17 +14,21 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
 from tidegate.common.time import Time
 from tidegate.datastream.aggregates import Aggregate, AggregateFunctionName
 from tidegate.datastream.sql.engine import DuckDbColumns, aggregate_names, interval_ms, text_of, types_of
+from tidegate.datastream.sql.event_time import is_event_time
+from tidegate.datastream.sql.names import named_items, resolved_groups, without_aliases
 from tidegate.datastream.sql.query import Node, Query, arguments_of, column_ref, parse, plain, replaced, walk
 from tidegate.datastream.sql.translation import column_name, translated
 from tidegate.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 from tidegate.functions.expressions import Expression, col, lit
 from tidegate.model.errors import InvalidJob
+from tidegate.model.options import TableOptions
 
 if TYPE_CHECKING:
     from tidegate.datastream.data_stream import DataStream
@@ -52,30 +56,61 @@ _ALL = "__all"
 def sql_stream(stream: DataStream, text: str) -> DataStream:
     """Raises ``InvalidJob``, ``SchemaMismatch``."""
     query = parse(text)
+    _check_functions(query)
+    _check_places_of_aggregates(query)
     if query.groups or any(_is_aggregate(node) for _, item in query.items for node in walk(item)):
         return _windowed(stream, query)
     if query.having is not None:
         raise InvalidJob(f"sql: HAVING needs a GROUP BY: {text}")
-    return _selected(_filtered(stream, query, query.where), query, _named(query, _columns(stream)))
+    return _selected(_filtered(stream, query, query.where), query, named_items(query, _columns(stream)))
+
+
+def _check_places_of_aggregates(query: Query) -> None:
+    """Raises ``InvalidJob`` for aggregates where no window is behind them yet."""
+    places = [("WHERE", query.where), *(("GROUP BY", group) for group in query.groups)]
+    for place, node in places:
+        if any(_is_aggregate(one) for one in walk(node)):
+            raise InvalidJob(f"sql: an aggregate in {place} has no rows yet, HAVING is for those: {query.text}")
+    for node in (one for _, item in [*query.items, ("", query.having)] for one in walk(item) if _is_aggregate(one)):
+        if any(_is_aggregate(inside) for inside in walk(arguments_of(node))):
+            raise InvalidJob(f"sql: an aggregate of an aggregate needs two queries: {query.text}")
+
+
+def _check_functions(query: Query) -> None:
+    """Raises ``InvalidJob`` for clauses of aggregates at functions of one row."""
+    for one in walk(query.tree):
+        clauses = one["class"] == "FUNCTION" and (one["distinct"] or one["filter"] or one["order_bys"]["orders"])
+        if clauses and not _is_aggregate(one):
+            raise InvalidJob(
+                f"sql: {one['function_name']} takes no DISTINCT, FILTER or ORDER BY, it is no aggregate: {query.text}"
+            )
+
+
+def _is_lambda_parameter(node: Node, nodes: Sequence[Node]) -> bool:
+    """Whether a name is a parameter of a lambda around it: DuckDB computes these, and knows what they are."""
+    lambdas = [one for outer in nodes for one in walk(outer) if one["class"] == "LAMBDA"]
+    return any(
+        any(inside is node for inside in walk(one)) and node["column_names"][:1] in _parameters_of(one)
+        for one in lambdas
+    )
+
+
+def _parameters_of(node: Node) -> list[list[str]]:
+    return [one["column_names"] for one in walk(node["lhs"]) if one["class"] == "COLUMN_REF"]
+
+
+def _zone_of(stream: DataStream) -> str:
+    """``table.local-time-zone``, never the zone of the process."""
+    option = TableOptions.LOCAL_TIME_ZONE
+    zone = stream.get_execution_environment()._configuration.get_string(option.key, option.default)
+    try:
+        return ZoneInfo(zone).key
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidJob(f"{option.key}: {zone!r} is no time zone; one is Europe/Berlin") from None
 
 
 def _columns(stream: DataStream) -> pa.Schema:
     return stream._columns("sql")
-
-
-def _named(query: Query, schema: pa.Schema) -> list[tuple[str, Node]]:
-    """The select list with names, stars spread out."""
-    named: list[tuple[str, Node]] = []
-    for alias, node in query.items:
-        if node["class"] == "STAR":
-            named += [(name, column_ref(name)) for name in schema.names]
-        elif alias:
-            named.append((alias, node))
-        elif node["class"] == "COLUMN_REF":
-            named.append((node["column_names"][-1], node))
-        else:
-            named.append((text_of(query, node), node))
-    return named
 
 
 def _filtered(stream: DataStream, query: Query, condition: Node | None) -> DataStream:
@@ -101,15 +136,17 @@ def _expressions(stream: DataStream, query: Query, nodes: Sequence[Node]) -> tup
     """Expressions for the nodes, and the stream with the further columns that some of them read."""
     schema = _columns(stream)
     for node in (inside for one in nodes for inside in walk(one) if inside["class"] == "COLUMN_REF"):
-        column_name(node, schema, query.table_names)
+        if not _is_lambda_parameter(node, nodes):
+            column_name(node, schema, query.table_names)
     found = [translated(node, schema, query.table_names) for node in nodes]
     texts = [text_of(query, node) for node, one in zip(nodes, found, strict=True) if one is None]
     if texts:
-        kinds = types_of(query, texts, schema)
+        zone = _zone_of(stream)
+        kinds = types_of(query, texts, schema, zone)
         names = [f"__sql_{i}" for i in range(len(texts))]
         fields = [pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)]
         wider = pa.schema([*schema, *fields])
-        stream = stream.map_batches(DuckDbColumns(texts, wider), wider).name("DuckDB")
+        stream = stream.map_batches(DuckDbColumns(texts, wider, zone), wider).name("DuckDB")
         rest = iter(names)
         return stream, [col(next(rest)) if one is None else one for one in found]
     return stream, [one for one in found if one is not None]
@@ -168,21 +205,28 @@ class _Grouping:
 
 
 def _windowed(stream: DataStream, query: Query) -> DataStream:
-    windows = [node for node in query.groups if _is_call(node, ("tumble", "hop"))]
+    schema = _columns(stream)
+    named = named_items(query, schema)
+    groups = resolved_groups(query, schema, named)
+    windows = [node for node in groups if _is_call(node, ("tumble", "hop"))]
     if len(windows) != 1:
         raise InvalidJob(
             "sql: aggregates of a stream need one window: GROUP BY ..., TUMBLE(time column, INTERVAL '5' SECOND) "
             "or HOP(time column, slide, size): "
             f"{query.text}"
         )
-    schema = _columns(stream)
     window, time = _window_of(windows[0], query, schema)
+    if not is_event_time(stream._transformation, time):
+        raise InvalidJob(
+            f"sql: the event time of this stream is not known to be its column {time!r}, and windows are of event time; "
+            f"assign_timestamps_and_watermarks(strategy.with_timestamp_column({time!r})) before sql(...): {query.text}"
+        )
     grouping = _Grouping(query, schema, windows[0])
-    for node in query.groups:
+    for node in groups:
         if node is not windows[0]:
             grouping.keys.append((f"__key_{len(grouping.keys)}", node))
-    named = _named(query, schema)
-    for _, item in [*named, ("", query.having)]:
+    having = None if query.having is None else without_aliases(query.having, schema, named)
+    for _, item in [*named, ("", having)]:
         for node in walk(item):
             if _is_aggregate(node):
                 grouping.add_aggregate(node)
@@ -199,8 +243,8 @@ def _windowed(stream: DataStream, query: Query) -> DataStream:
     made = rows.select(*columns).key_by(*keys).window(window).agg(*aggregates)
     if pa.types.is_timestamp(schema.field(time).type):
         made = _with_times(made, schema.field(time).type.tz)
-    having = None if query.having is None else _behind(grouping, query.having)
-    return _selected(_filtered(made, query, having), query, results)
+    condition = None if having is None else _behind(grouping, having)
+    return _selected(_filtered(made, query, condition), query, results)
 
 
 def _window_of(node: Node, query: Query, schema: pa.Schema) -> tuple[WindowAssigner[Any, Any], str]:

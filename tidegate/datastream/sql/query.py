@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.datastream.sql.grammar import check_grammar
 from tidegate.model.errors import InvalidJob
 
 Node = dict[str, Any]
@@ -57,6 +58,7 @@ def parse(text: str) -> Query:
         raise InvalidJob(f"sql: one SELECT is needed, not {len(tree['statements'])} statements: {text}")
     node = tree["statements"][0]["node"]
     _check(node, text)
+    check_grammar(tree, text)
     table = node["from_table"]
     return Query(
         text,
@@ -126,7 +128,7 @@ def _check(node: Node, text: str) -> None:
             "QUALIFY": node["qualify"] is not None,
             "samples": node["sample"] is not None or table.get("sample") is not None,
             "GROUP BY ALL, sets of groups": node["aggregate_handling"] != "STANDARD_HANDLING"
-            or len(node["group_sets"]) > 1,
+            or [sorted(one) for one in node["group_sets"]] not in ([], [list(range(len(node["group_expressions"])))]),
         }
     for what, is_there in told.items():
         if is_there:

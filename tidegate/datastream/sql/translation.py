@@ -83,7 +83,7 @@ def _translate(node: Node, schema: pa.Schema, tables: Sequence[str]) -> Expressi
             return _case(node, of)
         case "CAST" if not node["try_cast"] and node["type_expr"]["type_name"].lower() in _CASTS:
             return of(node["child"]).cast(_CASTS[node["type_expr"]["type_name"].lower()])
-        case "FUNCTION" if not (node["distinct"] or node["filter"]):
+        case "FUNCTION" if not any(argument["name"] for argument in node["arguments"]):
             return _function(node["function_name"], [of(child) for child in arguments_of(node)])
         case _:
             raise Untranslatable

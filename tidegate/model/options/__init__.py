@@ -40,6 +40,7 @@ from tidegate.model.options.option import ConfigOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, SparkOptions
 from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
+from tidegate.model.options.table import TableOptions
 from tidegate.model.options.web import HistoryOptions, WebOptions
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "StateBackendKind",
     "StateOptions",
     "StateRecoveryOptions",
+    "TableOptions",
     "TaskManagerOptions",
     "TaskOptions",
     "TraceOptions",
@@ -91,6 +93,7 @@ GROUPS: tuple[type, ...] = (
     PipelineOptions,
     ExecutionOptions,
     PythonOptions,
+    TableOptions,
     JobManagerOptions,
     RestOptions,
     WebOptions,

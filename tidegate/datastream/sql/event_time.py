@@ -1,0 +1,63 @@
+"""Which column of a stream is its event time, followed from the watermark strategy through what keeps rows as they are.
+
+A window of SQL names a column of time, while windows of a stream are of the event time of its rows. Only where both are known
+to be the same does the query mean what it says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.datastream._graph.transformation import (
+    OperatorTransformation,
+    PartitionTransformation,
+    Transformation,
+    UnionTransformation,
+)
+from tidegate.datastream.sql.engine import DuckDbColumns
+from tidegate.functions.adapters import FieldTimestamp
+from tidegate.functions.expressions import Expression
+
+_KEEPS_ROWS = ("filter", "filter_columns")
+
+
+def is_event_time(made: Transformation, column: str) -> bool:
+    """Whether ``column`` of the stream is known to be the event time of its rows."""
+    match made:
+        case UnionTransformation(inputs=inputs):
+            return all(is_event_time(one, column) for one in inputs)
+        case PartitionTransformation(input=before):
+            return is_event_time(before, column)
+        case OperatorTransformation(kind="source"):
+            return _assigns(made.options["watermark_strategy"], made.output_type, column) is True
+        case OperatorTransformation(kind="timestamps_watermarks"):
+            assigned = _assigns(made.options["strategy"], made.output_type, column)
+            return is_event_time(made.inputs[0], column) if assigned is None else assigned
+        case OperatorTransformation(kind=kind) if kind in _KEEPS_ROWS:
+            return is_event_time(made.inputs[0], column)
+        case OperatorTransformation(kind="select"):
+            source = _column_behind(dict(made.options["columns"]).get(column))
+            return source is not None and is_event_time(made.inputs[0], source)
+        case OperatorTransformation(kind="map_batches"):
+            func = made.options["func"]
+            return isinstance(func, DuckDbColumns) and func.keeps(column) and is_event_time(made.inputs[0], column)
+    return False
+
+
+def _assigns(strategy: WatermarkStrategy, row_type: TypeInformation | None, column: str) -> bool | None:
+    """``None``: the strategy leaves the timestamps of rows as they are."""
+    if strategy.timestamp_column is not None:
+        return strategy.timestamp_column == column
+    assigner: Any = strategy.timestamp_assigner
+    if assigner is None:
+        return None
+    if not isinstance(assigner, FieldTimestamp) or assigner.position is None or row_type is None:
+        return False
+    return bool(row_type.arrow_schema().names[assigner.position] == column)
+
+
+def _column_behind(expression: Expression | None) -> str | None:
+    """The column that an item of ``select`` hands on unchanged."""
+    return None if expression is None else expression.plain_column()

@@ -1,0 +1,82 @@
+"""Names in a query, resolved as DuckDB does: stars spread out, positions and aliases in GROUP BY, aliases in HAVING."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.datastream.sql.engine import text_of
+from tidegate.datastream.sql.query import Node, Query, column_ref, replaced
+from tidegate.model.errors import InvalidJob, SchemaMismatch
+
+
+def named_items(query: Query, schema: pa.Schema) -> list[tuple[str, Node]]:
+    """The select list with a name for each column. Raises ``InvalidJob``, ``SchemaMismatch``."""
+    named: list[tuple[str, Node]] = []
+    for alias, node in query.items:
+        if node["class"] == "STAR":
+            named += _columns_of(node, query, schema)
+        elif alias:
+            named.append((alias, node))
+        elif node["class"] == "COLUMN_REF":
+            named.append((node["column_names"][-1], node))
+        else:
+            named.append((text_of(query, node), node))
+    return named
+
+
+def resolved_groups(query: Query, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> list[Node]:
+    """GROUP BY with positions (``GROUP BY 1``) and aliases replaced by what they stand for; a column comes before an alias."""
+    return [_resolved_group(node, query, schema, items) for node in query.groups]
+
+
+def without_aliases(node: Node, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> Node:
+    """An expression of HAVING, in which names of items that are no columns of the stream stand for these items."""
+    found: Node = replaced(node, lambda one: _item_of_alias(one, schema, items))
+    return found
+
+
+def _resolved_group(node: Node, query: Query, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> Node:
+    if node["class"] == "CONSTANT":
+        literal = node["literal"]
+        position = int(literal["text"]) if literal["kind"] == "INTEGER" else 0
+        if not 1 <= position <= len(items):
+            raise InvalidJob(f"sql: GROUP BY {literal['text']!r} is no column, expression or position: {query.text}")
+        return items[position - 1][1]
+    return _item_of_alias(node, schema, items) or node
+
+
+def _item_of_alias(node: Node, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> Node | None:
+    if node["class"] != "COLUMN_REF" or len(node["column_names"]) != 1:
+        return None
+    name = node["column_names"][0].lower()
+    if any(column.lower() == name for column in schema.names):
+        return None
+    return next((item for alias, item in items if alias.lower() == name), None)
+
+
+def _columns_of(star: Node, query: Query, schema: pa.Schema) -> list[tuple[str, Node]]:
+    """``*`` with EXCLUDE, REPLACE and RENAME."""
+    keys = [*star["qualified_exclude_list"], *(one["key"] for one in star["rename_list"])]
+    for table in filter(None, [star["relation_name"], *(key["table"] for key in keys)]):
+        if table.lower() not in query.table_names:
+            raise SchemaMismatch(f"sql: no table {table!r}: the stream is called {' or '.join(query.table_names)}")
+    left_out = {_found(name, schema) for name in star["exclude_list"]}
+    left_out |= {_found(one["column"], schema) for one in star["qualified_exclude_list"]}
+    computed = {_found(one["key"], schema): one["value"] for one in star["replace_list"]}
+    renamed = {_found(one["key"]["column"], schema): one["value"] for one in star["rename_list"]}
+    twice = left_out & (computed.keys() | renamed.keys()) | (computed.keys() & renamed.keys())
+    if twice:
+        raise InvalidJob(f"sql: the star changes the column {min(twice)!r} in two ways: {query.text}")
+    return [
+        (renamed.get(name, name), computed.get(name, column_ref(name))) for name in schema.names if name not in left_out
+    ]
+
+
+def _found(name: Any, schema: pa.Schema) -> str:
+    found = [column for column in schema.names if column.lower() == str(name).lower()]
+    if len(found) != 1:
+        raise SchemaMismatch(f"sql: no column {name!r} for the star: the stream has {', '.join(schema.names)}")
+    return str(found[0])
