@@ -111,3 +111,55 @@ def test_an_encoding_in_which_line_ends_cannot_be_found_is_refused(encoding: str
 def test_a_delimiter_is_one_character_that_means_nothing_else(delimiter: str) -> None:
     with pytest.raises(InvalidJob, match="a CSV delimiter is one ASCII character"):
         FileSource.for_csv("a.csv", schema=PAIR, delimiter=delimiter)
+
+
+def test_columns_are_found_by_name_in_each_file(tmp_path: Path) -> None:
+    file(tmp_path / "a.csv", "n,s\n1,a\n")
+    file(tmp_path / "b.csv", "more,s,n,more\nx,b,2,y\n")
+    assert rows(FileSource.for_csv(str(tmp_path))) == [{"n": 1, "s": "a"}, {"n": 2, "s": "b"}]
+    turned = pa.schema([("s", pa.string()), ("n", pa.float64())])
+    assert rows(FileSource.for_csv(str(tmp_path), schema=turned)) == [{"s": "a", "n": 1.0}, {"s": "b", "n": 2.0}]
+
+
+def test_every_split_knows_the_order_of_its_files_columns(tmp_path: Path) -> None:
+    path = file(tmp_path / "a.csv", "s,n\n" + "".join(f'"x\n",{n}\n' for n in range(20)))
+    source = FileSource.for_csv(path, schema=PAIR, range_bytes=11)
+    assert len(states(source)) > 5
+    assert rows(source) == [{"n": n, "s": "x\n"} for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [("n,t", r"b\.csv has no column 's'; its header is n, t"), ("s,n,s", r"b\.csv has 2 columns 's'")],
+)
+def test_a_header_without_a_column_is_refused_at_submission_by_file(tmp_path: Path, header: str, message: str) -> None:
+    file(tmp_path / "a.csv", "n,s\n1,a\n")
+    file(tmp_path / "b.csv", f"{header}\n1,a\n")
+    with pytest.raises(SchemaMismatch, match=message):
+        FileSource.for_csv(str(tmp_path), schema=PAIR).list_splits(1)
+
+
+def test_a_value_that_does_not_fit_is_named_by_the_files_own_columns(tmp_path: Path) -> None:
+    file(tmp_path / "a.csv", "s,n\na,late\n")
+    with pytest.raises(SchemaMismatch, match=r"a\.csv, in the block at byte 4: In column 'n'"):
+        rows(FileSource.for_csv(str(tmp_path), schema=PAIR))
+
+
+def test_a_bare_empty_cell_is_null_and_a_quoted_one_is_empty(tmp_path: Path) -> None:
+    path = file(tmp_path / "a.csv", 'n,s\n1,\n2,""\n3,NA\n4,"NA"\n')
+    assert [row["s"] for row in rows(FileSource.for_csv(path))] == [None, "", None, "NA"]
+
+
+def test_an_inferred_schema_knows_the_null_values_and_columns_without_any(tmp_path: Path) -> None:
+    path = file(tmp_path / "a.csv", "n,e,x\n1,,-\n-,,NaN\n")
+    source = FileSource.for_csv(path, null_values=["", "-"])
+    assert source.schema == pa.schema([("n", pa.int64()), ("e", pa.string()), ("x", pa.float64())])
+    assert rows(source)[0] == {"n": 1, "e": None, "x": None}
+
+
+@pytest.mark.parametrize(("content", "message"), [("", "it is empty"), ("a,a\n1,2\n", "has a name twice")])
+def test_columns_that_cannot_be_inferred_are_asked_for(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(InvalidJob, match=message):
+        FileSource.for_csv(file(tmp_path / "a.csv", content))
+    with pytest.raises(InvalidJob, match="without a header need schema="):
+        FileSource.for_csv(str(tmp_path), header=False)
