@@ -21,18 +21,18 @@ import pyarrow.fs as pafs
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
+from tidegate.connectors.files import hive
 from tidegate.connectors.files.csv_format import NULL_VALUES, CsvFormat, check_settings, infer_csv_schema
 from tidegate.connectors.files.file_system import list_files, resolve
 from tidegate.connectors.files.formats import (
     Block,
     FileFormat,
     FileRange,
-    JsonLinesFormat,
     ParquetFormat,
     TextFormat,
-    infer_json_schema,
     parquet_schema,
 )
+from tidegate.connectors.files.json_lines import JsonLinesFormat, infer_json_schema
 from tidegate.model.errors import InvalidJob
 
 DEFAULT_RANGE_BYTES = 32 << 20
@@ -45,7 +45,8 @@ _FIRST_RECORDS_TOLD = 64
 class FileSource(Source):
     """Bounded source over the files at one or more paths (files, or directories read recursively).
 
-    ``range_bytes``: size of the byte ranges into which line files are split.
+    ``range_bytes``: size of the byte ranges into which line files are split. A column of the schema that names a directory below
+    such a path (``dt=2024-01-01/part.csv``) has that directory's value; an inferred schema has such columns at its end.
     """
 
     bounded = True
@@ -82,7 +83,7 @@ class FileSource(Source):
         nulls = tuple(null_values)
         found = CsvFormat(schema or pa.schema([]), int(header), delimiter, nulls, newlines_in_values, encoding)
         if schema is None:
-            found = replace(found, schema=infer_csv_schema(_first_file(paths), found))
+            found = replace(found, schema=_inferred(paths, infer_csv_schema(_first_file(paths), found)))
         return FileSource(paths, found, range_bytes)
 
     @staticmethod
@@ -90,12 +91,13 @@ class FileSource(Source):
         *paths: str, schema: pa.Schema | None = None, range_bytes: int = DEFAULT_RANGE_BYTES
     ) -> FileSource:
         """One JSON object a line. Without ``schema`` it is inferred from the first file. Raises ``InvalidJob``."""
-        return FileSource(paths, JsonLinesFormat(schema or infer_json_schema(_first_file(paths))), range_bytes)
+        found = schema or _inferred(paths, infer_json_schema(_first_file(paths)))
+        return FileSource(paths, JsonLinesFormat(found), range_bytes)
 
     @staticmethod
     def for_parquet(*paths: str, schema: pa.Schema | None = None, columns: Sequence[str] | None = None) -> FileSource:
         """Parquet files of one schema; ``columns`` reads only those. Raises ``InvalidJob``."""
-        whole = schema or parquet_schema(_first_file(paths))
+        whole = schema or _inferred(paths, parquet_schema(_first_file(paths)))
         if columns is not None:
             whole = pa.schema([whole.field(name) for name in columns])
         return FileSource(paths, ParquetFormat(whole))
@@ -121,8 +123,14 @@ class FileSource(Source):
 
     def _splits_of(self, root: str, files: Sequence[pafs.FileInfo]) -> list[Split]:
         prefix = uri_prefix(root)
-        parts = [part for f in files for part in self._format.ranges(f, prefix + f.path, self._range_bytes)]
-        return [Split(f"{p.path}@{p.start:012d}", [p.path, p.start, p.end, p.size_bytes]) for p in parts]
+        return [split for f in files for split in self._splits_of_file(prefix + f.path, f, _below(root, f))]
+
+    def _splits_of_file(self, uri: str, info: pafs.FileInfo, directories: hive.Values) -> list[Split]:
+        values = hive.known(self._format, directories)
+        hive.check_values(uri, values, self._format.schema)
+        parts = hive.stored(self._format, values).ranges(info, uri, self._range_bytes)
+        named = [values] if values else []
+        return [Split(f"{p.path}@{p.start:012d}", [p.path, p.start, p.end, p.size_bytes, *named]) for p in parts]
 
 
 def uri_prefix(root: str) -> str:
@@ -135,6 +143,16 @@ def _first_file(paths: Sequence[str]) -> str:
     path = str(list_files(root)[0].path)
     filesystem, _ = resolve(root)
     return root.split("://", 1)[0] + "://" + path if filesystem.type_name != "local" else path
+
+
+def _below(root: str, file: pafs.FileInfo) -> dict[str, str | None]:
+    """What the directories between the root and the file say."""
+    return hive.directory_values(resolve(root)[1].rstrip("/") + "/", str(file.path))
+
+
+def _inferred(paths: Sequence[str], schema: pa.Schema) -> pa.Schema:
+    """The columns in the files, and those in the names of their directories."""
+    return hive.with_fields(schema, [_below(root, file) for root in paths for file in list_files(root)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +200,7 @@ class FileReader(SourceReader):
             times = self._told_times.get()
             states = sorted(states, key=lambda state: _in_time(times.get(state.split.split_id)))
         for state in states:
-            for block in self._format.blocks(*_rest_of(state)):
+            for block in hive.blocks(self._format, *_rest_of(state)):
                 yield state.split.split_id, block
             yield state.split.split_id, None
 
@@ -190,7 +208,7 @@ class FileReader(SourceReader):
         """Several at a time, since opening a file of an object store takes long."""
         pool = ThreadPoolExecutor(_FIRST_RECORDS_AT_A_TIME, "tidegate-first-records")
         try:
-            found = pool.map(lambda state: self._format.first_record(*_rest_of(state)), states)
+            found = pool.map(lambda state: hive.first_record(self._format, *_rest_of(state)), states)
             waiting: dict[str, pa.RecordBatch | None] = {}
             for left, (state, data) in zip(
                 range(len(states) - 1, -1, -1), zip(states, found, strict=True), strict=True
@@ -259,10 +277,11 @@ class FileReader(SourceReader):
             self._first_times = {}
 
 
-def _rest_of(state: SplitState) -> tuple[FileRange, int | None, int]:
-    """What is to be read of a split, as a format takes it."""
+def _rest_of(state: SplitState) -> tuple[FileRange, hive.Values, int | None, int]:
+    """What is to be read of a split, and the values of its directories."""
     start, skip = state.position if state.position is not None else (None, 0)
-    return FileRange(*state.split.payload), start, skip
+    path, begin, end, size_bytes, *values = state.split.payload
+    return FileRange(path, begin, end, size_bytes), values[0] if values else {}, start, skip
 
 
 def _in_time(time: int | None) -> tuple[bool, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -86,6 +86,12 @@ class RowParquetFormat(ParquetFormat):
     def produced_type(self) -> TypeInformation:
         return self._row_type
 
+    def without(self, names: Collection[str]) -> RowParquetFormat:
+        kinds = zip(self._row_type.get_field_names(), self._row_type.get_field_types(), strict=True)
+        left = [(name, kind) for name, kind in kinds if name not in names]
+        row_type = RowTypeInfo([kind for _, kind in left], [name for name, _ in left])
+        return RowParquetFormat(row_type, self._is_case_sensitive)
+
     def check(self, path: str, actual: pa.Schema) -> None:
         """What cannot be converted is found when it is read."""
 
@@ -95,6 +101,8 @@ class RowParquetFormat(ParquetFormat):
         ]
 
     def shaped(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        if not len(self.schema):
+            return data
         columns = []
         for wanted in self.schema:
             name = self._found(wanted.name, data.schema.names)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from pyarrow import orc
 
+from tidegate.connectors.formats.json_text import json_texts
 from tidegate.model.errors import SchemaMismatch
 
 
@@ -64,7 +64,7 @@ class _TextEncoder(FileEncoder):
 
 @dataclass(frozen=True)
 class CsvEncoderFactory(EncoderFactory):
-    """A header line, then one line a record."""
+    """A header line, then one line a record. Texts are between quotes, also empty ones; null is nothing."""
 
     suffix: str = ".csv"
     header: bool = True
@@ -72,7 +72,13 @@ class CsvEncoderFactory(EncoderFactory):
 
     def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
         options = pa.csv.WriteOptions(include_header=self.header, delimiter=self.delimiter)
-        return _ArrowEncoder(pa.csv.CSVWriter(file, schema, write_options=options))
+        try:
+            return _ArrowEncoder(pa.csv.CSVWriter(file, schema, write_options=options))
+        except pa.ArrowInvalid as error:
+            names = [f"{f.name!r} ({f.type})" for f in schema if str(error).endswith(f":{f.type}")]
+            raise SchemaMismatch(
+                f"CSV has no form for column {', '.join(names) or error}: make it text, or write JSON lines or Parquet"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ class _OrcEncoder(FileEncoder):
 
 @dataclass(frozen=True)
 class JsonLinesEncoderFactory(EncoderFactory):
-    """One JSON object a line; values that JSON lacks (dates, decimals) are written as their texts."""
+    """One JSON object a line; values that JSON lacks (dates, decimals, ``NaN``) are written as their texts."""
 
     suffix: str = ".jsonl"
 
@@ -196,8 +202,7 @@ class _JsonLinesEncoder(FileEncoder):
         self._file = file
 
     def write(self, data: pa.RecordBatch) -> None:
-        dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-        self._file.write(("\n".join(map(dump, data.to_pylist())) + "\n").encode())
+        self._file.write("".join(f"{text}\n" for text in json_texts(data)).encode())
 
     def finish(self) -> None:
         pass

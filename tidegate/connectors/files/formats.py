@@ -3,20 +3,18 @@ so that a replay gives the same batches.
 
 Line formats (text, JSON lines) are cut into byte ranges and read in blocks of about 1 MiB that end at a line end;
 a block is named by the offset of its first byte. A range owns the lines that begin inside it. Parquet is cut by row
-group and read in batches. CSV is in ``csv_format``.
+group and read in batches. CSV is in ``csv_format``, JSON in ``json_lines``.
 """
 
 from __future__ import annotations
 
-import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from tidegate.common.typeinfo import TypeInformation, Types
@@ -60,6 +58,11 @@ class FileFormat(ABC):
     def produced_type(self) -> TypeInformation:
         """Of the stream: columns with ``schema``."""
         return Types.SCHEMA(self.schema)
+
+    def without(self, names: Collection[str]) -> FileFormat | None:
+        """The same for files that lack these columns, because their directories have them (``hive``); ``None`` for a format whose
+        records are not rows of ``schema`` as it stands."""
+        return None
 
     @abstractmethod
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
@@ -170,28 +173,13 @@ class TextFormat(LineFormat):
 
 
 @dataclass(frozen=True)
-class JsonLinesFormat(LineFormat):
-    """One JSON object a line; fields that the schema does not name are ignored, missing ones are null."""
-
-    ends_anywhere = True
-
-    def _parse(self, raw: bytes, path: str, offset: int) -> pa.RecordBatch:
-        try:
-            table = pa.json.read_json(
-                pa.BufferReader(raw),
-                read_options=pa.json.ReadOptions(use_threads=False, block_size=len(raw) + 1),
-                parse_options=pa.json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore"),
-            )
-        except pa.ArrowInvalid as error:
-            raise SchemaMismatch(f"{path}, in the block at byte {offset}: {error}") from error
-        return _one_batch(table.select(self.schema.names), self.schema)
-
-
-@dataclass(frozen=True)
 class ParquetFormat(FileFormat):
     """Only the columns of ``schema`` are read. One split a row group."""
 
     schema: pa.Schema
+
+    def without(self, names: Collection[str]) -> ParquetFormat | None:
+        return ParquetFormat(pa.schema([f for f in self.schema if f.name not in names]))
 
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
         with _parquet(uri) as file:
@@ -233,7 +221,7 @@ class ParquetFormat(FileFormat):
 
     def shaped(self, data: pa.RecordBatch) -> pa.RecordBatch:
         """Those columns as ``schema`` has them."""
-        return data.cast(self.schema)
+        return data.cast(self.schema) if len(self.schema) else data  # rows without columns are rows
 
     def check(self, path: str, actual: pa.Schema) -> None:
         """Raises ``SchemaMismatch``."""
@@ -253,26 +241,6 @@ def _parquet(uri: str, buffer_bytes: int = 0) -> pq.ParquetFile:
         return pq.ParquetFile(filesystem.open_input_file(path), buffer_size=buffer_bytes)
     except (pa.ArrowInvalid, OSError) as error:
         raise CorruptData(f"{uri} cannot be read as Parquet: {error}") from error
-
-
-def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    batches = table.combine_chunks().to_batches()
-    if not batches:
-        return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
-    return pa.RecordBatch.from_arrays(batches[0].columns, schema=schema)
-
-
-def infer_json_schema(uri: str) -> pa.Schema:
-    """Schema from the first block of lines. Raises ``InvalidJob``."""
-    filesystem, path = resolve(uri)
-    with filesystem.open_input_stream(path) as stream:
-        head = stream.read(BLOCK_BYTES)
-    if len(head) == BLOCK_BYTES:
-        head = head[: head.rfind(b"\n") + 1]
-    try:
-        return pa.json.read_json(io.BytesIO(head)).schema
-    except pa.ArrowInvalid as error:
-        raise InvalidJob(f"cannot infer the fields of {uri}: {error}; give them with schema=") from error
 
 
 def parquet_schema(uri: str) -> pa.Schema:

@@ -20,6 +20,7 @@ from tidegate.common.records.record_codec import decode as decode_records
 from tidegate.common.records.record_codec import encode as encode_records
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import ArrowTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
+from tidegate.connectors.files.batches import one_batch
 from tidegate.connectors.formats.csv_cells import CsvColumn, Reader, kind_of, reader_of, writer_of
 from tidegate.connectors.formats.csv_dialect import CsvDialect
 from tidegate.connectors.formats.messages import (
@@ -29,7 +30,6 @@ from tidegate.connectors.formats.messages import (
     Values,
     no_rows,
     objects,
-    one_batch,
     rows_one_by_one,
 )
 from tidegate.model.errors import InvalidJob

@@ -8,8 +8,6 @@ A value that cannot be decoded is ``PoisonRecord``, which names its place in the
 
 from __future__ import annotations
 
-import io
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,12 +15,12 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pajson
 
 from tidegate.common.records.record_codec import decode as decode_records
 from tidegate.common.records.record_codec import encode as encode_records
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.connectors.formats.json_text import json_rows, json_texts
 from tidegate.model.errors import InvalidJob
 
 Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
@@ -126,8 +124,7 @@ class JsonRowSerializationSchema(SerializationSchema):
     """Rows as JSON objects; values that JSON lacks (dates, decimals) are written as their texts."""
 
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
-        dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-        return [dump(row).encode() for row in data.to_pylist()]
+        return [text.encode() for text in json_texts(data)]
 
 
 @dataclass(frozen=True)
@@ -225,21 +222,9 @@ def rows_one_by_one(
 
 def _json_rows(content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:
     try:
-        table = pajson.read_json(
-            io.BytesIO(content),
-            read_options=pajson.ReadOptions(use_threads=False, block_size=len(content) + 1),
-            parse_options=pajson.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior="ignore", newlines_in_values=True
-            ),
-        )
+        return json_rows(content, schema, are_lines=False)
     except pa.ArrowInvalid as error:
         return str(error)
-    return one_batch(table.select(schema.names), schema)
-
-
-def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    batches = table.combine_chunks().to_batches()
-    return pa.RecordBatch.from_arrays(batches[0].columns, schema=schema) if batches else no_rows(schema)
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:

@@ -1,0 +1,109 @@
+"""Columns that stand in the names of directories (``dt=2024-01-01/part.csv``), as Hive, Spark and pyarrow write them.
+
+The value of a file's directory counts for all its rows, also against a column of that name in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from tidegate.connectors.files.formats import Block, FileFormat, FileRange
+from tidegate.model.errors import SchemaMismatch
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+Values = Mapping[str, str | None]
+"""Of one file: the texts of its columns by name."""
+
+
+def directory_values(root: str, path: str) -> dict[str, str | None]:
+    """What the directories below ``root``, which ends with a slash, say of the file at ``path``. Raises ``SchemaMismatch``."""
+    values: dict[str, str | None] = {}
+    if not path.startswith(root):  # the root is the file itself
+        return values
+    for segment in path.removeprefix(root).split("/")[:-1]:
+        name, is_one, text = segment.partition("=")
+        if name and is_one:
+            values[_decoded(name, path)] = None if text == _NULL else _decoded(text, path)
+    return values
+
+
+def _decoded(text: str, path: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError as error:
+        raise SchemaMismatch(f"{path}: {text!r} is not UTF-8 once its percent signs are decoded") from error
+
+
+def with_fields(schema: pa.Schema, files: Sequence[Values]) -> pa.Schema:
+    """``schema`` and a column for each name, typed as pyarrow infers: int32 if every text is one, string otherwise."""
+    for name in dict.fromkeys(name for values in files for name in values):
+        field = pa.field(name, _inferred([values.get(name) for values in files]))
+        index = schema.get_field_index(name)
+        schema = schema.append(field) if index < 0 else schema.set(index, field)
+    return schema
+
+
+def _inferred(texts: Sequence[str | None]) -> pa.DataType:
+    if all(text is None for text in texts):
+        return pa.string()
+    try:
+        pa.array(texts, pa.string()).cast(pa.int32())
+    except pa.ArrowInvalid:
+        return pa.string()
+    return pa.int32()
+
+
+def known(file_format: FileFormat, values: Values) -> dict[str, str | None]:
+    """The values whose columns the format's schema has. None when it makes rows of its own."""
+    names = {name: text for name, text in values.items() if name in file_format.schema.names}
+    return names if names and file_format.without(names) is not None else {}
+
+
+def stored(file_format: FileFormat, names: Collection[str]) -> FileFormat:
+    """The format of what stands in the files themselves."""
+    return (file_format.without(names) or file_format) if names else file_format
+
+
+def check_values(path: str, values: Values, schema: pa.Schema) -> None:
+    """Raises ``SchemaMismatch`` for a text that is not of its column's type."""
+    _constants(path, schema, values)
+
+
+def blocks(file_format: FileFormat, part: FileRange, values: Values, start: int | None, skip: int) -> Iterator[Block]:
+    """Those of the file, with the columns of its directories."""
+    schema = file_format.schema
+    constants = _constants(part.path, schema, values)
+    for block in stored(file_format, values).blocks(part, start, skip):
+        yield replace(block, data=_with_constants(block.data, constants, schema)) if constants else block
+
+
+def first_record(
+    file_format: FileFormat, part: FileRange, values: Values, start: int | None, skip: int
+) -> pa.RecordBatch | None:
+    """The first row of ``blocks``."""
+    schema = file_format.schema
+    data = stored(file_format, values).first_record(part, start, skip)
+    return data if data is None or not values else _with_constants(data, _constants(part.path, schema, values), schema)
+
+
+def _constants(path: str, schema: pa.Schema, values: Values) -> dict[str, pa.Scalar]:
+    return {name: _scalar(path, schema.field(name), text) for name, text in values.items()}
+
+
+def _scalar(path: str, field: pa.Field, text: str | None) -> pa.Scalar:
+    try:
+        return pa.scalar(text, pa.string()).cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatch(f"{path}: column {field.name!r} is {field.type}, its directory says {text!r}") from error
+
+
+def _with_constants(data: pa.RecordBatch, constants: Mapping[str, pa.Scalar], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        pa.repeat(constants[name], data.num_rows) if name in constants else data.column(name) for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
