@@ -81,9 +81,9 @@ def types_of(query: Query, expressions: Sequence[str], schema: pa.Schema, zone: 
     with connected(zone) as connection:
         connection.register("input", schema.empty_table())
         try:
-            found = connection.sql(f"SELECT {', '.join(expressions)} FROM input").to_arrow_table().schema.types
             for text in expressions:
                 _check_row_by_row(connection, text, query)
+            found = connection.sql(f"SELECT {', '.join(expressions)} FROM input").to_arrow_table().schema.types
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
             raise InvalidJob(f"sql: {reason}; the stream has {_listed(schema)}: {query.text}") from error
@@ -91,11 +91,12 @@ def types_of(query: Query, expressions: Sequence[str], schema: pa.Schema, zone: 
 
 
 def _check_row_by_row(connection: Any, expression: str, query: Query) -> None:
-    """A macro may hide an aggregate, a subquery or ``unnest``: the plan shows it."""
+    """A macro may hide an aggregate, a subquery or ``unnest``: the plan shows it. ``unnest`` of a struct gives several columns."""
     connection.execute("PRAGMA disable_optimizer")
-    ((_, plan),) = connection.execute(f"EXPLAIN (FORMAT JSON) SELECT {expression} FROM input").fetchall()
+    statement = f"SELECT {expression} FROM input"
+    ((_, plan),) = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}").fetchall()
     steps = set(_steps(json.loads(plan)))
-    if not steps <= _ROW_BY_ROW:
+    if not steps <= _ROW_BY_ROW or len(connection.sql(statement).columns) != 1 or "unnest(" in expression.lower():
         raise InvalidJob(f"sql: {expression} does not give one value for each row of the stream: {query.text}")
 
 

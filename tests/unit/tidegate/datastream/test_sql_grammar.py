@@ -40,6 +40,8 @@ TUMBLE = "TUMBLE(ts, INTERVAL '5' SECOND)"
         (f"SELECT count(*) FILTER (WHERE a > 1) AS n FROM input GROUP BY {TUMBLE}", "FILTER"),
         (f"SELECT count(*) AS n FROM input GROUP BY 7, {TUMBLE}", "position"),
         ("SELECT unnest(l) AS one FROM input", "one value for each row"),
+        ("SELECT unnest({'a': 1, 'b': 2}) AS one FROM input", "one value for each row"),
+        ("SELECT unnest({'a': 1}, recursive := true) AS one FROM input", "one value for each row"),
         ("SELECT regexp_split_to_table(s, ',') AS one FROM input", "one value for each row"),
         ("SELECT geomean(a) AS g FROM input", "one value for each row"),
         ("SELECT a = ANY(l) AS g FROM input", "subqueries"),
