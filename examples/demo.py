@@ -10,11 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -30,8 +28,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tidegate.aio.settings import load_settings
 from tidegate.cli.client import JobManagerClient, failure_of
 from tidegate.cli.embedded.children import Child, end_processes
+from tidegate.cli.embedded.own_files import EmbeddedFiles
 from tidegate.model.errors import ExternalError, TidegateError
 
 JOB = Path(__file__).with_name("flights.py")
@@ -70,10 +70,10 @@ class Story:
 
 
 class Cluster:
-    """The processes, each with its log below ``directory``."""
+    """The processes. Their logs and the checkpoints are in a directory of the demo's own, which goes with it."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, own: EmbeddedFiles) -> None:
+        self._own = own
         self._children: list[Child] = []
         self._started = 0
         job_manager = self._start("jobmanager", "--rpc-port", "0", "--rest-port", "0")
@@ -86,12 +86,14 @@ class Cluster:
     def _start(self, kind: str, *options: str) -> Child:
         self._started += 1
         name = f"{kind}-{self._started}"
-        log = self._directory / f"{name}.log"
-        common = ["-D", f"io.tmp.dirs={self._directory}", "--log-file", str(log)]
+        files = self._own.files
+        log = files.logs / f"{name}.log"
+        common = ["--log-file", str(log)]
         if kind == "jobmanager":
             common += ["--host", "127.0.0.1", "-D", "taskmanager.load-balance.mode=SLOTS"]
-        ready = self._directory / f"{name}.ready"
-        child = Child(name, [kind, *options, *common], ready, self._directory / f"{name}.out", log)
+            common += ["-D", f"execution.checkpointing.dir={files.checkpoints}"]
+        ready, output = files.directory / f"{name}.ready", files.logs / f"{name}.out"
+        child = Child(name, [kind, *options, *common], ready, output, log, [self._own.claim.descriptor])
         self._children.append(child)
         return child
 
@@ -106,11 +108,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20, help="how long the job takes without a kill")
     arguments = parser.parse_args()
     console = Console(highlight=False)
-    directory = Path(tempfile.mkdtemp(prefix="tidegate-demo-"))
-    os.environ["TMPDIR"] = str(directory)  # of the children: whatever a killed process leaves goes with the directory
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    own = EmbeddedFiles(load_settings(), "demo")
     try:
-        return demonstrate(console, directory, arguments.seconds)
+        return demonstrate(console, own, arguments.seconds)
     except TidegateError as error:
         console.print(f"[red]error:[/red] {error.message}")
         return 1
@@ -118,13 +119,14 @@ def main() -> int:
         console.print("interrupted")
         return 130
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        own.end()
 
 
-def demonstrate(console: Console, directory: Path, seconds: float) -> int:
+def demonstrate(console: Console, own: EmbeddedFiles, seconds: float) -> int:
+    directory = own.files.directory
     with ExitStack() as resources:
         console.print(f"Starting a JobManager and 2 TaskManagers with {SLOTS} slots each ...")
-        cluster = Cluster(directory)
+        cluster = Cluster(own)
         resources.callback(cluster.end)
         for task_manager in [cluster.start_task_manager(), cluster.start_task_manager()]:
             task_manager.wait_ready(START_LIMIT_S)

@@ -1,17 +1,11 @@
-"""`tidegate cluster start|stop|status`: a JobManager and TaskManagers on this machine, in the background.
-
-<dir>/pid/jobmanager.pid  taskmanager-1.pid ...     (or below env.pid.dir)
-<dir>/log/jobmanager.log  jobmanager.out ...        (or below env.log.dir)
-<dir>/jobmanager.json                               its ports
-"""
+"""`tidegate cluster start|stop|status`: a JobManager and TaskManagers on this machine, in the background. Their files are those of
+`cli/cluster_files.py`, below `<dir>/clusters/default`."""
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +13,17 @@ import click
 
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import configuration_options, load_configuration
-from tidegate.model.errors import ExternalError, Misuse, TidegateError, Unreachable
+from tidegate.model.errors import Misuse, TidegateError, Unreachable
 
 if TYPE_CHECKING:
+    from tidegate.cli.cluster_files import ClusterFiles
     from tidegate.cli.embedded.children import Child
     from tidegate.model.configuration import Configuration
     from tidegate.pb import jobmanager_pb2 as pb
 
 START_TIMEOUT_S = 90.0
 JOB_MANAGER = "jobmanager"
+IN_MEMORY = "in the JobManager's memory, up to 5 MiB for each state of a subtask; set execution.checkpointing.dir"
 
 
 def directory_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,57 +31,15 @@ def directory_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--dir",
         "directory",
         type=click.Path(path_type=Path, file_okay=False),
-        default=lambda: Path.home() / ".tidegate",
-        show_default="~/.tidegate",
-        help="Where the cluster keeps its pid and log files.",
+        help="Keep pid files, logs and checkpoints below clusters/default here; default: tidegate.home, ~/.tidegate.",
     )(command)
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The files of a cluster."""
+def files_of(directory: Path | None, configuration: Configuration) -> ClusterFiles:
+    """Where the cluster of these commands is. Raises `ExternalError`."""
+    from tidegate.cli.cluster_files import ClusterFiles, home_of
 
-    directory: Path
-    pids: Path
-    logs: Path
-
-    @staticmethod
-    def of(directory: Path, configuration: Configuration) -> Places:
-        from tidegate.model.options import FileOptions
-
-        pids = Path(configuration.get(FileOptions.PID_DIR)) if configuration.is_set(FileOptions.PID_DIR) else None
-        logs = configuration.get(FileOptions.LOG_DIR)
-        root = directory.expanduser().absolute()
-        return Places(root, pids or root / "pid", Path(logs) if logs else root / "log")
-
-    def make(self) -> None:
-        """Raises `ExternalError`."""
-        try:
-            for path in (self.directory, self.pids, self.logs):
-                path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ExternalError(f"cannot make {error.filename}: {error.strerror}; give another --dir") from None
-
-    def running(self) -> dict[str, int]:
-        """Pids by name of the processes that are alive."""
-        from tidegate.aio.process import read_pid_file
-
-        found = {path.stem: read_pid_file(path) for path in sorted(self.pids.glob("*manager*.pid"))}
-        return {name: pid for name, pid in found.items() if pid is not None}
-
-    def known(self) -> list[str]:
-        return sorted(path.stem for path in self.pids.glob("*manager*.pid"))
-
-    def forget(self, name: str) -> None:
-        (self.pids / f"{name}.pid").unlink(missing_ok=True)
-
-    def address(self) -> str | None:
-        """Of the JobManager that was started last."""
-        try:
-            ports = json.loads((self.directory / f"{JOB_MANAGER}.json").read_text(encoding="utf-8"))
-            return f"{ports['host']}:{ports['rpc_port']}"
-        except (OSError, ValueError, KeyError):
-            return None
+    return ClusterFiles.of(directory or home_of(configuration), configuration)
 
 
 @click.group()
@@ -100,31 +54,32 @@ def cluster() -> None:
 @configuration_options
 @reporting
 def start(
-    taskmanagers: int, slots: int | None, directory: Path, config: Path | None, definitions: tuple[str, ...]
+    taskmanagers: int, slots: int | None, directory: Path | None, config: Path | None, definitions: tuple[str, ...]
 ) -> None:
     """Start a JobManager and TaskManagers in the background."""
     from tidegate.cli.embedded.children import end_processes
     from tidegate.model.options import JobManagerOptions
 
     configuration = load_configuration(config, definitions)
-    places = Places.of(directory, configuration)
-    places.make()
-    if places.running():
-        names = ", ".join(f"{name} (pid {pid})" for name, pid in places.running().items())
-        raise Misuse(f"a cluster is running already in {places.directory}: {names}; `tidegate cluster stop` ends it")
+    files = files_of(directory, configuration)
+    files.make()
+    if files.running():
+        names = ", ".join(f"{name} (pid {pid})" for name, pid in files.running().items())
+        raise Misuse(f"a cluster is running already in {files.directory}: {names}; `tidegate cluster stop` ends it")
     common = [*(["--config", str(config.absolute())] if config else [])]
     for definition in definitions:
         common += ["-D", definition]
     children: list[Child] = []
     try:
-        job_manager = _start(places, JOB_MANAGER, JOB_MANAGER, common)
+        own_checkpoints = [f"-D{definition}" for definition in files.checkpoint_definitions(configuration)]
+        job_manager = _start(files, JOB_MANAGER, JOB_MANAGER, [*common, *own_checkpoints])
         children.append(job_manager)
         ports = job_manager.wait_ready(START_TIMEOUT_S)
         host = configuration.get(JobManagerOptions.RPC_ADDRESS)
-        (places.directory / f"{JOB_MANAGER}.json").write_text(json.dumps({**ports, "host": host}), encoding="utf-8")
+        files.listens(host, ports)
         address = f"{host}:{ports['rpc_port']}"
         own = [*common, "--jobmanager", address, *(["--slots", str(slots)] if slots else [])]
-        task_managers = [_start(places, f"taskmanager-{n}", "taskmanager", own) for n in range(1, taskmanagers + 1)]
+        task_managers = [_start(files, f"taskmanager-{n}", "taskmanager", own) for n in range(1, taskmanagers + 1)]
         children += task_managers
         for task_manager in task_managers:
             task_manager.wait_ready(START_TIMEOUT_S)
@@ -136,62 +91,61 @@ def start(
     click.echo(
         f"JobManager at {address} (REST port {ports['rest_port']}), {taskmanagers} TaskManagers, {slot_count} slots."
     )
-    click.echo(f"Logs: {places.logs}")
+    click.echo(f"Logs: {files.logs}")
+    click.echo(f"Checkpoints: {files.where_checkpoints_go(configuration) or IN_MEMORY}")
 
 
 @cluster.command()
 @directory_option
 @configuration_options
 @reporting
-def stop(directory: Path, config: Path | None, definitions: tuple[str, ...]) -> None:
+def stop(directory: Path | None, config: Path | None, definitions: tuple[str, ...]) -> None:
     """Stop the cluster and everything that it started."""
     from tidegate.cli.embedded.children import end_processes
 
-    places = Places.of(directory, load_configuration(config, definitions))
-    running = places.running()
+    files = files_of(directory, load_configuration(config, definitions))
+    running = files.running()
     task_managers = [pid for name, pid in running.items() if name != JOB_MANAGER]
     end_processes(task_managers)
     end_processes(pid for name, pid in running.items() if name == JOB_MANAGER)
-    for name in places.known():
-        places.forget(name)
-    (places.directory / f"{JOB_MANAGER}.json").unlink(missing_ok=True)
+    files.forget()
     for name, pid in running.items():
         click.echo(f"Stopped {name} (pid {pid}).")
     if not running:
-        click.echo(f"No cluster is running in {places.directory}.")
+        click.echo(f"No cluster is running in {files.directory}.")
 
 
 @cluster.command()
 @directory_option
 @configuration_options
 @reporting
-def status(directory: Path, config: Path | None, definitions: tuple[str, ...]) -> None:
+def status(directory: Path | None, config: Path | None, definitions: tuple[str, ...]) -> None:
     """Show what is alive. Exit code 0: everything that was started; 1: not."""
     from tidegate.cli.tables import make_table, show
 
-    places = Places.of(directory, load_configuration(config, definitions))
-    running, known = places.running(), places.known()
+    files = files_of(directory, load_configuration(config, definitions))
+    running, known = files.running(), files.known()
     if not known:
-        click.echo(f"No cluster in {places.directory}.")
+        click.echo(f"No cluster in {files.directory}.")
         sys.exit(1)
     table = make_table("process", "pid", "state")
     for name in known:
         table.add_row(name, str(running.get(name, "-")), "alive" if name in running else "dead")
     show(table)
-    address = places.address()
+    address = files.address()
     is_up = False
     if JOB_MANAGER in running and address is not None:
         is_up = _show_cluster(address)
     sys.exit(0 if is_up and len(running) == len(known) else 1)
 
 
-def _start(places: Places, name: str, command: str, options: list[str]) -> Child:
+def _start(files: ClusterFiles, name: str, command: str, options: list[str]) -> Child:
     from tidegate.cli.embedded.children import Child
 
-    log = places.logs / f"{name}.log"
-    files = ["--log-file", str(log), "--pid-file", str(places.pids / f"{name}.pid")]
-    ready = places.directory / f"{name}.ready"
-    return Child(name, [command, *options, *files], ready, places.logs / f"{name}.out", log)
+    log = files.logs / f"{name}.log"
+    told = ["--log-file", str(log), "--pid-file", str(files.pids / f"{name}.pid")]
+    ready = files.directory / f"{name}.ready"
+    return Child(name, [command, *options, *told], ready, files.logs / f"{name}.out", log)
 
 
 def _wait_registered(address: str, expected: int) -> pb.ClusterStatus:

@@ -31,9 +31,16 @@ class Child:
     """One process of ours, in a session of its own, so that Ctrl-C on the terminal reaches only the command."""
 
     def __init__(
-        self, name: str, arguments: Sequence[str], ready_file: Path, output: Path | None = None, log: Path | None = None
+        self,
+        name: str,
+        arguments: Sequence[str],
+        ready_file: Path,
+        output: Path | None = None,
+        log: Path | None = None,
+        inherited: Sequence[int] = (),
     ) -> None:
-        """`output`: where its standard output and error go; `None`: to ours. `log`: named when it fails."""
+        """`output`: where its standard output and error go; `None`: to ours. `log`: named when it fails. `inherited`: open files that
+        it keeps, such as the claim on a directory."""
         self.name = name
         self._ready_file = ready_file
         self._log = log
@@ -46,6 +53,7 @@ class Child:
                 stdout=file if output else None,
                 stderr=file if output else None,
                 start_new_session=True,
+                pass_fds=inherited,
             )
 
     @property

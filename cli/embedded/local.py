@@ -7,18 +7,16 @@ tidegate run --local     the same, installed by the command
 from __future__ import annotations
 
 import atexit
-import shutil
-import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from tidegate.cli.client import JobManagerClient
 from tidegate.cli.embedded.children import Child, end_processes
+from tidegate.cli.embedded.own_files import EmbeddedFiles, tell_kept, tell_left_by_others
 from tidegate.cli.executor import (
     SubmittedJob,
     restore_of,
@@ -27,10 +25,11 @@ from tidegate.cli.executor import (
     wait_attached,
     with_absolute_directories,
 )
+from tidegate.cli.options import load_configuration
 from tidegate.cli.progress import Progress
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.accumulators import Accumulator
-from tidegate.model.errors import TidegateError
+from tidegate.model.errors import ExternalError, TidegateError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey
 
@@ -59,12 +58,15 @@ def slots_of(graph: JobGraph) -> int:
 
 
 class LocalCluster:
-    """Child processes on free loopback ports. `close` ends them and removes their files."""
+    """Child processes on free loopback ports. `close` ends them and removes their files, but for checkpoints that a job retained."""
 
     def __init__(self, configuration: Mapping[str, str], slots: int) -> None:
         """Starts it. Raises the error that keeps a process from starting."""
-        self._directory = Path(tempfile.mkdtemp(prefix="tidegate-local-"))
-        self._configuration = configuration
+        self._definitions = [f"{key}={text}" for key, text in configuration.items()]
+        loaded = load_configuration(None, [*self._definitions, *FORCED_TO_LOOPBACK])
+        self._own = EmbeddedFiles(loaded)
+        tell_left_by_others(self._own.left_by_others)
+        self._checkpoints = self._own.files.checkpoint_definitions(loaded)
         self._slots = slots
         self._children: list[Child] = []
         self._closing = threading.Event()
@@ -74,26 +76,28 @@ class LocalCluster:
             self.address = f"127.0.0.1:{job_manager.wait_ready(START_TIMEOUT_S)['rpc_port']}"
             task_manager = self._start_task_manager(1)
             task_manager.wait_ready(START_TIMEOUT_S)
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self.close(keep_logs=isinstance(error, ExternalError))
             raise
         self._keeper = threading.Thread(target=self._keep, args=(task_manager,), name="local-cluster", daemon=True)
         self._keeper.start()
 
-    def close(self) -> None:
+    def close(self, *, keep_logs: bool = False) -> None:
         """End it; again: no-op."""
         self._closing.set()
         if self._keeper is not None:
             self._keeper.join()
         end_processes(child.pid for child in self._children if child.is_alive())
-        shutil.rmtree(self._directory, ignore_errors=True)
+        tell_kept(self._own.end(keep_logs=keep_logs))
 
     def _start(self, command: str, name: str, *options: str) -> Child:
-        definitions = [f"{key}={text}" for key, text in self._configuration.items()]
-        arguments = [command, *options, "--exit-with-parent", "--log-file", str(self._directory / f"{command}.log")]
-        for definition in (*definitions, *FORCED_TO_LOOPBACK):
+        files = self._own.files
+        log = files.logs / f"{command}-{len(self._children)}.log"
+        arguments = [command, *options, "--exit-with-parent", "--log-file", str(log)]
+        for definition in (*self._definitions, *FORCED_TO_LOOPBACK, *self._checkpoints):
             arguments += ["-D", definition]
-        child = Child(name, arguments, self._directory / f"{command}-{len(self._children)}.json")
+        ready = files.directory / f"{log.stem}.ready"
+        child = Child(name, arguments, ready, log=log, inherited=[self._own.claim.descriptor])
         self._children.append(child)
         return child
 

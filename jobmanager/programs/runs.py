@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from tidegate.aio.pool import Pool
+from tidegate.aio.working_directories import temporary_root
 from tidegate.jobmanager.programs.files import Program, ProgramFiles
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, Misuse, NoResourceAvailable, TidegateError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import JobId
-from tidegate.model.options import FileOptions, WebOptions
+from tidegate.model.options import WebOptions
 from tidegate.pb.jobmanager_pb2 import JobGraph as JobGraphMessage
 from tidegate.wire.convert import graph_from_pb
 
@@ -80,7 +81,7 @@ class ProgramRuns:
         option = configuration.get
         if not option(WebOptions.SUBMIT_ENABLE):
             return None
-        temporary = option(FileOptions.TMP_DIRS)[0]
+        temporary = str(temporary_root(configuration))
         files = ProgramFiles(option(WebOptions.UPLOAD_DIR), temporary, option(WebOptions.MAX_UPLOAD))
         return cls(files, pool, option(WebOptions.SUBMIT_TIMEOUT), temporary)
 

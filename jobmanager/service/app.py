@@ -17,6 +17,7 @@ import grpc.aio
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown, collect_seldom
 from tidegate.aio.rpc import start_server
+from tidegate.aio.working_directories import temporary_root
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
@@ -73,7 +74,7 @@ async def serve(configuration: Configuration, on_ready: Callable[[Listening], No
 async def start_services(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
     """Bring everything up; what was started stands in ``services``, also when this raises ``TidegateError``."""
     option = configuration.get
-    blobs = BlobStore(option(FileOptions.BLOB_DIRECTORY), option(FileOptions.TMP_DIRS)[0])
+    blobs = BlobStore(option(FileOptions.BLOB_DIRECTORY), str(temporary_root(configuration)))
     services.started(f"blob store: {blobs.directory}", blobs.close)
     pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()
     services.started("checkpoint storage: up", pool.close)

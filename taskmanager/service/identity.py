@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from tidegate.aio.working_directories import temporary_root
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.ids import TaskManagerId
@@ -91,7 +92,7 @@ def make_identity(configuration: Configuration, host: str, port: int) -> Identit
 
 def make_working_directory(configuration: Configuration) -> Path:
     """A new private directory below the first temporary one; its owner removes it. Raises ``ExternalError``."""
-    parent = Path(configuration.get(FileOptions.TMP_DIRS)[0])
+    parent = temporary_root(configuration)
     try:
         return Path(tempfile.mkdtemp(prefix="tidegate-tm-", dir=parent))
     except OSError as error:

@@ -111,7 +111,7 @@ def test_a_cluster_from_start_to_stop(tmp_path: Path, short_tmp: Path) -> None:
         )
         assert "2 TaskManagers, 4 of 4 slots free" in tidegate("cluster", "status", *there, *ports)
         assert "running already" in tidegate("cluster", "start", *there, *ports, code=2)
-        pid_files = sorted(path.name for path in (tmp_path / "state" / "pid").iterdir())
+        pid_files = sorted(path.name for path in (tmp_path / "state" / "clusters" / "default" / "pid").iterdir())
         assert pid_files == ["jobmanager.pid", "taskmanager-1.pid", "taskmanager-2.pid"]
         said = tidegate("run", "-p", "2", ports[0], ports[1], BAD, "ok", str(tmp_path / "out"))
         assert "FINISHED" in said

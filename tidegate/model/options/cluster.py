@@ -328,7 +328,18 @@ class FileOptions:
     BLOB_DIRECTORY = optional(
         "blob.storage.directory", STRING, "Directory of job files; not set: below the temporary one."
     )
-    TMP_DIRS = option("io.tmp.dirs", LIST, "/tmp", "Temporary directories.", "taskmanager.tmp.dirs")
+    HOME = option(
+        "tidegate.home",
+        STRING,
+        "~/.tidegate",
+        "Where `tidegate cluster` and embedded clusters keep their logs and, by default, their checkpoints: below `clusters/<id>`.",
+    )
+    TMP_DIRS = optional(
+        "io.tmp.dirs",
+        LIST,
+        "Temporary directories, of which the first is used; not set: `$TMPDIR`, else the system's.",
+        "taskmanager.tmp.dirs",
+    )
     LOG_DIR = optional("env.log.dir", STRING, "Directory of the log files of `tidegate cluster`.")
     LOG_LEVEL = option("env.log.level", choice(LogLevel), "INFO", "Least level that is logged.")
     LOG_FORMAT = option(

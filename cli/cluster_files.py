@@ -1,0 +1,140 @@
+"""Where a cluster of this machine keeps its files: one layout for all of them.
+
+    <home>/clusters/<id>/       home: tidegate.home, ~/.tidegate      id: `default` of `tidegate cluster`, `local-...`, `demo-...`
+        .owner                  locked while a process of the cluster is alive
+        jobmanager.json         where the JobManager listens
+        pid/  log/              of the processes (or below env.pid.dir, env.log.dir)
+        checkpoints/<job id>/   for jobs and clusters that set no execution.checkpointing.dir
+
+What the cluster itself has to remember belongs beside these. The directory of `default` stays, with its logs; an embedded one goes
+with its cluster, but for checkpoints that a job retained (`cli/embedded/own_files.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.aio.process import read_pid_file
+from tidegate.aio.working_directories import temporary_root
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ExternalError
+from tidegate.model.options import CheckpointingOptions, CheckpointStorageKind, FileOptions, JobManagerOptions
+
+DEFAULT_ID = "default"
+JOB_MANAGER = "jobmanager"
+CHECKPOINTS = "checkpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFiles:
+    """The files of one cluster."""
+
+    directory: Path
+    pids: Path
+    logs: Path
+
+    @staticmethod
+    def of(home: Path, configuration: Configuration) -> ClusterFiles:
+        """Those of `tidegate cluster`."""
+        directory = clusters_of(home) / DEFAULT_ID
+        pids = configuration.get(FileOptions.PID_DIR) if configuration.is_set(FileOptions.PID_DIR) else None
+        logs = configuration.get(FileOptions.LOG_DIR)
+        return ClusterFiles(directory, Path(pids or directory / "pid"), Path(logs or directory / "log"))
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.directory / CHECKPOINTS
+
+    def make(self) -> None:
+        """Raises ``ExternalError``."""
+        try:
+            for path in (self.directory, self.pids, self.logs):
+                path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ExternalError(
+                f"cannot make {error.filename}: {error.strerror}; give another directory (tidegate.home)"
+            ) from None
+
+    def checkpoint_definitions(self, configuration: Configuration) -> list[str]:
+        """The default for ``execution.checkpointing.dir`` as a definition for the JobManager; none where the configuration says where
+        checkpoints go, or where TaskManagers of other machines may come, which do not have this disk."""
+        options = CheckpointingOptions
+        is_said = configuration.is_set(options.DIRECTORY) or configuration.get(options.STORAGE) is not None
+        if is_said or not _is_loopback(configuration.get(JobManagerOptions.BIND_HOST)):
+            return []
+        return [f"{options.DIRECTORY.key}={self.checkpoints}"]
+
+    def where_checkpoints_go(self, configuration: Configuration) -> str:
+        """For a person; empty: nowhere but into the JobManager's memory."""
+        if self.checkpoint_definitions(configuration):
+            return str(self.checkpoints)
+        if configuration.get(CheckpointingOptions.STORAGE) is CheckpointStorageKind.JOBMANAGER:
+            return ""
+        return configuration.get(CheckpointingOptions.DIRECTORY) or ""
+
+    # ---- processes ---------------------------------------------------------------------------------------------------
+
+    def running(self) -> dict[str, int]:
+        """Pids by name of the processes that are alive."""
+        found = {path.stem: read_pid_file(path) for path in sorted(self.pids.glob("*manager*.pid"))}
+        return {name: pid for name, pid in found.items() if pid is not None}
+
+    def known(self) -> list[str]:
+        return sorted(path.stem for path in self.pids.glob("*manager*.pid"))
+
+    def forget(self) -> None:
+        """No process of the cluster runs any more."""
+        for name in self.known():
+            (self.pids / f"{name}.pid").unlink(missing_ok=True)
+        self._ports.unlink(missing_ok=True)
+
+    def listens(self, host: str, ports: dict[str, int]) -> None:
+        self._ports.write_text(json.dumps({**ports, "host": host}), encoding="utf-8")
+
+    def address(self) -> str | None:
+        """Of the JobManager that was started last."""
+        try:
+            ports = json.loads(self._ports.read_text(encoding="utf-8"))
+            return f"{ports['host']}:{ports['rpc_port']}"
+        except (OSError, ValueError, KeyError):
+            return None
+
+    @property
+    def _ports(self) -> Path:
+        return self.directory / f"{JOB_MANAGER}.json"
+
+
+def clusters_of(home: Path) -> Path:
+    """The directory with a directory for each cluster."""
+    return home.expanduser().absolute() / "clusters"
+
+
+def home_of(configuration: Configuration) -> Path:
+    """Where this user's clusters are, as configured or below the home directory; where there is none that can be written, such as a
+    service account's, below the temporary directory. Raises ``ExternalError`` when that is somebody else's."""
+    home = Path(configuration.get(FileOptions.HOME))
+    if configuration.is_set(FileOptions.HOME):
+        return home
+    with contextlib.suppress(OSError, RuntimeError):
+        clusters_of(home).mkdir(parents=True, exist_ok=True)
+        if os.access(clusters_of(home), os.W_OK):
+            return home
+    instead = temporary_root(configuration) / f"tidegate-home-{os.geteuid()}"
+    with contextlib.suppress(FileExistsError):
+        instead.mkdir(mode=0o700)
+    if instead.lstat().st_uid != os.geteuid() or not stat.S_ISDIR(instead.lstat().st_mode):
+        raise ExternalError(f"{instead} is not a directory of this user; set tidegate.home")
+    return instead
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

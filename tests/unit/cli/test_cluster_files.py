@@ -1,0 +1,114 @@
+"""Where a cluster's files are, and where its checkpoints go when nobody says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tidegate.cli.cluster_files import ClusterFiles, clusters_of, home_of
+from tidegate.cli.embedded.own_files import EmbeddedFiles, sweep_embedded
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ExternalError
+
+
+def configured(**texts: str) -> Configuration:
+    return Configuration.from_strings({key.replace("__", "-").replace("_", "."): text for key, text in texts.items()})
+
+
+def test_everything_of_the_background_cluster_is_in_one_directory(tmp_path: Path) -> None:
+    files = ClusterFiles.of(tmp_path, configured())
+    assert files.directory == tmp_path / "clusters" / "default"
+    assert (files.logs, files.pids) == (files.directory / "log", files.directory / "pid")
+    elsewhere = ClusterFiles.of(tmp_path, configured(env_log_dir="/l", env_pid_dir="/p"))
+    assert (elsewhere.logs, elsewhere.pids, elsewhere.directory) == (Path("/l"), Path("/p"), files.directory)
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_default"),
+    [
+        ({}, True),
+        ({"jobmanager_bind__host": "127.0.0.2"}, True),
+        ({"execution_checkpointing_dir": "/somewhere"}, False),
+        ({"state_checkpoints_dir": "/somewhere"}, False),
+        ({"execution_checkpointing_storage": "jobmanager"}, False),
+        ({"jobmanager_bind__host": "0.0.0.0"}, False),
+        ({"jobmanager_bind__host": "db-7"}, False),
+    ],
+)
+def test_checkpoints_have_a_directory_unless_something_else_is_said(
+    tmp_path: Path, settings: dict[str, str], is_default: bool
+) -> None:
+    files = ClusterFiles.of(tmp_path, configured())
+    expected = [f"execution.checkpointing.dir={files.checkpoints}"] if is_default else []
+    assert files.checkpoint_definitions(configured(**settings)) == expected
+
+
+def test_it_is_said_where_checkpoints_go(tmp_path: Path) -> None:
+    files = ClusterFiles.of(tmp_path, configured())
+    assert files.where_checkpoints_go(configured()) == str(files.checkpoints)
+    assert files.where_checkpoints_go(configured(execution_checkpointing_dir="s3://b/c")) == "s3://b/c"
+    assert files.where_checkpoints_go(configured(jobmanager_bind__host="0.0.0.0")) == ""
+    assert files.where_checkpoints_go(configured(execution_checkpointing_storage="jobmanager")) == ""
+
+
+def test_a_user_without_a_home_has_a_place_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    here = configured(io_tmp_dirs=str(tmp_path))
+    found = home_of(here)
+    assert found == tmp_path / f"tidegate-home-{os.geteuid()}"
+    assert home_of(here) == found
+    assert found.stat().st_mode & 0o077 == 0
+    found.rmdir()
+    (tmp_path / "theirs").mkdir()
+    found.symlink_to(tmp_path / "theirs")
+    with pytest.raises(ExternalError, match=r"set tidegate\.home"):
+        home_of(here)
+    assert home_of(configured(tidegate_home="/given")) == Path("/given")
+
+
+def test_an_embedded_cluster_leaves_nothing(tmp_path: Path) -> None:
+    own = EmbeddedFiles(configured(tidegate_home=str(tmp_path)))
+    (own.files.logs / "jobmanager.log").write_text("x")
+    (own.files.checkpoints / "job" / "chk-1").mkdir(parents=True)
+    assert own.files.directory.parent == clusters_of(tmp_path)
+    assert own.end() == []
+    assert own.end() == []
+    assert os.listdir(clusters_of(tmp_path)) == []
+
+
+def test_what_a_job_retained_stays(tmp_path: Path) -> None:
+    own = EmbeddedFiles(configured(tidegate_home=str(tmp_path)))
+    checkpoint = completed(own.files.checkpoints / "job" / "chk-1")
+    assert own.end() == [checkpoint]
+    assert os.listdir(own.files.directory) == ["checkpoints"]
+
+
+def test_logs_stay_when_somebody_has_to_look_at_them(tmp_path: Path) -> None:
+    own = EmbeddedFiles(configured(tidegate_home=str(tmp_path)))
+    assert own.end(keep_logs=True) == []
+    assert os.listdir(own.files.directory) == ["log"]
+
+
+def test_the_next_one_removes_what_a_killed_one_has_left_but_no_checkpoint(tmp_path: Path) -> None:
+    here = configured(tidegate_home=str(tmp_path))
+    living, killed, with_state = (EmbeddedFiles(here, kind) for kind in ("local", "local", "demo"))
+    checkpoint = completed(with_state.files.checkpoints / "job" / "chk-7")
+    for gone in (killed, with_state):
+        gone.claim.release()  # as the kernel does
+    found = EmbeddedFiles(here)
+    assert found.left_by_others == [checkpoint]
+    assert sweep_embedded(clusters_of(tmp_path)) == []
+    assert sorted(os.listdir(clusters_of(tmp_path))) == sorted(
+        own.files.directory.name for own in (living, with_state, found)
+    )
+    assert os.listdir(with_state.files.directory) == ["checkpoints"]
+    assert living.files.logs.is_dir()
+
+
+def completed(checkpoint: Path) -> Path:
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "_metadata").write_bytes(b"x")
+    return checkpoint

@@ -1,0 +1,56 @@
+"""Where the processes of this machine put what lives no longer than they do.
+
+A process has one directory below the first of ``io.tmp.dirs`` (else ``$TMPDIR``), which it owns and removes at its end. What one that was
+killed has left is removed by the next process that starts there (``tidegate.store.ownership``).
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from pathlib import Path
+
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ExternalError
+from tidegate.model.options import FileOptions
+from tidegate.store.ownership import Claim, claim, make_owned, remove_all_but, sweep
+
+__all__ = [
+    "Claim",
+    "claim",
+    "make_below",
+    "make_working_directory",
+    "remove_all_but",
+    "sweep",
+    "sweep_dead",
+    "temporary_root",
+]
+
+PREFIX = "tidegate-"
+_log = logging.getLogger(__name__)
+
+
+def temporary_root(configuration: Configuration) -> Path:
+    """The first temporary directory."""
+    configured = configuration.get(FileOptions.TMP_DIRS)
+    return Path(configured[0]) if configured else Path(tempfile.gettempdir())
+
+
+def make_working_directory(kind: str, configuration: Configuration) -> Claim:
+    """A new directory ``tidegate-<kind>-...`` of this process. Raises ``ExternalError``."""
+    return make_below(temporary_root(configuration), kind, "io.tmp.dirs, or $TMPDIR")
+
+
+def make_below(parent: Path, kind: str, option: str) -> Claim:
+    """The same below a directory that ``option`` names; dead ones there are swept first. Raises ``ExternalError``."""
+    sweep_dead(parent)
+    try:
+        return make_owned(f"{PREFIX}{kind}-", parent)
+    except OSError as error:
+        raise ExternalError(f"cannot make a working directory in {parent} ({option}): {error.strerror}") from error
+
+
+def sweep_dead(parent: Path) -> None:
+    """Remove what processes that are gone have left there."""
+    for path in sweep(parent, (PREFIX,)):
+        _log.info("removed %s, which a process that was killed has left", path)

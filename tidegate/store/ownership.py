@@ -1,0 +1,146 @@
+"""Directories that tell whether their owner is alive: a file ``.owner`` in them is locked as long as a process uses them.
+
+    claim ─▶ shared lock, kept by the process and by children that inherit it ─▶ the last of them is gone, however it ended
+          ─▶ the kernel has released the lock ─▶ ``sweep`` may remove what is left
+
+Laws:
+1. Only what is proven to belong to nobody is removed: ``.owner`` is there, was written on this machine, and can be locked
+   alone. A directory without it, or on a file system without locks, stays.
+2. A directory is removed by its user only, and ``.owner`` goes last: a sweep that was broken off is taken up by the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+OWNER_FILE = ".owner"
+
+
+class Claim:
+    """A share in the ownership of a directory. It ends with ``release``, or with the process."""
+
+    def __init__(self, directory: Path, descriptor: int) -> None:
+        self.directory = directory
+        self.descriptor = descriptor
+        """Children that inherit it own the directory too."""
+
+    def release(self) -> None:
+        """Again: no-op."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def remove(self) -> None:
+        """Remove the directory with all that is in it. What cannot be removed stays."""
+        _remove(self.directory)
+        self.release()
+
+
+def make_owned(prefix: str, parent: Path) -> Claim:
+    """A new private directory, claimed. Raises ``OSError``."""
+    return claim(Path(tempfile.mkdtemp(prefix=prefix, dir=parent)))
+
+
+def claim(directory: Path) -> Claim:
+    """Own a directory, together with others that claim it; it is made where it is missing. Raises ``OSError``."""
+    path = directory / OWNER_FILE
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError:  # it was swept meanwhile
+            continue
+        with contextlib.suppress(OSError):  # no locks on this file system: nobody will ever sweep here
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if _is_still_there(descriptor, path):
+            if os.fstat(descriptor).st_size == 0:
+                os.write(descriptor, f"{_host()} {os.getpid()}\n".encode())
+            return Claim(directory, descriptor)
+        os.close(descriptor)
+
+
+def sweep(parent: Path, prefixes: Sequence[str], remove: Callable[[Path], None] | None = None) -> list[Path]:
+    """Remove the directories right below ``parent`` whose name has one of the prefixes and whose owners are all gone. Returns them.
+    ``remove`` is called for each instead, when it is given."""
+    swept = []
+    for path in _directories(parent, tuple(prefixes)):
+        with _if_dead(path) as is_dead:
+            if is_dead:
+                (remove or _remove)(path)
+                swept.append(path)
+    return swept
+
+
+def remove_all_but(directory: Path, kept: Sequence[str]) -> None:
+    """Remove what is right below a directory, with ``.owner`` as the last; names in ``kept`` stay, and so does the directory then."""
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(directory)):
+            if entry.name in kept or entry.name == OWNER_FILE:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)
+        (directory / OWNER_FILE).unlink(missing_ok=True)
+        if not kept:
+            directory.rmdir()
+
+
+def _remove(directory: Path) -> None:
+    remove_all_but(directory, ())
+
+
+def _directories(parent: Path, prefixes: tuple[str, ...]) -> list[Path]:
+    try:
+        with os.scandir(parent) as entries:
+            return sorted(
+                Path(entry.path)
+                for entry in entries
+                if entry.name.startswith(prefixes)
+                and entry.is_dir(follow_symlinks=False)
+                and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+            )
+    except OSError:
+        return []
+
+
+@contextlib.contextmanager
+def _if_dead(directory: Path) -> Iterator[bool]:
+    """Whether nobody owns a directory any more. Nobody can begin to while the block runs."""
+    try:
+        descriptor = os.open(directory / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        yield False
+        return
+    try:
+        yield _is_alone(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_alone(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody lives, or there are no locks here
+        return False
+    host = os.pread(descriptor, 4096, 0).split(b" ")[0]  # nothing yet: its owner is about to lock it
+    return host == _host().encode()
+
+
+def _is_still_there(descriptor: int, path: Path) -> bool:
+    try:
+        found, opened = path.stat(), os.fstat(descriptor)
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def _host() -> str:
+    return socket.gethostname()
