@@ -299,7 +299,7 @@ class SimulatedCluster:
 
 @asynccontextmanager
 async def simulated_cluster(subtasks: int, directory: Path) -> AsyncIterator[SimulatedCluster]:
-    blobs, pool = BlobStore(str(directory / "blobs"), str(directory)), Pool(4, "storage")
+    blobs, pool = BlobStore(None, directory), Pool(4, "storage")
     cluster = SimulatedCluster(subtasks, directory / "checkpoints", blobs, pool)
     try:
         yield cluster

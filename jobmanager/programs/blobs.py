@@ -9,11 +9,12 @@ import hashlib
 import os
 import re
 import secrets
-import tempfile
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tidegate.aio.working_directories import make_below
 from tidegate.model.errors import CorruptData, InvalidJob, StorageError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
@@ -50,22 +51,14 @@ class BlobUpload:
 
 
 class BlobStore:
-    """Blobs below one directory, which is made here and removed by ``close`` when it was not given."""
+    """Blobs in a directory of this process, which ``close`` removes: below the given one, where others may have theirs, else in
+    ``working``."""
 
-    def __init__(self, directory: str | None, temporary: str | None = None) -> None:
-        """Raises ``StorageError`` when the directory cannot be made."""
-        self._is_own = directory is None
-        try:
-            if directory is None:
-                self._directory = Path(tempfile.mkdtemp(prefix="tidegate-blobs-", dir=temporary))
-            else:
-                self._directory = Path(directory)
-                self._directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            place = directory or temporary or "in the temporary directory"
-            raise StorageError(
-                f"cannot make the blob directory {place}: {error.strerror}; set blob.storage.directory"
-            ) from None
+    def __init__(self, directory: str | None, working: Path) -> None:
+        """Raises ``ExternalError`` when the directory cannot be made."""
+        self._claim = None if directory is None else make_below(Path(directory), "blobs", "blob.storage.directory")
+        self._directory = working / "blobs" if self._claim is None else self._claim.directory
+        self._directory.mkdir(exist_ok=True)
         self._unclaimed: Counter[BlobKey] = Counter()
         """Uploads whose job was not submitted yet: another job's end must not remove them."""
         self._jobs_of: dict[BlobKey, set[JobId]] = {}
@@ -114,12 +107,10 @@ class BlobStore:
 
     def close(self) -> None:
         """Remove what this process stored."""
-        for key in {*self._unclaimed, *self._jobs_of}:
-            (self._directory / key).unlink(missing_ok=True)
-        if self._is_own:
-            for rest in self._directory.iterdir():
-                rest.unlink(missing_ok=True)
-            self._directory.rmdir()
+        if self._claim is not None:
+            self._claim.remove()
+        else:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def _keys_of(graph: JobGraph) -> Iterable[BlobKey]:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from tidegate.aio.pool import Pool
-from tidegate.aio.working_directories import temporary_root
 from tidegate.jobmanager.programs.files import Program, ProgramFiles
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, Misuse, NoResourceAvailable, TidegateError
@@ -76,12 +75,12 @@ class ProgramRuns:
         self._running: set[int] = set()
 
     @classmethod
-    def of(cls, configuration: Configuration, pool: Pool) -> ProgramRuns | None:
-        """As configured; ``None`` when programs may not be uploaded. Raises ``StorageError``."""
+    def of(cls, configuration: Configuration, pool: Pool, working: Path) -> ProgramRuns | None:
+        """As configured, with what is temporary in ``working``; ``None`` when programs may not be uploaded. Raises ``StorageError``."""
         option = configuration.get
         if not option(WebOptions.SUBMIT_ENABLE):
             return None
-        temporary = str(temporary_root(configuration))
+        temporary = str(working)
         files = ProgramFiles(option(WebOptions.UPLOAD_DIR), temporary, option(WebOptions.MAX_UPLOAD))
         return cls(files, pool, option(WebOptions.SUBMIT_TIMEOUT), temporary)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,11 +16,12 @@ import grpc.aio
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown, collect_seldom
 from tidegate.aio.rpc import start_server
-from tidegate.aio.working_directories import temporary_root
+from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.reporting.reporters import start_reporters
+from tidegate.jobmanager.service.reporting.startup_log import announce
 from tidegate.jobmanager.service.rest_service import start_rest
 from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
 from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
@@ -33,7 +33,6 @@ from tidegate.pb.jobmanager_pb2_grpc import (
     add_JobManagerServiceServicer_to_server,
 )
 from tidegate.store.checkpoints import CheckpointStorage
-from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 STORAGE_THREADS = 4
 _log = logging.getLogger("jobmanager")
@@ -56,9 +55,7 @@ def run(configuration: Configuration, on_ready: Callable[[Listening], None] = la
 
 async def serve(configuration: Configuration, on_ready: Callable[[Listening], None]) -> int:
     """The same on a running loop."""
-    _log.info("JobManager %s on Python %s, pid %d", VERSION, PYTHON_VERSION, os.getpid())
-    for warning in configuration.warnings():
-        _log.warning("configuration: %s", warning)
+    announce(configuration)
     services, shutdown = Services(), Shutdown()
     shutdown.catch_signals()
     try:
@@ -74,7 +71,9 @@ async def serve(configuration: Configuration, on_ready: Callable[[Listening], No
 async def start_services(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
     """Bring everything up; what was started stands in ``services``, also when this raises ``TidegateError``."""
     option = configuration.get
-    blobs = BlobStore(option(FileOptions.BLOB_DIRECTORY), str(temporary_root(configuration)))
+    working = make_working_directory("jm", configuration)
+    services.started(f"working directory: {working.directory}", working.remove)
+    blobs = BlobStore(option(FileOptions.BLOB_DIRECTORY), working.directory)
     services.started(f"blob store: {blobs.directory}", blobs.close)
     pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()
     services.started("checkpoint storage: up", pool.close)
@@ -85,7 +84,7 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"dispatcher and slot manager: up in generation {generation}", core.close)
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown)
-    rest = await start_rest(configuration, core, clients.disposal, services, shutdown)
+    rest = await start_rest(configuration, core, clients.disposal, working.directory, services, shutdown)
     clients.rest_port = rest.port
 
     def register(server: grpc.aio.Server) -> None:

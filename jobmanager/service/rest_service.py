@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
@@ -37,12 +38,17 @@ class RestService:
 
 
 async def start_rest(
-    configuration: Configuration, core: JobManagerCore, disposal: Disposal, services: Services, shutdown: Shutdown
+    configuration: Configuration,
+    core: JobManagerCore,
+    disposal: Disposal,
+    working: Path,
+    services: Services,
+    shutdown: Shutdown,
 ) -> RestService:
-    """Raises ``ExternalError`` when the port cannot be had, ``StorageError`` when uploads have no place."""
+    """``working``: the process's own directory. Raises ``ExternalError`` when the port cannot be had, ``StorageError`` when uploads have no place."""
     option = configuration.get
     pool = Pool(PROGRAM_THREADS, "programs")
-    programs = ProgramRuns.of(configuration, pool)
+    programs = ProgramRuns.of(configuration, pool, working)
     if programs is not None:
         services.started(f"uploaded programs: {programs.files.directory}", programs.close)
     services.started("pool of programs: up", pool.close)

@@ -17,6 +17,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions
 from tidegate.taskmanager.service import identity as own
 from tidegate.taskmanager.service.blob_cache import BlobCache
+from tidegate.taskmanager.service.directories import Directories
 from tidegate.taskmanager.service.endpoint import start_control, start_endpoint
 from tidegate.taskmanager.service.faults import Delays, Faults
 from tidegate.taskmanager.service.jobmanager.connection import JobManagerClient
@@ -65,18 +66,18 @@ async def serve(configuration: Configuration, on_ready: OnReady) -> int:
 
 
 async def _start(configuration: Configuration, services: Services, shutdown: Shutdown, on_ready: OnReady) -> None:
-    directory = own.make_working_directory(configuration)
-    local = own.local_state_roots(configuration, directory)
-    services.started(f"working directory: {directory}", lambda: own.remove_all([directory, *local]))
+    directories = Directories.make(configuration)
+    directory = directories.working
+    services.started(f"working directory: {directory}", directories.remove)
     host = own.find_host(configuration)
     spark = SparkService(configuration, directory, host)
     services.started(f"Spark: starting {spark.master}", spark.close, 5_000)
     pool, fatal = Pool(4, "io"), partial(end_process, shutdown)
     job_manager = JobManagerClient(own.job_manager_address(configuration), registration_times(configuration))
-    blobs = BlobCache(own.blob_directory(configuration, directory), job_manager.fetch_blob, pool)
+    blobs = BlobCache(directories.blobs, job_manager.fetch_blob, pool)
     services.started("blob cache: up", blobs.close)
     memory = SlotMemory.of(configuration)
-    subtasks = SparkSubtasks(memory, directory / "tasks", local, blobs.get)
+    subtasks = SparkSubtasks(memory, directory / "tasks", directories.local, blobs.get)
     asked = configuration.get(RuntimeOptions.FAULTS) or ()
     faults = Faults.of(asked)
     executor = TaskExecutor(make_machine(configuration), subtasks, faults.around(job_manager.tell), fatal)

@@ -5,20 +5,15 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
-import shutil
 import socket
-import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from tidegate.aio.working_directories import temporary_root
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ExternalError
 from tidegate.model.ids import TaskManagerId
-from tidegate.model.options import CheckpointingOptions, FileOptions, JobManagerOptions, TaskManagerOptions
+from tidegate.model.options import JobManagerOptions, TaskManagerOptions
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _ANY = ("0.0.0.0", "::", "")
@@ -88,32 +83,6 @@ def make_identity(configuration: Configuration, host: str, port: int) -> Identit
         version=VERSION,
         python_version=PYTHON_VERSION,
     )
-
-
-def make_working_directory(configuration: Configuration) -> Path:
-    """A new private directory below the first temporary one; its owner removes it. Raises ``ExternalError``."""
-    parent = temporary_root(configuration)
-    try:
-        return Path(tempfile.mkdtemp(prefix="tidegate-tm-", dir=parent))
-    except OSError as error:
-        raise ExternalError(f"cannot make a working directory in {parent} (io.tmp.dirs): {error.strerror}") from error
-
-
-def local_state_roots(configuration: Configuration, directory: Path) -> list[Path]:
-    """Where copies of state are kept: a folder of this process's own below each configured directory, or ``directory``."""
-    configured = configuration.get(CheckpointingOptions.LOCAL_BACKUP_DIRS) or ()
-    return [Path(place, directory.name) for place in configured] or [directory]
-
-
-def remove_all(directories: Sequence[Path]) -> None:
-    for directory in directories:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def blob_directory(configuration: Configuration, directory: Path) -> Path:
-    """Where blobs are cached: below the configured directory in a folder of this process's own, or in ``directory``."""
-    configured = configuration.get(FileOptions.BLOB_DIRECTORY)
-    return Path(configured, directory.name) if configured else directory / "blobs"
 
 
 def control_socket(directory: Path) -> str | None:

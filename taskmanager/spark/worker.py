@@ -9,7 +9,6 @@ leave through the exchange and the connectors only.
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 import traceback
@@ -20,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.aio.async_calls import AsyncCalls
+from tidegate.aio.ownership import Claim, make_owned, share, sweep
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, TidegateError
 from tidegate.model.options import PythonOptions
@@ -60,16 +60,27 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | No
             lines.finish()
 
     stream.before_last_word = finish_lines
-    directory = Path(tempfile.mkdtemp(prefix="subtask-", dir=settings.directory or None))
+    claim = _own_directory(settings)
     try:
-        _run(deployment, stream, mailbox, settings, directory, spark_rows)
+        _run(deployment, stream, mailbox, settings, claim.directory, spark_rows)
     except BaseException as error:  # noqa: BLE001  (the driver of this process: whatever it is, the TaskManager is told)
         if not stream.has_ended:
             stream.state_changed(ExecutionState.FAILED, _told(error, deployment))
     finally:
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         stream.close()
-        shutil.rmtree(directory, ignore_errors=True)
+        claim.remove()
+
+
+def _own_directory(settings: WorkerSettings) -> Claim:
+    """In the TaskManager's working directory, which this process owns too until it ends; on another machine in the temporary one,
+    where nobody else removes what killed subtasks have left."""
+    if settings.directory:
+        share(Path(settings.directory).parent.parent)
+        return make_owned("subtask-", Path(settings.directory))
+    temporary = Path(tempfile.gettempdir())
+    sweep(temporary, ["tidegate-subtask-"])
+    return make_owned("tidegate-subtask-", temporary)
 
 
 def _run(

@@ -1,7 +1,7 @@
 """Where the processes of this machine put what lives no longer than they do.
 
 A process has one directory below the first of ``io.tmp.dirs`` (else ``$TMPDIR``), which it owns and removes at its end. What one that was
-killed has left is removed by the next process that starts there (``tidegate.store.ownership``).
+killed has left is removed by the next process that starts there (``tidegate.aio.ownership``).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import logging
 import tempfile
 from pathlib import Path
 
+from tidegate.aio.ownership import Claim, claim, make_owned, remove_all_but, sweep
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.options import FileOptions
-from tidegate.store.ownership import Claim, claim, make_owned, remove_all_but, sweep
 
 __all__ = [
     "Claim",
@@ -45,6 +45,7 @@ def make_below(parent: Path, kind: str, option: str) -> Claim:
     """The same below a directory that ``option`` names; dead ones there are swept first. Raises ``ExternalError``."""
     sweep_dead(parent)
     try:
+        parent.mkdir(parents=True, exist_ok=True)
         return make_owned(f"{PREFIX}{kind}-", parent)
     except OSError as error:
         raise ExternalError(f"cannot make a working directory in {parent} ({option}): {error.strerror}") from error

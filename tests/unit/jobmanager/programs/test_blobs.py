@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.jobmanager.programs.blobs import BlobStore
-from tidegate.model.errors import CorruptData, InvalidJob, StorageError
+from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, StorageError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
 
@@ -27,15 +27,15 @@ def put(store: BlobStore, content: bytes = CONTENT) -> BlobKey:
 
 
 def test_a_blob_is_named_by_its_content_and_read_in_pieces(tmp_path: Path) -> None:
-    store = BlobStore(str(tmp_path))
+    store = BlobStore(None, tmp_path)
     assert put(store) == KEY
     assert list(store.read(KEY, 4)) == [b"a pr", b"ogra", b"m"]
 
 
 def test_damage_is_noticed(tmp_path: Path) -> None:
-    store = BlobStore(str(tmp_path))
+    store = BlobStore(None, tmp_path)
     put(store)
-    (tmp_path / KEY).write_bytes(b"b program")
+    (tmp_path / "blobs" / KEY).write_bytes(b"b program")
     with pytest.raises(CorruptData, match=f"{KEY} is damaged"):
         list(store.read(KEY, 4))
 
@@ -43,11 +43,11 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["0" * 64, "../../etc/passwd", ""])
 def test_what_is_not_here_is_named(tmp_path: Path, key: str) -> None:
     with pytest.raises(StorageError, match="no blob"):
-        list(BlobStore(str(tmp_path)).read(key, 4))
+        list(BlobStore(None, tmp_path).read(key, 4))
 
 
 def test_a_blob_lives_as_long_as_a_job_needs_it(tmp_path: Path) -> None:
-    store = BlobStore(str(tmp_path))
+    store = BlobStore(None, tmp_path)
     with pytest.raises(InvalidJob, match="job 'job 1' needs blob"):
         store.retain(graph("1"))
     put(store)
@@ -56,23 +56,35 @@ def test_a_blob_lives_as_long_as_a_job_needs_it(tmp_path: Path) -> None:
     store.release(JobId("1" * 32))  # between the upload of job 2 and its submission
     store.retain(graph("2"))
     store.release(JobId("1" * 32))
-    assert (tmp_path / KEY).exists()
+    assert (tmp_path / "blobs" / KEY).exists()
     store.release(JobId("2" * 32))
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "blobs").iterdir()) == []
 
 
 def test_an_upload_that_breaks_leaves_nothing(tmp_path: Path) -> None:
-    upload = BlobStore(str(tmp_path)).begin()
+    upload = BlobStore(None, tmp_path).begin()
     upload.add(b"half")
     upload.close()
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "blobs").iterdir()) == []
 
 
 def test_closing_removes_what_was_stored_here(tmp_path: Path) -> None:
-    store = BlobStore(None, str(tmp_path))
+    store = BlobStore(None, tmp_path)
     put(store)
     store.close()
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StorageError, match=r"cannot make the blob directory .*file/x: Not a directory"):
-        BlobStore(str(tmp_path / "file" / "x"))
+    with pytest.raises(
+        ExternalError, match=r"working directory in .*file/x \(blob.storage.directory\): Not a directory"
+    ):
+        BlobStore(str(tmp_path / "file" / "x"), tmp_path)
+
+
+def test_several_processes_may_have_one_blob_directory(tmp_path: Path) -> None:
+    stores = [BlobStore(str(tmp_path / "shared"), tmp_path) for _ in range(2)]
+    for store in stores:
+        put(store)
+    stores[0].close()
+    assert list(stores[1].read(KEY, 99)) == [CONTENT]
+    stores[1].close()
+    assert list((tmp_path / "shared").iterdir()) == []

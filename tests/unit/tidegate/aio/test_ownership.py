@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.store.ownership import OWNER_FILE, Claim, claim, make_owned, remove_all_but, sweep
+from tidegate.aio.ownership import OWNER_FILE, Claim, claim, make_owned, remove_all_but, share, sweep
 
 OWNS = """
 import sys
 from pathlib import Path
-from tidegate.store.ownership import make_owned
+from tidegate.aio.ownership import make_owned
 owned = make_owned("x-", Path(sys.argv[1]))
 (owned.directory / "inside").mkdir()
 (owned.directory / "inside" / "file").write_text("x")
@@ -88,7 +88,7 @@ def test_nothing_goes_whose_owner_is_unknown(tmp_path: Path, monkeypatch: pytest
     before = sorted(os.listdir(tmp_path))
     assert sweep(tmp_path, ["x-"]) == []
     released(tmp_path / "x-another-user")
-    monkeypatch.setattr("tidegate.store.ownership.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("tidegate.aio.ownership.os.geteuid", lambda: os.getuid() + 1)
     assert sweep(tmp_path, ["x-"]) == []
     assert sorted(os.listdir(tmp_path)) == sorted([*before, "x-another-user"])
     assert sweep(tmp_path / "missing", ["x-"]) == []
@@ -108,7 +108,7 @@ def test_a_sweep_that_was_broken_off_is_taken_up(tmp_path: Path, monkeypatch: py
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tidegate.store.ownership.shutil.rmtree", dies)
+        patch.setattr("tidegate.aio.ownership.shutil.rmtree", dies)
         with pytest.raises(KeyboardInterrupt):
             sweep(tmp_path, ["x-"])
     assert sweep(tmp_path, ["x-"]) == [tmp_path / "x-1"]
@@ -129,3 +129,15 @@ def test_an_owner_removes_its_directory(tmp_path: Path) -> None:
     (owned.directory / "file").write_text("x")
     owned.remove()
     assert os.listdir(tmp_path) == []
+
+
+def test_who_shares_a_directory_keeps_it(tmp_path: Path) -> None:
+    owned = make_owned("x-", tmp_path)
+    shared = share(owned.directory)
+    owned.release()
+    assert shared is not None
+    assert sweep(tmp_path, ["x-"]) == []
+    shared.release()
+    assert sweep(tmp_path, ["x-"]) == [owned.directory]
+    assert share(owned.directory) is None
+    assert not owned.directory.exists()

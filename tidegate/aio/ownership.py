@@ -66,6 +66,17 @@ def claim(directory: Path) -> Claim:
         os.close(descriptor)
 
 
+def share(directory: Path) -> Claim | None:
+    """A share in a directory that somebody owns; ``None`` when it is gone or has no owner."""
+    try:
+        descriptor = os.open(directory / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return Claim(directory, descriptor)
+
+
 def sweep(parent: Path, prefixes: Sequence[str], remove: Callable[[Path], None] | None = None) -> list[Path]:
     """Remove the directories right below ``parent`` whose name has one of the prefixes and whose owners are all gone. Returns them.
     ``remove`` is called for each instead, when it is given."""
