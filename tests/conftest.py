@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(folder)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(E2E_TIMEOUT_S if folder == "e2e" else SIM_TIMEOUT_S))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _home_of_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Embedded clusters of tests keep their files where pytest removes them, not in the home of who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
 
 
 def pytest_unconfigure() -> None:

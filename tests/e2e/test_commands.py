@@ -59,6 +59,20 @@ def test_python_job_py_alone(tmp_path: Path, short_tmp: Path) -> None:
     assert marked(short_tmp.name) == []
 
 
+def test_an_embedded_cluster_keeps_large_state_and_leaves_nothing(tmp_path: Path, short_tmp: Path) -> None:
+    home = tmp_path / "home"
+    done = run_cli(
+        "run", "--local", "-p", "1", str(JOBS / "large_state.py"), str(tmp_path / "out"),
+        directory=tmp_path, limit_s=START_LIMIT_S, **environment(short_tmp), TIDEGATE_HOME=str(home),
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "restart" not in said
+    assert sum(len(file.read_text().splitlines()) for file in (tmp_path / "out").glob("part-*")) == 2_000
+    assert sorted(home.rglob("*")) == [home / "clusters"]
+    assert marked(short_tmp.name) == []
+
+
 def test_run_local_and_its_exit_codes(tmp_path: Path, short_tmp: Path) -> None:
     done = run_cli(
         "run", "--local", "-p", "2", BAD, "ok", str(tmp_path / "out"),
@@ -106,9 +120,8 @@ def test_a_cluster_from_start_to_stop(tmp_path: Path, short_tmp: Path) -> None:
 
     assert "No cluster" in tidegate("cluster", "status", *there, code=1)
     try:
-        assert "2 TaskManagers, 4 slots" in tidegate(
-            "cluster", "start", "--taskmanagers", "2", "--slots", "2", *there, *ports
-        )
+        started = tidegate("cluster", "start", "--taskmanagers", "2", "--slots", "2", *there, *ports)
+        assert "2 TaskManagers, 4 slots" in started
         assert "2 TaskManagers, 4 of 4 slots free" in tidegate("cluster", "status", *there, *ports)
         assert "running already" in tidegate("cluster", "start", *there, *ports, code=2)
         pid_files = sorted(path.name for path in (tmp_path / "state" / "clusters" / "default" / "pid").iterdir())
@@ -116,6 +129,10 @@ def test_a_cluster_from_start_to_stop(tmp_path: Path, short_tmp: Path) -> None:
         said = tidegate("run", "-p", "2", ports[0], ports[1], BAD, "ok", str(tmp_path / "out"))
         assert "FINISHED" in said
         assert sums_are_right(tmp_path / "out")
+        assert str(tmp_path / "state/clusters/default/checkpoints") in started
+        said = tidegate("run", "-p", "1", *ports[:2], str(JOBS / "large_state.py"), str(tmp_path / "large"))
+        assert "FINISHED" in said
+        assert "restart" not in said
         said = tidegate("run", "-d", "-p", "1", ports[0], ports[1], BAD, "long", str(tmp_path / "long"))
         (job,) = re.findall(r"\b[0-9a-f]{32}\b", said)
         wait_until(lambda: list((tmp_path / "long").glob("part-*")), 60, "a checkpoint of the long job is committed")

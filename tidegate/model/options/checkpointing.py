@@ -146,7 +146,7 @@ class CheckpointingOptions:
     DIRECTORY = optional(
         f"{_P}.dir",
         STRING,
-        "Directory (or URI) of checkpoints; not set: metadata stays in the JobManager's memory.",
+        "Directory (or URI) of checkpoints; not set: that of a local cluster, else the JobManager's memory.",
         "state.checkpoints.dir",
         "state.backend.fs.checkpointdir",
     )
