@@ -262,8 +262,8 @@ taskmanager.network.netty.client.tcp.keepIntervalSec taskmanager.network.partiti
 taskmanager.network.request-backoff.initial taskmanager.network.request-backoff.max taskmanager.network.retries
 taskmanager.network.sort-shuffle.min-buffers taskmanager.network.tcp-connection.enable-reuse-across-jobs
 taskmanager.numberOfTaskSlots taskmanager.registration.timeout taskmanager.resource-id taskmanager.rpc.bind-port
-taskmanager.rpc.port tidegate.taskmanager.runtime.fs-timeout tidegate.taskmanager.runtime.hashjoin-bloom-filters
-tidegate.taskmanager.runtime.large-record-handler tidegate.taskmanager.runtime.max-fan tidegate.taskmanager.runtime.sort-spilling-threshold
+taskmanager.rpc.port taskmanager.runtime.fs-timeout taskmanager.runtime.hashjoin-bloom-filters
+taskmanager.runtime.large-record-handler taskmanager.runtime.max-fan taskmanager.runtime.sort-spilling-threshold
 taskmanager.slot.timeout taskmanager.system-out.log.cache-upper-size taskmanager.system-out.log.thread-name.enabled
 taskmanager.system-out.mode traces.checkpoint.span-detail-level traces.reporters user.artifacts.artifact-list
 user.artifacts.base-dir user.artifacts.http-headers user.artifacts.raw-http-enabled web.access-control-allow-origin

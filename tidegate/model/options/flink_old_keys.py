@@ -112,7 +112,7 @@ taskmanager.net.request-backoff.max>taskmanager.network.request-backoff.max
 taskmanager.network.memory.exclusive-buffers-request-timeout-ms>taskmanager.network.memory.buffers-request-timeout
 taskmanager.network.memory.fraction>taskmanager.memory.network.fraction
 taskmanager.network.memory.max>taskmanager.memory.network.max taskmanager.network.memory.min>taskmanager.memory.network.min
-taskmanager.runtime.fs_timeout>tidegate.taskmanager.runtime.fs-timeout
+taskmanager.runtime.fs_timeout>taskmanager.runtime.fs-timeout
 taskmanager.state.local.root-dirs>execution.checkpointing.local-backup.dirs taskmanager.tmp.dirs>io.tmp.dirs
 timerservice.exceptional.shutdown.timeout>task.cancellation.timers.timeout web.address>rest.bind-address
 web.port>rest.bind-port yarn.security.kerberos.additionalFileSystems>security.kerberos.access.hadoopFileSystems

@@ -39,3 +39,9 @@ def test_the_documentation_is_one_sentence_with_a_full_stop(option: ConfigOption
 def test_every_old_name_leads_to_a_current_one() -> None:
     assert set(OLD_KEYS.values()) <= FLINK_KEYS
     assert not OLD_KEYS.keys() & FLINK_KEYS
+
+
+def test_keys_of_flink_are_flinks() -> None:
+    """Whoever renames a package of ours must not rename them."""
+    assert [key for key in (*FLINK_KEYS, *FLINK_PREFIXES, *OLD_KEYS) if "tidegate" in key] == []
+    assert "taskmanager.runtime.fs-timeout" in FLINK_KEYS
