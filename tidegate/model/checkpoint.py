@@ -80,7 +80,7 @@ class StateRedistribution(Enum):
 @dataclass(frozen=True, slots=True)
 class StateHandle:
     """Where bytes are: ``path`` relative to the checkpoint's directory, or inline ``data`` (then ``path`` is empty). Inside
-    the JobManager a handle may have neither: they are inline in ``_metadata`` (``tidegate/model/inline_state.py``).
+    the JobManager a handle may have neither: they are inline in ``_metadata`` (``tidegate/model/handles/inline_state.py``).
     ``checksum`` is xxh3-64 of the bytes, 16 hex digits; a reader verifies it before anything is used.
 
     With ``is_shared``, ``path`` is the whole URI of a file below ``<checkpoint dir>/<job id>/shared/``: it belongs to no

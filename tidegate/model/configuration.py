@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from tidegate.model.configuration_checks import cross_checks
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import ConfigOption, Kind, declared
+from tidegate.model.options.checks import cross_checks
 from tidegate.model.options.flink_keys import FLINK_KEYS, FLINK_PREFIXES
 from tidegate.model.options.flink_old_keys import OLD_KEYS
 

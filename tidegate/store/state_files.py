@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tidegate.model.checkpoint import CheckpointManifest, OperatorState, StateHandle
 from tidegate.model.errors import CorruptData
-from tidegate.model.mapped_handles import map_handles
+from tidegate.model.handles.mapped_handles import map_handles
 
 SHARED_DIRECTORY = "shared"
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import CommitPermit
 from tidegate.model.checkpoint import CheckpointManifest
+from tidegate.model.handles.inline_state import drop_inline_state
 from tidegate.model.ids import CheckpointId
-from tidegate.model.inline_state import drop_inline_state
 from tidegate.model.options import CheckpointRetention
 from tidegate.model.states import JobState
 

@@ -17,8 +17,8 @@ from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import InvalidJob, VersionMismatch
 from tidegate.model.graph import JobGraph
+from tidegate.model.handles.inline_state import drop_inline_state
 from tidegate.model.ids import JobId, parse_job_id
-from tidegate.model.inline_state import drop_inline_state
 from tidegate.model.options import CheckpointingOptions, ClaimMode, ExecutionOptions, StateRecoveryOptions
 from tidegate.model.options.job import RuntimeMode
 from tidegate.model.restore_check import check_restore

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from tidegate.aio.pool import Pool
 from tidegate.jobmanager.machines.commands import SubmitTask
-from tidegate.model.inline_state import ContentKey, fill_inline_state, inline_state_of, needs_inline_state
+from tidegate.model.handles.inline_state import ContentKey, fill_inline_state, inline_state_of, needs_inline_state
 from tidegate.store.checkpoints import CheckpointStorage
 
 

@@ -14,7 +14,7 @@ from tidegate.model.checkpoint import (
     StateRedistribution,
     SubtaskSnapshot,
 )
-from tidegate.model.inline_state import needs_inline_state
+from tidegate.model.handles.inline_state import needs_inline_state
 from tidegate.model.states import ExecutionState
 
 INLINE = OperatorStateHandle("splits", StateRedistribution.SPLIT, 1, StateHandle(3, "0" * 16, data=b"abc"))

@@ -20,14 +20,14 @@ from tidegate.model.checkpoint import (
     TaskRestore,
 )
 from tidegate.model.errors import CorruptData, InternalError
-from tidegate.model.ids import CheckpointId, JobId, OperatorId
-from tidegate.model.inline_state import (
+from tidegate.model.handles.inline_state import (
     drop_inline_state,
     fill_inline_state,
     inline_state_of,
     is_dropped,
     needs_inline_state,
 )
+from tidegate.model.ids import CheckpointId, JobId, OperatorId
 from tidegate.model.keygroups import KeyGroupRange
 
 OPERATOR = OperatorId("b" * 32)

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from tidegate.model.checkpoint import CheckpointManifest, RestoredOperator, StateHandle, TaskRestore
 from tidegate.model.errors import CorruptData, InternalError
-from tidegate.model.mapped_handles import map_handles, mapped
+from tidegate.model.handles.mapped_handles import map_handles, mapped
 
 ContentKey = tuple[str, int]
 """Checksum and size."""
