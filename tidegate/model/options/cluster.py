@@ -104,7 +104,7 @@ class RestOptions:
         STRING,
         "*",
         "Origin whose pages may read answers; what changes something is refused to foreign pages all the same.",
-        "tidegate.jobmanager.web.access-control-allow-origin",
+        "jobmanager.web.access-control-allow-origin",
     )
     GRAPH_CACHE_TIMEOUT = option(
         "rest.cache.execution-graph.timeout", DURATION, "3 s", "Age up to which an answer about a job is repeated."

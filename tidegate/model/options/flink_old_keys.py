@@ -53,9 +53,9 @@ jobmanager.adaptive-batch-scheduler.min-parallelism>execution.batch.adaptive.aut
 jobmanager.adaptive-batch-scheduler.speculative.block-slow-node-duration>execution.batch.speculative.block-slow-node-duration
 jobmanager.adaptive-batch-scheduler.speculative.enabled>execution.batch.speculative.enabled
 jobmanager.adaptive-batch-scheduler.speculative.max-concurrent-executions>execution.batch.speculative.max-concurrent-executions
-tidegate.jobmanager.web.access-control-allow-origin>web.access-control-allow-origin jobmanager.web.address>rest.bind-address
+jobmanager.web.access-control-allow-origin>web.access-control-allow-origin jobmanager.web.address>rest.bind-address
 jobmanager.web.checkpoints.history>web.checkpoints.history jobmanager.web.history>web.history
-jobmanager.web.log.path>web.log.path jobmanager.web.port>rest.bind-port tidegate.jobmanager.web.refresh-interval>web.refresh-interval
+jobmanager.web.log.path>web.log.path jobmanager.web.port>rest.bind-port jobmanager.web.refresh-interval>web.refresh-interval
 jobmanager.web.submit.enable>web.submit.enable jobmanager.web.tmpdir>web.tmpdir jobmanager.web.upload.dir>web.upload.dir
 library-cache-manager.cleanup.interval>blob.service.cleanup.interval
 local.number-taskmanager>minicluster.number-of-taskmanagers metrics.scope.jm.job>metrics.scope.jm-job
