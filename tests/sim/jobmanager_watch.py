@@ -6,11 +6,12 @@ from __future__ import annotations
 from tests.sim.handles import origin_of
 from tests.sim.shared_watch import SharedFilesWatch
 from tests.sim.storage import Storage
-from tests.sim.watch import SHARED, LawBroken, Watch
+from tests.sim.watch import ENDING, SHARED, LawBroken, Watch
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.ids import AttemptId, JobId
 from tidegate.model.options import ClaimMode
 from tidegate.model.states import ExecutionState, JobState
@@ -95,7 +96,7 @@ class JobManagerWatch:
         for command in mine:
             if isinstance(command, c.DiscardSharedFiles):
                 self.shared.on_discard(command)
-        self._check_ended_checkpoints(mine)
+        self._check_ended_checkpoints(event, mine)
 
     def _is_mine(self, event: e.Event) -> bool:
         if isinstance(event, _OF_ATTEMPT):
@@ -231,12 +232,14 @@ class JobManagerWatch:
         if checkpoint_id == newest and not self._state.is_terminal:
             raise LawBroken(4, f"checkpoint {checkpoint_id} is the latest and is deleted")
 
-    def _check_ended_checkpoints(self, commands: list[c.Command]) -> None:
+    def _check_ended_checkpoints(self, event: e.Event, commands: list[c.Command]) -> None:
         """Law 7 (and the last part of law 4): how a checkpoint that is pending no more was told to its tasks."""
         pending = self._machine._jobs[self._job_id].coordinator._pending
         ended = [n for n in self._expected if n not in pending and n not in self._over]
         for checkpoint_id in ended:
             self._over.add(checkpoint_id)
+            if checkpoint_id not in self._told_durable and self._is_an_ending(event):
+                raise LawBroken(ENDING, f"{checkpoint_id} failed because subtasks finish: {event}")
             if checkpoint_id not in self._triggered:
                 continue
             live = {a for a in self._expected[checkpoint_id] if self._is_live(a)}
@@ -254,6 +257,18 @@ class JobManagerWatch:
             discarded = any(isinstance(x, c.DiscardCheckpoint) and x.checkpoint_id == checkpoint_id for x in commands)
             if not completed and checkpoint_id in self._located and not discarded:
                 raise LawBroken(7, f"{checkpoint_id} failed, and its files are left")
+
+    def _is_an_ending(self, event: e.Event) -> bool:
+        """Nothing is wrong with a subtask: it has finished, or is about to."""
+        match event:
+            case e.TaskStateChanged():
+                return event.state is ExecutionState.FINISHED
+            case e.SubtaskDeclined():
+                return event.reason is DeclineReason.TASK_CLOSING
+            case e.CallAnswered():
+                return not self._watch.finished.isdisjoint(event.attempts)
+            case _:
+                return False
 
     def check_leftovers(self) -> None:
         """Law 7, at the end: no file of a failed checkpoint is left by a subtask that told of it, unless the disk refused to remove it."""

@@ -13,12 +13,14 @@ from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
 from tests.sim.storage import Transaction
 from tests.sim.subtask import SimTask
+from tests.sim.watch import ENDING
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.checkpoint import coordinator as checkpoint_coordinator
 from tidegate.jobmanager.machines.checkpoint.cleaner import CheckpointCleaner
 from tidegate.jobmanager.machines.checkpoint.commands import CheckpointCommands
 from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import AckResult, PendingCheckpoint
+from tidegate.jobmanager.machines.checkpoint.pending_checkpoints import PendingCheckpoints
 from tidegate.jobmanager.machines.checkpoint.plan import CheckpointPlan, PlanRefused, decide_plan
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
@@ -186,6 +188,17 @@ OF_THE_LAWS = (
         "restores before the storage has answered",
         frozenset({0, 4, 5}),
         _restores_without_waiting_for_the_storage,
+    ),
+    Plant(
+        "a checkpoint starts while subtasks are finishing",
+        frozenset({ENDING}),
+        patched(ExecutionGraph, "is_anyone_leaving", False),
+    ),
+    Plant(
+        "those finish whom a checkpoint counts on that is about to be triggered",
+        frozenset({ENDING}),
+        patched(PendingCheckpoints, "is_any_untold", False),
+        Mix(savepoints=4, checkpoints=4, stops=0, cancels=0, jobmanager_crashes=0),
     ),
     Plant(
         "a successor runs alone among finished siblings",

@@ -1,6 +1,7 @@
 """A model TaskManager: slots, tasks, one ordered outbox to the JobManager that retries as long as the process lives and is
 connected, heartbeats, and registration again and again. When its connection breaks it stops its tasks and frees its slots;
-what comes from, or is meant for, another JobManager than the one it is connected to counts for nothing."""
+what comes from, or is meant for, another JobManager than the one it is connected to counts for nothing. A task that has finished is
+unknown here at once, and told of when its process is gone."""
 
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ from tidegate.model.states import ExecutionState
 
 HEARTBEAT_INTERVAL_MS = 150
 RETRY_MS = 30
+EXIT_MS = (1, 150)
+"""From the last word of a task to the end of its process."""
 
 
 class SimTaskManager:
@@ -26,6 +29,7 @@ class SimTaskManager:
         self.task_manager_id = TaskManagerId(name)
         self.session = session
         self.tasks: dict[AttemptId, SimTask] = {}
+        self._exiting: set[AttemptId] = set()
         self.is_dead = False
         self.is_partitioned = False
         self._world = context.world
@@ -71,7 +75,8 @@ class SimTaskManager:
         if self.is_dead or self._shell is None or life != self._life:
             return
         if not self.is_cut_off:
-            event = e.TaskManagerHeartbeat(self.task_manager_id, self.session, self._report(), tuple(self.tasks))
+            here = (*self.tasks, *sorted(self._exiting))
+            event = e.TaskManagerHeartbeat(self.task_manager_id, self.session, self._report(), here)
             self._world.later(self._world.message_delay_ms(), lambda: self._deliver_heartbeat(event, life))
         self._world.later(HEARTBEAT_INTERVAL_MS, lambda: self._heartbeat(life))
 
@@ -88,6 +93,7 @@ class SimTaskManager:
         for task in list(self.tasks.values()):
             task.cut_off()
         self.tasks.clear()
+        self._exiting.clear()
         self._slots = [None] * len(self._slots)
         self._world.later(RETRY_MS, self.register)
 
@@ -98,6 +104,7 @@ class SimTaskManager:
         for task in list(self.tasks.values()):
             task.cut_off()
         self.tasks.clear()
+        self._exiting.clear()
         if self._shell is not None and self._world.rng.random() < 0.7:
             self._tell_later(self._shell, "connection reset", 5, 100)
 
@@ -165,6 +172,8 @@ class SimTaskManager:
                 return self._submit(call), {}
             case c.ConnectTask() | c.CancelTask():
                 task = self.tasks.get(call.attempt)
+                if isinstance(call, c.CancelTask) and call.attempt in self._exiting:
+                    return None, {}
                 if task is None:
                     return ErrorInfo.of(UnknownAttempt(f"{call.attempt} is not here")), {}
                 if isinstance(call, c.ConnectTask):
@@ -223,4 +232,14 @@ class SimTaskManager:
 
     def _on_task_over(self, task: SimTask, state: ExecutionState, error: ErrorInfo | None) -> None:
         self.tasks.pop(task.attempt, None)
-        self.send(e.TaskStateChanged(task.attempt, state, error))
+        if state is not ExecutionState.FINISHED:
+            self.send(e.TaskStateChanged(task.attempt, state, error))
+            return
+        self._context.watch.finished.add(task.attempt)
+        self._exiting.add(task.attempt)
+        self._world.later(self._world.between(*EXIT_MS), lambda: self._on_exited(task.attempt))
+
+    def _on_exited(self, attempt: AttemptId) -> None:
+        if attempt in self._exiting:
+            self._exiting.discard(attempt)
+            self.send(e.TaskStateChanged(attempt, ExecutionState.FINISHED))

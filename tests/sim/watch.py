@@ -14,10 +14,12 @@ from tidegate.model.ids import AttemptId, JobId
 
 SHARED = 8
 """The rule of shared files, beside the seven laws: none is deleted that a checkpoint needs, none is left that nobody needs."""
+ENDING = 9
+"""The rule of endings, beside them too: no checkpoint fails because a subtask of its plan finishes."""
 
 
 class LawBroken(AssertionError):
-    """``law``: its number in docs/architecture; 0 for what every law is for, an exact output in the end; or ``SHARED``."""
+    """``law``: its number in docs/architecture; 0 for what every law is for, an exact output in the end; or ``SHARED``, ``ENDING``."""
 
     def __init__(self, law: int, text: str) -> None:
         super().__init__(f"law {law}: {text}")
@@ -44,6 +46,8 @@ class Watch:
     triggered: set[tuple[AttemptId, int]] = field(default_factory=set)
     """Filled by the JobManager's side: who was sent a trigger for what."""
     answered_late: set[tuple[AttemptId, int]] = field(default_factory=set)
+    finished: set[AttemptId] = field(default_factory=set)
+    """Those that have said their last word in peace."""
 
     # ---- law 1: who may start a snapshot -----------------------------------------------------------------------------
 

@@ -58,9 +58,10 @@ class CheckpointCommands:
     def read_back(self, pending: PendingCheckpoint) -> None:
         self._fx.emit(ReadBackManifest(self._job_id, pending.checkpoint_id, pending.location))
 
-    def confirm(self, permit: CommitPermit) -> None:
+    def confirm(self, permit: CommitPermit, *, lets_finish: bool) -> None:
+        """``lets_finish``: false while another checkpoint counts on everybody who runs."""
         checkpoint_id = permit.manifest.checkpoint_id
-        may_finish = self._may_finish(permit)
+        may_finish = self._may_finish(permit) if lets_finish else frozenset()
         for task_manager_id, attempts in self._placed(permit.confirm):
             self._fx.emit(
                 ConfirmCheckpoint(
@@ -96,7 +97,7 @@ class CheckpointCommands:
         broken = {a.vertex_id for a in permit.confirm if not self._goes_on(a)}
         may_finish = frozenset(a for a in permit.may_finish if a.vertex_id not in broken)
         for attempt in may_finish:
-            self._graph[attempt.subtask_id].may_finish = True
+            self._graph.let_finish(self._graph[attempt.subtask_id])
         return may_finish
 
     def _goes_on(self, attempt: AttemptId) -> bool:

@@ -27,7 +27,7 @@ from tidegate.jobmanager.machines.checkpoint.retention import RetainedCheckpoint
 from tidegate.jobmanager.machines.checkpoint.shared_state import SharedStateRegistry
 from tidegate.jobmanager.machines.checkpoint.statistics import CheckpointStatistics
 from tidegate.jobmanager.machines.checkpoint.stop_with_savepoint import NEEDS_CHECKPOINTS, StopWithSavepoint
-from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest
+from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest, CoordinatorLoad
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
 from tidegate.jobmanager.machines.events import (
     CheckpointDiscarded,
@@ -43,12 +43,11 @@ from tidegate.jobmanager.machines.events import (
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import SnapshotType
-from tidegate.model.errors import ErrorInfo, InternalError
+from tidegate.model.errors import ErrorInfo, InternalError, UnknownAttempt
 from tidegate.model.ids import AttemptId, CheckpointId
 from tidegate.model.options import ClaimMode
 from tidegate.model.states import JobState
 
-FINAL_RETRY_MS = 1_000
 __all__ = ["TIMEOUT_TIMER", "TRIGGER_TIMER", "CheckpointCoordinator"]
 
 
@@ -160,8 +159,11 @@ class CheckpointCoordinator:
         return self._abort(pending, FailureReason.EXPIRED) if pending else None
 
     def on_trigger_failed(self, checkpoint_id: CheckpointId, error: ErrorInfo) -> ErrorInfo | None:
+        """An attempt that is not there has ended meanwhile: its last word is on the way."""
+        is_gone = error.code == UnknownAttempt.code
+        reason = FailureReason.DECLINED_TASK_CLOSING if is_gone else FailureReason.TRIGGER_CHECKPOINT_FAILURE
         pending = self._pending.get(checkpoint_id)
-        return self._abort(pending, FailureReason.TRIGGER_CHECKPOINT_FAILURE, error) if pending else None
+        return self._abort(pending, reason, error) if pending else None
 
     # ---- tasks -------------------------------------------------------------------------------------------------------
 
@@ -196,11 +198,12 @@ class CheckpointCoordinator:
         return self._abort(pending, reason_of_decline(event.reason), event.error, on_task_side=True)
 
     def on_task_finished(self, attempt: AttemptId) -> ErrorInfo | None:
-        """What it has not acknowledged by now it never will: the trigger or the barrier came too late for it."""
+        """What it has not acknowledged by now it never will: the trigger or the barrier came too late for it. What waited for
+        its end may start."""
         for pending in self._pending.waiting_for(attempt):
             if failure := self._abort(pending, FailureReason.DECLINED_TASK_CLOSING):
                 return failure
-        return None
+        return self._try_next()
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
@@ -273,9 +276,14 @@ class CheckpointCoordinator:
     def _try_next(self) -> ErrorInfo | None:
         """Start what may start now. A request that is refused makes room for the next at once."""
         while self._ended is None:
-            request = self._requests.take_next(
-                is_triggering=self._pending.is_triggering, pending=len(self._pending), cleaning=self._custody.cleaning
+            load = CoordinatorLoad(
+                is_triggering=self._pending.is_triggering,
+                is_anyone_leaving=self._graph.is_anyone_leaving,
+                pending=len(self._pending),
+                cleaning=self._custody.cleaning,
+                last_end_ms=self._requests.last_end_ms,
             )
+            request = self._requests.take_next(load)
             if request is None:
                 return None
             failure = self._start(request)
@@ -327,7 +335,7 @@ class CheckpointCoordinator:
         self._report(pending.request, checkpoint_id, "", pending.location)
         kind = pending.request.snapshot_type
         if is_newest and self._ended is None and (kind.is_synchronous or not kind.is_savepoint):
-            self._commands.confirm(permit)
+            self._confirm(permit)
             self._stats.on_confirmed(checkpoint_id, now_ms)
         self._custody.on_completed(permit)
         if not kind.is_savepoint:
@@ -337,6 +345,13 @@ class CheckpointCoordinator:
                 self._abort(older, FailureReason.SUBSUMED)
         self._sweep()
         return self._try_next()
+
+    def _confirm(self, permit: CommitPermit) -> None:
+        """Nobody is let finish whom a checkpoint counts on that was not told to its tasks yet; a later one lets them."""
+        lets_finish = not self._pending.is_any_untold
+        self._commands.confirm(permit, lets_finish=lets_finish)
+        if not lets_finish and self._graph.all_at_end_of_data:
+            self._requests.add(self._requests.own(is_periodic=False))
 
     def _abort(
         self,
@@ -369,9 +384,8 @@ class CheckpointCoordinator:
         self._custody.on_aborted(checkpoint_id, pending.location)
         self._sweep()
         kind = pending.request.snapshot_type
-        if self._graph.all_at_end_of_data:
-            # It was the final one, and the job waits for nothing else: not as long as an interval may be.
-            self._requests.bring_forward(self._fx.now_ms + FINAL_RETRY_MS)
+        if reason is not FailureReason.SUBSUMED:
+            self._requests.on_failed(is_urgent=self._graph.all_at_end_of_data)
         failure = self._failures.judge(reason, checkpoint_id, kind, text, on_task_side=on_task_side)
         return failure or self._try_next()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import PendingCheckpoint
+from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import PendingCheckpoint, PendingState
 from tidegate.jobmanager.machines.checkpoint.plan import CheckpointPlan
 from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
@@ -48,6 +48,11 @@ class PendingCheckpoints:
     def is_triggering(self) -> bool:
         """The directory of one is being made."""
         return self._locating > 0
+
+    @property
+    def is_any_untold(self) -> bool:
+        """One has its plan, and its tasks have not been told yet."""
+        return any(p.state is PendingState.LOCATING for p in self._pending.values())
 
     @property
     def is_settling(self) -> bool:

@@ -23,6 +23,8 @@ from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.ids import JobId
 
 TRIGGER_TIMER = "checkpoint-trigger"
+RETRY_MS = 1_000
+"""From a failure to the next try, where the interval is longer and the minimal pause shorter."""
 
 
 class CheckpointRequests:
@@ -33,8 +35,10 @@ class CheckpointRequests:
         self._queue = RequestQueue(settings)
         interval_ms = settings.interval_ms
         self._schedule = PeriodicSchedule(interval_ms, settings.min_pause_ms) if interval_ms else None
+        self._retry_ms = max(settings.min_pause_ms, min(interval_ms or 0, RETRY_MS))
         self._numbered = 0
-        self._last_end_ms: int | None = None
+        self.last_end_ms: int | None = None
+        """When the last one completed; the minimal pause counts from here, after savepoints too."""
         self.is_active = False
         """The periodic scheduler runs: the job and all of its tasks do."""
 
@@ -74,9 +78,8 @@ class CheckpointRequests:
         """Returns the request that found no place."""
         return self._queue.add(request)
 
-    def take_next(self, *, is_triggering: bool, pending: int, cleaning: int) -> CheckpointRequest | None:
+    def take_next(self, load: CoordinatorLoad) -> CheckpointRequest | None:
         """The request that starts now; periodic ones within the minimal pause are dropped."""
-        load = CoordinatorLoad(is_triggering, pending, cleaning, self._last_end_ms)
         while True:
             match self._queue.decide_next(load, self._fx.now_ms):
                 case None:
@@ -88,13 +91,14 @@ class CheckpointRequests:
                     return start.request
 
     def on_completed(self) -> None:
-        """The minimal pause counts from here, after savepoints too."""
-        self._last_end_ms = self._fx.now_ms
+        self.last_end_ms = self._fx.now_ms
 
-    def bring_forward(self, at_ms: int) -> None:
-        """The next periodic request comes not later than that."""
-        if self.is_active and self._schedule is not None:
-            self._arm(self._schedule.bring_forward(at_ms))
+    def on_failed(self, *, is_urgent: bool) -> None:
+        """The next periodic one is not begun at once: what has failed now would fail again. ``is_urgent``: the job waits for a
+        checkpoint, and for nothing else."""
+        is_overdue = self._queue.drop_periodic()
+        if (is_overdue or is_urgent) and self.is_active and self._schedule is not None:
+            self._arm(self._schedule.bring_forward(self._fx.now_ms + self._retry_ms))
 
     def _arm(self, at_ms: int) -> None:
         self._fx.start_timer(self._timer, at_ms - self._fx.now_ms)

@@ -1,8 +1,9 @@
 """When a checkpoint may start: the periodic timer, and the queue of requests with the rule that picks the next.
 
 Order: savepoints, forced ones, users', periodic ones; then by time. Only one checkpoint is in its trigger phase at a time;
-at most ``max-concurrent`` are pending (forced ones pass); too many checkpoints being cleaned hold everything back; a
-periodic one within the minimal pause is dropped and the timer moved to the end of the pause.
+at most ``max-concurrent`` are pending (forced ones pass); too many checkpoints being cleaned hold everything back, and so
+do subtasks that were let finish, until they have; a periodic one within the minimal pause is dropped and the timer moved
+to the end of the pause. No more periodic requests wait than ``max-concurrent``.
 Follows Flink's ``CheckpointRequestDecider.java`` and ``CheckpointCoordinator.startTriggeringCheckpoint``.
 """
 
@@ -74,9 +75,11 @@ class DropWithinPause:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLoad:
-    """What the decision depends on. ``last_end_ms``: when the last checkpoint completed; ``None`` before the first."""
+    """What the decision depends on. ``is_anyone_leaving``: subtasks are about to finish, and would answer nothing any more.
+    ``last_end_ms``: when the last checkpoint completed; ``None`` before the first."""
 
     is_triggering: bool
+    is_anyone_leaving: bool
     pending: int
     cleaning: int
     last_end_ms: int | None
@@ -91,7 +94,10 @@ class RequestQueue:
         return len(self._queue)
 
     def add(self, request: CheckpointRequest) -> CheckpointRequest | None:
-        """Returns the request that found no place, if the queue is full: the new one, or the last periodic one."""
+        """Returns the request that found no place: a periodic one where as many wait as may be pending; if the queue is full,
+        the new one or the last periodic one."""
+        if request.is_periodic and sum(r.is_periodic for r in self._queue) >= self.settings.max_concurrent:
+            return request
         if len(self._queue) >= MAX_QUEUED_REQUESTS:
             last = self._queue[-1]
             if not last.is_periodic or request.order > last.order:
@@ -102,13 +108,21 @@ class RequestQueue:
         insort(self._queue, request, key=lambda r: r.order)
         return None
 
+    def drop_periodic(self) -> bool:
+        """Whether one had waited."""
+        kept = [request for request in self._queue if not request.is_periodic]
+        dropped, self._queue = len(kept) < len(self._queue), kept
+        return dropped
+
     def clear(self) -> list[CheckpointRequest]:
         dropped, self._queue = self._queue, []
         return dropped
 
     def decide_next(self, load: CoordinatorLoad, now_ms: int) -> Start | DropWithinPause | None:
         """The next request, taken out of the queue; ``None``: nothing may start now."""
-        if not self._queue or load.is_triggering or load.cleaning > self.settings.max_concurrent:
+        if not self._queue or load.is_triggering or load.is_anyone_leaving:
+            return None
+        if load.cleaning > self.settings.max_concurrent:
             return None
         head = self._queue[0]
         if load.pending >= self.settings.max_concurrent and not head.is_forced:

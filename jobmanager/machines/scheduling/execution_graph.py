@@ -28,6 +28,7 @@ class ExecutionGraph:
         self._vertex_counts = {v: dict.fromkeys(ExecutionState, 0) for v in self.vertices}
         self._at_end: dict[VertexId, int] = dict.fromkeys(self.vertices, 0)
         self._addressed: dict[VertexId, int] = dict.fromkeys(self.vertices, 0)
+        self._leaving: dict[VertexId, int] = dict.fromkeys(self.vertices, 0)
         self._current: dict[SubtaskId, Execution] = {}
         self._earlier: dict[SubtaskId, deque[Execution]] = {}
         for vertex in graph.vertices:
@@ -82,6 +83,12 @@ class ExecutionGraph:
         self._count(execution, -1)
         execution.enter(state, now_ms)
         execution.failure = failure or execution.failure
+        self._count(execution, +1)
+
+    def let_finish(self, execution: Execution) -> None:
+        """Its final checkpoint was confirmed."""
+        self._count(execution, -1)
+        execution.may_finish = True
         self._count(execution, +1)
 
     def note_end_of_data(self, execution: Execution) -> None:
@@ -144,6 +151,21 @@ class ExecutionGraph:
     def is_wholly_at_end(self, vertex_id: VertexId) -> bool:
         return self._at_end[vertex_id] == self.vertices[vertex_id].parallelism
 
+    @property
+    def is_anyone_leaving(self) -> bool:
+        """Some subtask that runs was let finish, and waits for none that was not: its FINISHED is on the way."""
+        if not any(self._leaving.values()):
+            return False
+        through: set[VertexId] = set()
+        for vertex in self.graph.vertices:
+            over = self._leaving[vertex.vertex_id] + self._vertex_counts[vertex.vertex_id][ExecutionState.FINISHED]
+            producers = {edge.source for edge in self._inputs[vertex.vertex_id]}
+            if over == vertex.parallelism and producers <= through:
+                if self._leaving[vertex.vertex_id]:
+                    return True
+                through.add(vertex.vertex_id)
+        return False
+
     def describe(self, execution: Execution) -> str:
         """Such as ``map (2/4)#0 on tm-1``."""
         vertex, attempt = self.vertices[execution.attempt.vertex_id], execution.attempt
@@ -157,7 +179,10 @@ class ExecutionGraph:
 
     def _count(self, execution: Execution, by: int) -> None:
         self._counts[execution.state] += by
-        self._vertex_counts[execution.attempt.vertex_id][execution.state] += by
+        vertex_id = execution.attempt.vertex_id
+        self._vertex_counts[vertex_id][execution.state] += by
+        if execution.may_finish and execution.state is ExecutionState.RUNNING:
+            self._leaving[vertex_id] += by
 
     def _widths(self, edge: JobEdge) -> tuple[int, int]:
         return self.vertices[edge.source].parallelism, self.vertices[edge.target].parallelism

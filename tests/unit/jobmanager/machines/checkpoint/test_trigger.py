@@ -22,7 +22,7 @@ from tidegate.jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.ids import CheckpointId
 
-IDLE = CoordinatorLoad(is_triggering=False, pending=0, cleaning=0, last_end_ms=None)
+IDLE = CoordinatorLoad(is_triggering=False, is_anyone_leaving=False, pending=0, cleaning=0, last_end_ms=None)
 CHECKPOINT, SAVEPOINT = SnapshotType.CHECKPOINT, SnapshotType.SAVEPOINT
 DECLINED, EXPIRED = FailureReason.DECLINED, FailureReason.EXPIRED
 
@@ -35,8 +35,8 @@ def user(number: int, kind: SnapshotType = CHECKPOINT) -> CheckpointRequest:
     return CheckpointRequest(kind, 0, number, request_id=str(number), is_forced=kind.is_savepoint)
 
 
-def queue(*requests: CheckpointRequest, min_pause_ms: int = 0) -> RequestQueue:
-    made = RequestQueue(CheckpointSettings(min_pause_ms=min_pause_ms))
+def queue(*requests: CheckpointRequest, min_pause_ms: int = 0, max_concurrent: int = 1) -> RequestQueue:
+    made = RequestQueue(CheckpointSettings(min_pause_ms=min_pause_ms, max_concurrent=max_concurrent))
     for request in requests:
         made.add(request)
     return made
@@ -50,7 +50,22 @@ def order(it: RequestQueue) -> list[int]:
 
 
 def test_savepoints_come_before_users_checkpoints_before_periodic_ones() -> None:
-    assert order(queue(periodic(1), user(2), user(3, SAVEPOINT), periodic(4), user(5))) == [3, 2, 5, 1, 4]
+    requests = (periodic(1), user(2), user(3, SAVEPOINT), periodic(4), user(5))
+    assert order(queue(*requests, max_concurrent=2)) == [3, 2, 5, 1, 4]
+
+
+def test_no_more_periodic_ones_wait_than_may_be_pending() -> None:
+    requests = (periodic(1), user(2), periodic(3), periodic(4))
+    assert order(queue(*requests)) == [2, 1]
+    assert order(queue(*requests, max_concurrent=2)) == [2, 1, 3]
+
+
+def test_nothing_starts_while_subtasks_are_leaving() -> None:
+    leaving = replace(IDLE, is_anyone_leaving=True)
+    for request in (periodic(1), user(1), user(1, SAVEPOINT)):
+        it = queue(request)
+        assert it.decide_next(leaving, 0) is None
+        assert it.decide_next(IDLE, 0) == Start(request)
 
 
 def test_nothing_starts_while_another_is_being_triggered_or_too_many_are_cleaned() -> None:
