@@ -27,7 +27,7 @@ from tidegate.jobmanager.machines.checkpoint.retention import RetainedCheckpoint
 from tidegate.jobmanager.machines.checkpoint.shared_state import SharedStateRegistry
 from tidegate.jobmanager.machines.checkpoint.statistics import CheckpointStatistics
 from tidegate.jobmanager.machines.checkpoint.stop_with_savepoint import NEEDS_CHECKPOINTS, StopWithSavepoint
-from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest, CoordinatorLoad
+from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
 from tidegate.jobmanager.machines.events import (
     CheckpointDiscarded,
@@ -274,16 +274,12 @@ class CheckpointCoordinator:
         return self._try_next()
 
     def _try_next(self) -> ErrorInfo | None:
-        """Start what may start now. A request that is refused makes room for the next at once."""
-        while self._ended is None:
-            load = CoordinatorLoad(
-                is_triggering=self._pending.is_triggering,
-                is_anyone_leaving=self._graph.is_anyone_leaving,
-                pending=len(self._pending),
-                cleaning=self._custody.cleaning,
-                last_end_ms=self._requests.last_end_ms,
+        """Start what may start now; nothing may while subtasks leave, who would not answer. A request that is refused makes
+        room for the next at once."""
+        while self._ended is None and not self._graph.is_anyone_leaving:
+            request = self._requests.take_next(
+                is_triggering=self._pending.is_triggering, pending=len(self._pending), cleaning=self._custody.cleaning
             )
-            request = self._requests.take_next(load)
             if request is None:
                 return None
             failure = self._start(request)

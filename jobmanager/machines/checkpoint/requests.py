@@ -37,8 +37,7 @@ class CheckpointRequests:
         self._schedule = PeriodicSchedule(interval_ms, settings.min_pause_ms) if interval_ms else None
         self._retry_ms = max(settings.min_pause_ms, min(interval_ms or 0, RETRY_MS))
         self._numbered = 0
-        self.last_end_ms: int | None = None
-        """When the last one completed; the minimal pause counts from here, after savepoints too."""
+        self._last_end_ms: int | None = None
         self.is_active = False
         """The periodic scheduler runs: the job and all of its tasks do."""
 
@@ -78,8 +77,9 @@ class CheckpointRequests:
         """Returns the request that found no place."""
         return self._queue.add(request)
 
-    def take_next(self, load: CoordinatorLoad) -> CheckpointRequest | None:
+    def take_next(self, *, is_triggering: bool, pending: int, cleaning: int) -> CheckpointRequest | None:
         """The request that starts now; periodic ones within the minimal pause are dropped."""
+        load = CoordinatorLoad(is_triggering, pending, cleaning, self._last_end_ms)
         while True:
             match self._queue.decide_next(load, self._fx.now_ms):
                 case None:
@@ -91,7 +91,8 @@ class CheckpointRequests:
                     return start.request
 
     def on_completed(self) -> None:
-        self.last_end_ms = self._fx.now_ms
+        """The minimal pause counts from here, after savepoints too."""
+        self._last_end_ms = self._fx.now_ms
 
     def on_failed(self, *, is_urgent: bool) -> None:
         """The next periodic one is not begun at once: what has failed now would fail again. ``is_urgent``: the job waits for a

@@ -1,9 +1,9 @@
 """When a checkpoint may start: the periodic timer, and the queue of requests with the rule that picks the next.
 
 Order: savepoints, forced ones, users', periodic ones; then by time. Only one checkpoint is in its trigger phase at a time;
-at most ``max-concurrent`` are pending (forced ones pass); too many checkpoints being cleaned hold everything back, and so
-do subtasks that were let finish, until they have; a periodic one within the minimal pause is dropped and the timer moved
-to the end of the pause. No more periodic requests wait than ``max-concurrent``.
+at most ``max-concurrent`` are pending (forced ones pass); too many checkpoints being cleaned hold everything back; a
+periodic one within the minimal pause is dropped and the timer moved to the end of the pause. No more periodic requests
+wait than ``max-concurrent``.
 Follows Flink's ``CheckpointRequestDecider.java`` and ``CheckpointCoordinator.startTriggeringCheckpoint``.
 """
 
@@ -75,11 +75,9 @@ class DropWithinPause:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLoad:
-    """What the decision depends on. ``is_anyone_leaving``: subtasks are about to finish, and would answer nothing any more.
-    ``last_end_ms``: when the last checkpoint completed; ``None`` before the first."""
+    """What the decision depends on. ``last_end_ms``: when the last checkpoint completed; ``None`` before the first."""
 
     is_triggering: bool
-    is_anyone_leaving: bool
     pending: int
     cleaning: int
     last_end_ms: int | None
@@ -120,9 +118,7 @@ class RequestQueue:
 
     def decide_next(self, load: CoordinatorLoad, now_ms: int) -> Start | DropWithinPause | None:
         """The next request, taken out of the queue; ``None``: nothing may start now."""
-        if not self._queue or load.is_triggering or load.is_anyone_leaving:
-            return None
-        if load.cleaning > self.settings.max_concurrent:
+        if not self._queue or load.is_triggering or load.cleaning > self.settings.max_concurrent:
             return None
         head = self._queue[0]
         if load.pending >= self.settings.max_concurrent and not head.is_forced:

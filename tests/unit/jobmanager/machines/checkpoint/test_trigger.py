@@ -22,7 +22,7 @@ from tidegate.jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.ids import CheckpointId
 
-IDLE = CoordinatorLoad(is_triggering=False, is_anyone_leaving=False, pending=0, cleaning=0, last_end_ms=None)
+IDLE = CoordinatorLoad(is_triggering=False, pending=0, cleaning=0, last_end_ms=None)
 CHECKPOINT, SAVEPOINT = SnapshotType.CHECKPOINT, SnapshotType.SAVEPOINT
 DECLINED, EXPIRED = FailureReason.DECLINED, FailureReason.EXPIRED
 
@@ -58,14 +58,6 @@ def test_no_more_periodic_ones_wait_than_may_be_pending() -> None:
     requests = (periodic(1), user(2), periodic(3), periodic(4))
     assert order(queue(*requests)) == [2, 1]
     assert order(queue(*requests, max_concurrent=2)) == [2, 1, 3]
-
-
-def test_nothing_starts_while_subtasks_are_leaving() -> None:
-    leaving = replace(IDLE, is_anyone_leaving=True)
-    for request in (periodic(1), user(1), user(1, SAVEPOINT)):
-        it = queue(request)
-        assert it.decide_next(leaving, 0) is None
-        assert it.decide_next(IDLE, 0) == Start(request)
 
 
 def test_nothing_starts_while_another_is_being_triggered_or_too_many_are_cleaned() -> None:
