@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.java_only import refusing
 
 __getattr__ = refusing(
     __name__, "_find_flink_home _find_flink_source_root", "it is installed as a whole by pip, and has no FLINK_HOME"

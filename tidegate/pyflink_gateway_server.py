@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.java_only import refusing
 
 __getattr__ = refusing(
     __name__,

@@ -14,6 +14,8 @@ from tidegate.common.job_client import JobClient
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.common.job_id import JobID
 from tidegate.common.job_status import JobStatus
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.flink_1 import flink_1
 from tidegate.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from tidegate.common.row import Row, RowKind
 from tidegate.common.serialization import (
@@ -29,11 +31,15 @@ from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 
 __all__ = [
+    "AvroRowDeserializationSchema",
+    "AvroRowSerializationSchema",
     "ByteArraySchema",
     "CompletableFuture",
     "ConfigOption",
     "ConfigOptions",
     "Configuration",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
     "DeserializationSchema",
     "Duration",
     "Encoder",
@@ -44,6 +50,8 @@ __all__ = [
     "JobExecutionResult",
     "JobID",
     "JobStatus",
+    "JsonRowDeserializationSchema",
+    "JsonRowSerializationSchema",
     "RestartStrategies",
     "RestartStrategyConfiguration",
     "Row",
@@ -58,6 +66,11 @@ __all__ = [
     "WatermarkStrategy",
 ]
 
-
-def __getattr__(name: str) -> object:
-    raise AttributeError(f"tidegate.common.{name} is not available in tidegate" if name[:1] != "_" else name)
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.datastream.formats.avro", "AvroRowDeserializationSchema AvroRowSerializationSchema"),
+    elsewhere("tidegate.datastream.formats.csv", "CsvRowDeserializationSchema CsvRowSerializationSchema"),
+    elsewhere("tidegate.datastream.formats.json", "JsonRowDeserializationSchema JsonRowSerializationSchema"),
+    elsewhere("tidegate.common.watermark_strategy", "AssignerWithPeriodicWatermarksWrapper"),
+    flink_1(__name__),
+)

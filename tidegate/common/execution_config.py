@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 
 from tidegate.common.configuration import Configuration
+from tidegate.common.names.finding import finding
+from tidegate.common.names.flink_1 import flink_1
 from tidegate.model.errors import InvalidJob
 from tidegate.model.units import parse_duration_ms
 
@@ -201,3 +203,6 @@ def _split_unquoted(text: str) -> list[str]:
     """Parts between commas; a part in single quotes may hold commas, and ``''`` for a quote (Flink's map options)."""
     parts = re.findall(r"'(?:[^']|'')*'|[^,]+", text)
     return [part[1:-1].replace("''", "'") if part.startswith("'") else part.strip() for part in parts]
+
+
+__getattr__ = finding(__name__, flink_1(__name__))

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.java_only import refusing
 
 __getattr__ = refusing(__name__, "InputFormat", "use FileSource, or env.from_spark(...) for what Spark reads")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidegate.common.row import Row
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
@@ -81,7 +83,12 @@ class BulkWriterFactory:
 
 
 class RowDataBulkWriterFactory(BulkWriterFactory):
-    """One for rows of a known type."""
+    """One for rows of a known type, which ``row_type`` holds as it was given."""
+
+    row_type: Any
+
+    def get_row_type(self) -> Any:
+        return self.row_type
 
 
 class Encoder:

@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.records.internal_form import from_internal, to_internal
 from tidegate.common.records.schema_evolution import with_default
 from tidegate.model.errors import InvalidJob
@@ -364,37 +365,16 @@ class TupleTypeInfo(_FieldsTypeInfo):
         return f"TupleTypeInfo({', '.join(map(repr, self._types))})"
 
 
-class ArrowTypeInfo(TypeInformation):
-    """A columnar stream with this Arrow schema; its records are ``Row`` to functions of one record."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        if len(set(schema.names)) != len(schema.names):
-            raise InvalidJob(f"column names must differ: {schema.names}")
-        self.schema = schema.remove_metadata()
-        self._told = tuple((field.name, str(field.type)) for field in schema)
-
-    def __hash__(self) -> int:
-        return hash(self._told)  # asked for with every batch
-
-    def arrow_type(self) -> pa.DataType:
-        return pa.struct(list(self.schema))
-
-    def arrow_schema(self) -> pa.Schema:
-        return self.schema
-
-    @property
-    def is_columnar(self) -> bool:
-        return True
-
-    def _parts(self) -> tuple[Any, ...]:
-        return (self._told,)
-
-    def __repr__(self) -> str:
-        return f"ArrowTypeInfo({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"
-
-
 def _positions(field_types: Sequence[TypeInformation]) -> list[str]:
     return [f"f{i}" for i in range(len(field_types))]
 
 
-from tidegate.common.records.type_factory import Types, _from_java_type  # noqa: E402, F401  (it makes the types above)
+__getattr__ = finding(
+    __name__,
+    elsewhere(
+        "tidegate.common.names.type_classes",
+        "DateTypeInfo ExternalTypeInfo InstantTypeInfo LocalTimeTypeInfo TimeTypeInfo TimestampTypeInfo",
+    ),
+)
+
+from tidegate.common.records.type_factory import ArrowTypeInfo, Types, _from_java_type  # noqa: E402, F401  (it makes the types above)

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.common.names.java_only import refusing
 from tidegate.common.time import Duration, to_millis
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
@@ -190,3 +191,10 @@ def event_times(column: pa.Array, name: str = "timestamp") -> pa.Array:
     quotient = pc.divide(ticks, per_ms)
     behind = pc.and_(pc.less(ticks, 0), pc.not_equal(pc.multiply(quotient, per_ms), ticks))
     return pc.subtract(quotient, pc.cast(behind, pa.int64()))
+
+
+__getattr__ = refusing(
+    __name__,
+    "AssignerWithPeriodicWatermarksWrapper",
+    "use WatermarkStrategy.for_bounded_out_of_orderness(...), or for_generator(...) with a generator in Python",
+)

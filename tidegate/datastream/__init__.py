@@ -5,7 +5,10 @@ It builds a job graph and hands it to a client; nothing in this room runs a reco
 
 from __future__ import annotations
 
+from tidegate.common.names.finding import finding
+from tidegate.common.names.flink_1 import flink_1
 from tidegate.datastream._streams.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+from tidegate.datastream._streams.cached_stream import CachedDataStream
 from tidegate.datastream._streams.closeable_iterator import CloseableIterator
 from tidegate.datastream._streams.connected_streams import ConnectedStreams
 from tidegate.datastream._streams.keyed_stream import KeyedStream
@@ -92,6 +95,7 @@ __all__ = [
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
+    "CachedDataStream",
     "CheckpointConfig",
     "CheckpointListener",
     "CheckpointStorage",
@@ -160,6 +164,4 @@ __all__ = [
     "lit",
 ]
 
-
-def __getattr__(name: str) -> object:
-    raise AttributeError(f"tidegate.datastream.{name} is not available in tidegate" if name[:1] != "_" else name)
+__getattr__ = finding(__name__, flink_1(__name__))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.time import Duration, Time, to_millis
 from tidegate.datastream._streams.stream_types import TypeHint, type_of
 from tidegate.datastream.data_stream import DataStream
@@ -98,3 +99,9 @@ def _wait(
         "ordered": ordered,
     }
     return data_stream._transform("async_wait", "async wait operator", options, type_of(output_type))
+
+
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.common.typeinfo", "TypeInformation"),
+)

@@ -1,5 +1,8 @@
 """Strategies for retries of async functions (PyFlink: ``pyflink.datastream.async_retry_strategies``)."""
 
+from __future__ import annotations
+
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.functions.async_retry_strategies import (
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,
@@ -13,3 +16,9 @@ __all__ = [
     "NoRetryStrategy",
     "RetryPredicate",
 ]
+
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.functions.interfaces", "AsyncRetryPredicate AsyncRetryStrategy"),
+    elsewhere("tidegate.common.names.type_variables", "OUT"),
+)

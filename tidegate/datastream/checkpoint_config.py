@@ -6,6 +6,8 @@ Every setter writes Flink's option as text; times are ms. What is not set is the
 from __future__ import annotations
 
 from tidegate.common.configuration import Configuration
+from tidegate.common.names.finding import finding
+from tidegate.common.names.flink_1 import flink_1
 from tidegate.common.time import Duration
 from tidegate.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -176,3 +178,6 @@ class CheckpointConfig:
     def __getattr__(self, name: str) -> object:
         """Only reached for names that are not there."""
         raise AttributeError(name if name.startswith("_") else f"CheckpointConfig.{name} is not available in tidegate")
+
+
+__getattr__ = finding(__name__, flink_1(__name__))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import pyarrow as pa
 
 from tidegate.common.execution_config import ExecutionConfig
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.records.record_text import RecordText
 from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
@@ -35,23 +36,40 @@ from tidegate.datastream._streams.stream_types import TypeHint, bind_strategy, t
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.functions import adapters
 from tidegate.functions.expressions import Expression
-from tidegate.functions.interfaces import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
-from tidegate.functions.interfaces import Partitioner as UserPartitioner
+from tidegate.functions.interfaces import (
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ProcessFunction,
+)
 from tidegate.functions.output_tag import OutputTag
 from tidegate.functions.state import MapStateDescriptor
 from tidegate.model.errors import InvalidJob, SchemaMismatch
-from tidegate.model.graph import Partitioner
+from tidegate.model.graph import Partitioner as Partitioning
 from tidegate.model.program import KeySpec, OperatorKind
 
 if TYPE_CHECKING:
+    from tidegate.datastream._streams.cached_stream import CachedDataStream
     from tidegate.datastream._streams.connected_streams import ConnectedStreams
     from tidegate.datastream._streams.joined_streams import CoGroupedStreams, JoinedStreams
     from tidegate.datastream._streams.keyed_stream import KeyedStream
-    from tidegate.datastream._streams.windowed_stream import AllWindowedStream
+    from tidegate.datastream._streams.windowed_stream import AllWindowedStream, WindowedStream
     from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
     from tidegate.datastream.window import WindowAssigner
 
-__all__ = ["CloseableIterator", "DataStream", "DataStreamSink"]
+__all__ = [
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CachedDataStream",
+    "CloseableIterator",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "WindowedStream",
+]
 
 
 class DataStream(ColumnMethods):
@@ -129,19 +147,19 @@ class DataStream(ColumnMethods):
 
     def rebalance(self) -> DataStream:
         """Records are dealt to all subtasks in turn."""
-        return self._partitioned(Partitioner.REBALANCE)
+        return self._partitioned(Partitioning.REBALANCE)
 
     def shuffle(self) -> DataStream:
         """Records are dealt evenly; here that is ``rebalance``, which is repeatable where a random choice is not."""
-        return self._partitioned(Partitioner.REBALANCE, "SHUFFLE")
+        return self._partitioned(Partitioning.REBALANCE, "SHUFFLE")
 
     def rescale(self) -> DataStream:
         """Records are dealt in turn to the few subtasks that belong to this one."""
-        return self._partitioned(Partitioner.RESCALE)
+        return self._partitioned(Partitioning.RESCALE)
 
     def forward(self) -> DataStream:
         """Records stay with the subtask of the same index; both operators need the same parallelism."""
-        return self._partitioned(Partitioner.FORWARD)
+        return self._partitioned(Partitioning.FORWARD)
 
     @overload
     def broadcast(self) -> DataStream: ...
@@ -159,17 +177,17 @@ class DataStream(ColumnMethods):
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream | BroadcastStream:
         """Every record goes to every subtask. With descriptors of broadcast state: for ``connect``."""
-        made = self._partitioned(Partitioner.BROADCAST)
+        made = self._partitioned(Partitioning.BROADCAST)
         if broadcast_state_descriptor is None:
             return made
         return BroadcastStream(made, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
     def global_(self) -> DataStream:
         """Every record goes to subtask 0."""
-        return self._partitioned(Partitioner.GLOBAL)
+        return self._partitioned(Partitioning.GLOBAL)
 
     def partition_custom(
-        self, partitioner: Callable[[Any, int], int] | UserPartitioner, key_selector: Callable[[Any], Any] | KeySelector
+        self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Callable[[Any], Any] | KeySelector
     ) -> DataStream:
         """``partitioner(key, number of subtasks)`` says which subtask gets a record. Checkpoints of what is behind it are
         aligned."""
@@ -177,7 +195,7 @@ class DataStream(ColumnMethods):
             self._env.next_transformation_id(),
             self.get_type(),
             input=self._values_transformation(),
-            partitioner=Partitioner.CUSTOM,
+            partitioner=Partitioning.CUSTOM,
             key=KeySpec(selector=CustomTarget.of(partitioner, key_selector)),
         )
         return DataStream(self._env, made)
@@ -260,12 +278,11 @@ class DataStream(ColumnMethods):
         which the job is canceled. With checkpoints every record comes exactly once, when a checkpoint covers it."""
         return self._collected(self._values_transformation(), self.get_type(), job_execution_name, limit)
 
-    def cache(self) -> DataStream:
-        """Refused: results are not kept from one job to the next."""
-        raise InvalidJob(
-            "cache() is not available in tidegate: results are not kept from one job to the next. Write the stream with a "
-            "FileSink and read it again with a FileSource"
-        )
+    def cache(self) -> CachedDataStream:
+        """The same records for later jobs of this program, which compute them anew."""
+        from tidegate.datastream._streams.cached_stream import CachedDataStream
+
+        return CachedDataStream(self._env, self._values_transformation())
 
     def iterate(self, max_wait_time_ms: int = 0) -> DataStream:
         """Refused, as Flink itself has given it up."""
@@ -308,7 +325,7 @@ class DataStream(ColumnMethods):
         inputs = (self._values_transformation(),)
         return DataStream(self._env, self._env.add_operator(kind, name, options, output_type, inputs))
 
-    def _partitioned(self, partitioner: Partitioner, shown_as: str = "") -> DataStream:
+    def _partitioned(self, partitioner: Partitioning, shown_as: str = "") -> DataStream:
         made = PartitionTransformation(
             self._env.next_transformation_id(),
             self.get_type(),
@@ -354,10 +371,21 @@ def _key_type(column: pa.DataType) -> TypeInformation | None:
     return Types.BOOLEAN() if pa.types.is_boolean(column) else None
 
 
-def __getattr__(name: str) -> object:
-    """Streams of other files, which PyFlink has in this module."""
-    from tidegate import datastream
-
-    if name in ("AllWindowedStream", "ConnectedStreams", "KeyedStream", "WindowedStream"):
-        return getattr(datastream, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.datastream", "AllWindowedStream CachedDataStream ConnectedStreams KeyedStream WindowedStream"),
+    elsewhere(
+        "tidegate.functions.interfaces",
+        "AggregateFunction AllWindowFunction BroadcastProcessFunction CoFlatMapFunction CoMapFunction CoProcessFunction Function KeyedBroadcastProcessFunction KeyedCoProcessFunction KeyedProcessFunction ProcessAllWindowFunction ProcessWindowFunction ReduceFunction RuntimeContext SinkFunction WindowFunction",
+    ),
+    elsewhere(
+        "tidegate.functions.state",
+        "AggregatingStateDescriptor ListStateDescriptor ReducingState ReducingStateDescriptor StateDescriptor",
+    ),
+    elsewhere(
+        "tidegate.functions.windows",
+        "CountSlidingWindowAssigner CountTumblingWindowAssigner CountWindowSerializer GlobalWindowSerializer MergingWindowAssigner TimeWindowSerializer Trigger WindowAssigner",
+    ),
+    elsewhere("tidegate.common", "Row TimestampAssigner"),
+    elsewhere("tidegate.datastream.slot_sharing_group", "SlotSharingGroup"),
+)

@@ -1,5 +1,8 @@
 """The functions that a user writes, and what they are given (PyFlink: ``pyflink.datastream.functions``)."""
 
+from __future__ import annotations
+
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.functions.interfaces import (
     AggregateFunction,
     AllWindowFunction,
@@ -85,3 +88,14 @@ __all__ = [
     "WindowContext",
     "WindowFunction",
 ]
+
+__getattr__ = finding(
+    __name__,
+    elsewhere(
+        "tidegate.functions.state",
+        "AggregatingState AggregatingStateDescriptor BroadcastState ListState ListStateDescriptor MapState MapStateDescriptor ReadOnlyBroadcastState ReducingState ReducingStateDescriptor ValueState ValueStateDescriptor",
+    ),
+    elsewhere("tidegate.functions.time_domain", "TimeDomain"),
+    elsewhere("tidegate.functions.timerservice", "TimerService"),
+    elsewhere("tidegate.common.names.type_variables", "IN IN1 IN2 KEY OUT W W2"),
+)

@@ -1,5 +1,8 @@
 """Keyed state as functions see it, and the descriptors that name it (PyFlink: ``pyflink.datastream.state``)."""
 
+from __future__ import annotations
+
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.functions.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -41,3 +44,10 @@ __all__ = [
     "ValueState",
     "ValueStateDescriptor",
 ]
+
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.common.time", "Duration Time"),
+    elsewhere("tidegate.common.typeinfo", "TypeInformation Types"),
+    elsewhere("tidegate.common.names.type_variables", "IN K OUT T V"),
+)

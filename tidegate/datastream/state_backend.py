@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import urlsplit
 
+from tidegate.common.names.finding import finding
+from tidegate.common.names.flink_1 import flink_1
 from tidegate.model.options import CheckpointingOptions, RocksDBOptions, StateOptions
 
 __all__ = [
@@ -126,3 +128,6 @@ def _local_directory(path: str) -> str:
     """Without scheme and host of a URI, and without a slash at its end, as Flink's ``Path`` has it."""
     plain = urlsplit(path).path if path.startswith("file:") else path
     return plain.rstrip("/") or "/"
+
+
+__getattr__ = finding(__name__, flink_1(__name__))

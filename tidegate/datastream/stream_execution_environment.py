@@ -15,6 +15,8 @@ from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig, check_parallelism
 from tidegate.common.job_client import JobClient
 from tidegate.common.job_execution_result import JobExecutionResult
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.flink_1 import flink_1
 from tidegate.common.restart_strategy import RestartStrategyConfiguration
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
@@ -375,3 +377,13 @@ class StreamExecutionEnvironment:
         if name.startswith("_"):
             raise AttributeError(name)
         raise AttributeError(f"StreamExecutionEnvironment.{name} is not available in tidegate")
+
+
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.common.io", "InputFormat"),
+    elsewhere("tidegate.functions.java_functions", "SourceFunction"),
+    elsewhere("tidegate.common.typeinfo", "Types"),
+    elsewhere("tidegate.util.api_stability_decorators", "Public"),
+    flink_1(__name__),
+)

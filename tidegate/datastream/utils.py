@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.java_only import refusing
 
 __getattr__ = refusing(
     __name__,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tidegate.common.names.java_only import refusing
 from tidegate.common.records.data_types import DataType, DataTypes, RowField, RowType
-from tidegate.common.records.java_only import refusing
 from tidegate.common.row import Row, RowKind
 
 __all__ = ["DataType", "DataTypes", "Row", "RowField", "RowKind", "RowType"]

@@ -25,7 +25,7 @@ import cloudpickle
 
 from tidegate.common.job_client import JobControl
 from tidegate.common.job_execution_result import JobExecutionResult
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.java_only import refusing
 from tidegate.datastream._graph.executor import Executor, current_executor, installed
 from tidegate.datastream.execution_mode import RuntimeExecutionMode
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment

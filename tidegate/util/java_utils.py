@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from tidegate.common.configuration import Configuration
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.java_only import refusing
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 __getattr__ = refusing(

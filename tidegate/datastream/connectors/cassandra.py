@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.java_only import java_only
 
 _NAMES = """
 CassandraCommitter CassandraFailureHandler CassandraSink ClusterBuilder ConsistencyLevel
 MapperOptions
 """
 
-__getattr__ = refusing(
+__getattr__ = finding(
     __name__,
-    _NAMES,
-    "write to PostgreSQL (PostgresSink), to files or to Kafka instead",
+    java_only(__name__, _NAMES, "write to PostgreSQL (PostgresSink), to files or to Kafka instead"),
+    elsewhere("tidegate.common.time", "Duration"),
 )

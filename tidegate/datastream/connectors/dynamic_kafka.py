@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.java_only import java_only
 
 _NAMES = """
 DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaRecordDeserializationSchema
@@ -10,8 +11,10 @@ KafkaStreamSetSubscriber KafkaStreamSubscriber SingleClusterTopicMetadataService
 StreamPatternSubscriber
 """
 
-__getattr__ = refusing(
+__getattr__ = finding(
     __name__,
-    _NAMES,
-    "use KafkaSource with a topic pattern, which finds new partitions by itself",
+    java_only(__name__, _NAMES, "use KafkaSource with a topic pattern, which finds new partitions by itself"),
+    elsewhere("tidegate.common.serialization", "DeserializationSchema"),
+    elsewhere("tidegate.datastream.connectors.kafka", "KafkaOffsetsInitializer"),
+    elsewhere("tidegate.datastream.connectors.base", "Source"),
 )

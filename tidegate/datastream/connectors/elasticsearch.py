@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.java_only import java_only
 
 _NAMES = """
-Elasticsearch6SinkBuilder Elasticsearch7SinkBuilder ElasticsearchEmitter ElasticsearchSink
+Elasticsearch6SinkBuilder Elasticsearch7SinkBuilder ElasticsearchEmitter ElasticsearchSink ElasticsearchSinkBuilderBase
 FlushBackoffType
 """
 
-__getattr__ = refusing(
+__getattr__ = finding(
     __name__,
-    _NAMES,
-    "write to Kafka or PostgreSQL and index from there",
+    java_only(__name__, _NAMES, "write to Kafka or PostgreSQL and index from there"),
+    elsewhere("tidegate.datastream.connectors.base", "DeliveryGuarantee Sink"),
 )

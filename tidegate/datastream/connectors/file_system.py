@@ -10,9 +10,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.java_only import java_only
 from tidegate.common.serialization import BulkWriterFactory, Encoder
 from tidegate.common.time import Duration
 from tidegate.connectors.file_sink import FileSink as OurFileSink
@@ -128,47 +129,60 @@ class FileSourceBuilder:
 
 
 class RollingPolicy(OurRollingPolicy):
+    """When a part file ends, beside every checkpoint: by its size and age, or by nothing else."""
+
     @staticmethod
     def default_rolling_policy(
         part_size: int = 1024 * 1024 * 128, rollover_interval: int = 60 * 1000, inactivity_interval: int = 60 * 1000
-    ) -> OurRollingPolicy:
+    ) -> DefaultRollingPolicy:
         """Sizes in bytes, times in ms. Files are closed at every checkpoint too, so none is idle for long."""
-        return OurRollingPolicy(part_size, min(rollover_interval, inactivity_interval))
+        return DefaultRollingPolicy(part_size, min(rollover_interval, inactivity_interval))
 
     @staticmethod
-    def on_checkpoint_rolling_policy() -> OurRollingPolicy:
+    def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
         """Only at checkpoints."""
-        return OurRollingPolicy(2**62, 2**62)
+        return OnCheckpointRollingPolicy(2**62, 2**62)
+
+
+class DefaultRollingPolicy(RollingPolicy):
+    """``RollingPolicy.default_rolling_policy`` makes one."""
+
+
+class OnCheckpointRollingPolicy(RollingPolicy):
+    """``RollingPolicy.on_checkpoint_rolling_policy`` makes one. The only kind that Flink takes for bulk formats."""
 
 
 @dataclass(frozen=True)
 class OutputFileConfig:
+    """How the names of part files begin and end."""
+
     part_prefix: str
     part_suffix: str
+
+    class OutputFileConfigBuilder:
+        def __init__(self) -> None:
+            self._made = OutputFileConfig("part", "")
+
+        def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            self._made = replace(self._made, part_prefix=prefix)
+            return self
+
+        def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            self._made = replace(self._made, part_suffix=suffix)
+            return self
+
+        def build(self) -> OutputFileConfig:
+            return self._made
+
+    @staticmethod
+    def builder() -> OutputFileConfig.OutputFileConfigBuilder:
+        return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
         return self.part_prefix
 
     def get_part_suffix(self) -> str:
         return self.part_suffix
-
-    @staticmethod
-    def builder() -> OutputFileConfigBuilder:
-        return OutputFileConfigBuilder()
-
-
-@dataclass(frozen=True)
-class OutputFileConfigBuilder:
-    config: OutputFileConfig = OutputFileConfig("part", "")
-
-    def with_part_prefix(self, prefix: str) -> OutputFileConfigBuilder:
-        return OutputFileConfigBuilder(replace(self.config, part_prefix=prefix))
-
-    def with_part_suffix(self, suffix: str) -> OutputFileConfigBuilder:
-        return OutputFileConfigBuilder(replace(self.config, part_suffix=suffix))
-
-    def build(self) -> OutputFileConfig:
-        return self.config
 
 
 @dataclass(frozen=True)
@@ -188,29 +202,12 @@ class BucketAssigner:
         return BucketAssigner(DateTimeBuckets(format_str, timezone_id))
 
 
-class FileSink(OurFileSink):
-    @staticmethod
-    def for_row_format(base_path: str, encoder: Encoder) -> RowFormatBuilder:
-        if encoder.charset.lower() not in _UTF_8:
-            raise InvalidJob(f"files are written as UTF-8, not as {encoder.charset}")
-        return RowFormatBuilder(base_path)
-
-    @staticmethod
-    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> BulkFormatBuilder:
-        """``writer_factory`` is one of ``tidegate.datastream.formats``. Raises ``InvalidJob`` for others."""
-        if not isinstance(writer_factory, EncodedBulkWriterFactory):
-            raise InvalidJob(
-                f"{writer_factory!r} writes no files: use CsvBulkWriters, ParquetBulkWriters or OrcBulkWriters"
-            )
-        return BulkFormatBuilder(base_path, writer_factory=writer_factory)
-
-
 class RowFormatFileSink(OurFileSink, RecordsAsText):
     """Every record as one line, as Flink would print it."""
 
 
 @dataclass(frozen=True)
-class _SinkBuilder:
+class _BaseBuilder:
     base_path: str
     rolling: OurRollingPolicy | None = None
     config: OutputFileConfig = OutputFileConfig("part", "")
@@ -240,14 +237,14 @@ class _SinkBuilder:
 
 
 @dataclass(frozen=True)
-class RowFormatBuilder(_SinkBuilder):
+class _RowFormatBuilder(_BaseBuilder):
     def build(self) -> OurFileSink:
         factory = TextEncoderFactory(suffix=self.config.part_suffix)
         return RowFormatFileSink(self.base_path, factory, self.rolling, self.config.part_prefix, self.buckets)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BulkFormatBuilder(_SinkBuilder):
+class _BulkFormatBuilder(_BaseBuilder):
     writer_factory: EncodedBulkWriterFactory
 
     def build(self) -> OurFileSink:
@@ -255,8 +252,35 @@ class BulkFormatBuilder(_SinkBuilder):
         return OurFileSink(self.base_path, encoder, self.rolling, self.config.part_prefix, self.buckets)
 
 
-__getattr__ = refusing(
+class FileSink(OurFileSink):
+    BaseBuilder: TypeAlias = _BaseBuilder
+    RowFormatBuilder: TypeAlias = _RowFormatBuilder
+    BulkFormatBuilder: TypeAlias = _BulkFormatBuilder
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> _RowFormatBuilder:
+        if encoder.charset.lower() not in _UTF_8:
+            raise InvalidJob(f"files are written as UTF-8, not as {encoder.charset}")
+        return _RowFormatBuilder(base_path)
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> _BulkFormatBuilder:
+        """``writer_factory`` is one of ``tidegate.datastream.formats``. Raises ``InvalidJob`` for others."""
+        if not isinstance(writer_factory, EncodedBulkWriterFactory):
+            raise InvalidJob(
+                f"{writer_factory!r} writes no files: use CsvBulkWriters, ParquetBulkWriters or OrcBulkWriters"
+            )
+        return _BulkFormatBuilder(base_path, writer_factory=writer_factory)
+
+
+__getattr__ = finding(
     __name__,
-    "FileCompactStrategy FileCompactor StreamingFileSink",
-    "use FileSource and FileSink, which have for_csv, for_json_lines and for_parquet too",
+    java_only(
+        __name__,
+        "FileCompactStrategy FileCompactor StreamingFileSink",
+        "use FileSource and FileSink, which have for_csv, for_json_lines and for_parquet too",
+    ),
+    elsewhere("tidegate.common.serialization", "RowDataBulkWriterFactory"),
+    elsewhere("tidegate.datastream.connectors.base", "Sink Source"),
+    elsewhere("tidegate.functions.java_functions", "SinkFunction"),
 )

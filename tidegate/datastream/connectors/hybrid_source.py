@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.java_only import java_only
 
 _NAMES = """
 HybridSource HybridSourceBuilder
 """
 
-__getattr__ = refusing(
+__getattr__ = finding(
     __name__,
-    _NAMES,
-    "read the bounded part and the unbounded one as two sources and union them",
+    java_only(__name__, _NAMES, "read the bounded part and the unbounded one as two sources and union them"),
+    elsewhere("tidegate.datastream.connectors.base", "Source"),
 )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.java_only import java_only
 
 _NAMES = """
 JdbcConnectionOptions JdbcExecutionOptions JdbcSink
 """
 
-__getattr__ = refusing(
+__getattr__ = finding(
     __name__,
-    _NAMES,
-    "use tidegate.connectors.postgres.PostgresSink for PostgreSQL, env.from_spark(...) to read any JDBC source",
+    java_only(
+        __name__,
+        _NAMES,
+        "use tidegate.connectors.postgres.PostgresSink for PostgreSQL, env.from_spark(...) to read any JDBC source",
+    ),
+    elsewhere("tidegate.common.typeinfo", "RowTypeInfo"),
+    elsewhere("tidegate.functions.java_functions", "SinkFunction"),
 )

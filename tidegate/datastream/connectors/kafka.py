@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.java_only import java_only
 from tidegate.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, KafkaRecordSerializationSchemaBuilder
 from tidegate.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
@@ -22,8 +23,16 @@ __all__ = [
     "KafkaTopicPartition",
 ]
 
-__getattr__ = refusing(
+__getattr__ = finding(
     __name__,
-    "FlinkKafkaConsumer FlinkKafkaProducer Semantic KafkaTopicSelector",
-    "use KafkaSource and KafkaSink (a topic selector is a function of a record)",
+    java_only(
+        __name__,
+        "FlinkKafkaConsumer FlinkKafkaConsumerBase FlinkKafkaProducer FlinkKafkaProducerBase Semantic KafkaTopicSelector",
+        "use KafkaSource and KafkaSink (a topic selector is a function of a record)",
+    ),
+    elsewhere("tidegate.datastream.connectors.base", "DeliveryGuarantee Sink Source"),
+    elsewhere("tidegate.common.serialization", "DeserializationSchema SerializationSchema"),
+    elsewhere("tidegate.common.row", "Row"),
+    elsewhere("tidegate.functions.java_functions", "SinkFunction SourceFunction"),
+    elsewhere("tidegate.common.typeinfo", "TypeInformation Types"),
 )

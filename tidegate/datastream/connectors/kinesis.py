@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.java_only import java_only
 
 _NAMES = """
 FlinkKinesisConsumer KinesisDeserializationSchema KinesisFirehoseSink KinesisFirehoseSinkBuilder
@@ -10,8 +11,11 @@ KinesisShardAssigner KinesisStreamsSink KinesisStreamsSinkBuilder PartitionKeyGe
 WatermarkTracker
 """
 
-__getattr__ = refusing(
+__getattr__ = finding(
     __name__,
-    _NAMES,
-    "use KafkaSource and KafkaSink, or env.from_spark(...) for bounded reads",
+    java_only(__name__, _NAMES, "use KafkaSource and KafkaSink, or env.from_spark(...) for bounded reads"),
+    elsewhere("tidegate.common.watermark_strategy", "AssignerWithPeriodicWatermarksWrapper"),
+    elsewhere("tidegate.common.serialization", "DeserializationSchema SerializationSchema"),
+    elsewhere("tidegate.datastream.connectors.base", "Sink"),
+    elsewhere("tidegate.functions.java_functions", "SourceFunction"),
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.java_only import refusing
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.names.java_only import java_only
 
 _NAMES = """
 RMQConnectionConfig RMQSink RMQSource
 """
 
-__getattr__ = refusing(
+__getattr__ = finding(
     __name__,
-    _NAMES,
-    "use KafkaSource and KafkaSink",
+    java_only(__name__, _NAMES, "use KafkaSource and KafkaSink"),
+    elsewhere("tidegate.common.serialization", "DeserializationSchema SerializationSchema"),
+    elsewhere("tidegate.functions.java_functions", "SinkFunction SourceFunction"),
 )

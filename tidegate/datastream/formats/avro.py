@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.connectors.file_source import FileSource
 from tidegate.connectors.formats.avro_files import (
@@ -103,3 +104,11 @@ def _no_class(record_class: str | None) -> None:
 
 def _registry(url: str | None, properties: Mapping[str, Any] | None) -> SchemaRegistry | None:
     return None if url is None else SchemaRegistry(url, dict(properties or {}))
+
+
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.common.serialization", "DeserializationSchema SerializationSchema"),
+    elsewhere("tidegate.common.io", "InputFormat"),
+    elsewhere("tidegate.common.typeinfo", "TypeInformation"),
+)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate.common.configuration import Configuration
-from tidegate.common.serialization import BulkWriterFactory
+from tidegate.common.records.data_types import DataType
+from tidegate.common.serialization import BulkWriterFactory, RowDataBulkWriterFactory
 from tidegate.connectors.files.encoders import EncoderFactory
 from tidegate.model.errors import InvalidJob
 
@@ -16,6 +17,13 @@ class EncodedBulkWriterFactory(BulkWriterFactory):
     """``encoder_of`` makes the encoder of files whose names end with its argument."""
 
     encoder_of: Callable[[str], EncoderFactory]
+
+
+@dataclass(frozen=True)
+class RowWriterFactory(EncodedBulkWriterFactory, RowDataBulkWriterFactory):
+    """One for rows of ``row_type``."""
+
+    row_type: DataType
 
 
 def only_setting(settings: Configuration | None, key: str, default: str) -> str:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tidegate.common.records.data_types import DataType, DataTypes
+from tidegate.common.names.finding import elsewhere, finding
+from tidegate.common.records.data_types import DataType, DataTypes, RowField, RowType
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.formats.csv_cells import CsvColumn
@@ -21,7 +22,7 @@ from tidegate.connectors.formats.csv_files import CsvLayout, CsvSchemaEncoderFac
 from tidegate.connectors.formats.csv_messages import CsvRowDeserializationSchema as OurDeserializationSchema
 from tidegate.connectors.formats.csv_messages import CsvRowSerializationSchema as OurSerializationSchema
 from tidegate.datastream.connectors.file_system import StreamFormat
-from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory
+from tidegate.datastream.formats.bulk import RowWriterFactory
 from tidegate.model.errors import InvalidJob
 
 __all__ = [
@@ -39,6 +40,7 @@ class CsvSchema:
     """The columns of a file, and what stands between, around and before them."""
 
     layout: CsvLayout
+    row_type: RowType
 
     @staticmethod
     def builder() -> CsvSchemaBuilder:
@@ -57,13 +59,15 @@ class CsvSchemaBuilder:
 
     def __init__(self) -> None:
         self._columns: list[CsvColumn] = []
+        self._fields: list[RowField] = []
         self._layout = CsvLayout(())
 
     def build(self) -> CsvSchema:
         """Raises ``InvalidJob`` without a column."""
         if not self._columns:
             raise InvalidJob("a CSV schema needs at least one column")
-        return CsvSchema(replace(self._layout, columns=tuple(self._columns)))
+        layout = replace(self._layout, columns=tuple(self._columns))
+        return CsvSchema(layout, DataTypes.ROW(self._fields))
 
     # --- columns ---------------------------------------------------------------------------------
 
@@ -85,13 +89,16 @@ class CsvSchemaBuilder:
 
     def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
         self._columns += schema.layout.columns
+        self._fields += schema.row_type.fields
         return self
 
     def clear_columns(self) -> CsvSchemaBuilder:
         self._columns.clear()
+        self._fields.clear()
         return self
 
     def _add(self, name: str, data_type: DataType, separator: str = ";") -> CsvSchemaBuilder:
+        self._fields.append(DataTypes.FIELD(name, data_type))
         self._columns.append(CsvColumn(name, data_type.type_info, separator, data_type.decimals()))
         return self
 
@@ -180,7 +187,7 @@ class CsvBulkWriters:
     @staticmethod
     def for_schema(schema: CsvSchema) -> BulkWriterFactory:
         """Records are rows with the schema's columns, by name if they have all of its names, by position otherwise."""
-        return EncodedBulkWriterFactory(partial(CsvSchemaEncoderFactory, schema.layout))
+        return RowWriterFactory(partial(CsvSchemaEncoderFactory, schema.layout), schema.row_type)
 
 
 class CsvRowDeserializationSchema(OurDeserializationSchema):
@@ -261,3 +268,10 @@ def _one(char: str, what: str) -> str:
     if len(char) != 1:
         raise ValueError(f"{what} must be a single char, got {char}")
     return char
+
+
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.common.serialization", "DeserializationSchema SerializationSchema"),
+    elsewhere("tidegate.common.serialization", "RowDataBulkWriterFactory"),
+)

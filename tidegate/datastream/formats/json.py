@@ -7,24 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.formats.messages import JsonRowDeserializationSchema as OurDeserializationSchema
 from tidegate.connectors.formats.messages import JsonRowSerializationSchema as OurSerializationSchema
 from tidegate.model.errors import InvalidJob
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
-
-
-class JsonRowDeserializationSchema(OurDeserializationSchema):
-    @staticmethod
-    def builder() -> _DeserializationBuilder:
-        return _DeserializationBuilder()
-
-
-class JsonRowSerializationSchema(OurSerializationSchema):
-    @staticmethod
-    def builder() -> _SerializationBuilder:
-        return _SerializationBuilder()
 
 
 @dataclass
@@ -50,3 +39,25 @@ class _SerializationBuilder:
 
     def build(self) -> OurSerializationSchema:
         return OurSerializationSchema()
+
+
+class JsonRowDeserializationSchema(OurDeserializationSchema):
+    Builder = _DeserializationBuilder
+
+    @staticmethod
+    def builder() -> _DeserializationBuilder:
+        return _DeserializationBuilder()
+
+
+class JsonRowSerializationSchema(OurSerializationSchema):
+    Builder = _SerializationBuilder
+
+    @staticmethod
+    def builder() -> _SerializationBuilder:
+        return _SerializationBuilder()
+
+
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.common.serialization", "DeserializationSchema SerializationSchema"),
+)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from functools import partial
 
 from tidegate.common.configuration import Configuration
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.records.data_types import RowType
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.connectors.files.columns import SchemaEncoderFactory
 from tidegate.connectors.files.encoders import OrcEncoderFactory
-from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory, only_setting
+from tidegate.datastream.formats.bulk import RowWriterFactory, only_setting
 
 __all__ = ["OrcBulkWriters"]
 
@@ -32,4 +33,10 @@ class OrcBulkWriters:
         compression = only_setting(writer_properties, "orc.compress", "ZLIB")
         only_setting(hadoop_config, "", "")
         inner = OrcEncoderFactory(compression=_COMPRESSIONS.get(compression, compression.lower()))
-        return EncodedBulkWriterFactory(partial(SchemaEncoderFactory, row_type.arrow_schema(), inner))
+        return RowWriterFactory(partial(SchemaEncoderFactory, row_type.arrow_schema(), inner), row_type)
+
+
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.common.serialization", "RowDataBulkWriterFactory"),
+)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from functools import partial
 
 from tidegate.common.configuration import Configuration
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.records.data_types import RowType
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.connectors.files.columns import RowParquetFormat, SchemaEncoderFactory
@@ -22,7 +23,7 @@ from tidegate.connectors.files.encoders import ParquetEncoderFactory
 from tidegate.connectors.formats.avro_files import AvroSchema
 from tidegate.connectors.formats.avro_parquet import AvroParquetEncoderFactory, AvroParquetFormat
 from tidegate.datastream.connectors.file_system import BulkFormat, StreamFormat
-from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory, only_setting
+from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory, RowWriterFactory, only_setting
 
 __all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
 
@@ -71,4 +72,10 @@ class ParquetBulkWriters:
         Raises ``InvalidJob`` for other settings."""
         compression = only_setting(hadoop_config, "parquet.compression", "SNAPPY")
         inner = ParquetEncoderFactory(options={"compression": "none" if compression == "UNCOMPRESSED" else compression})
-        return EncodedBulkWriterFactory(partial(SchemaEncoderFactory, row_type.arrow_schema(), inner))
+        return RowWriterFactory(partial(SchemaEncoderFactory, row_type.arrow_schema(), inner), row_type)
+
+
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.common.serialization", "RowDataBulkWriterFactory"),
+)

@@ -1,5 +1,8 @@
 """Windows, their assigners, triggers and evictors (PyFlink: ``pyflink.datastream.window``)."""
 
+from __future__ import annotations
+
+from tidegate.common.names.finding import elsewhere, finding
 from tidegate.functions.windows import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -75,3 +78,18 @@ __all__ = [
     "Window",
     "WindowAssigner",
 ]
+
+__getattr__ = finding(
+    __name__,
+    elsewhere("tidegate.datastream.functions", "ReduceFunction RuntimeContext"),
+    elsewhere("tidegate.metrics", "MetricGroup"),
+    elsewhere("tidegate.functions.output_tag", "OutputTag"),
+    elsewhere(
+        "tidegate.functions.state", "ReducingState ReducingStateDescriptor State StateDescriptor ValueStateDescriptor"
+    ),
+    elsewhere("tidegate.common.time", "Time"),
+    elsewhere("tidegate.common.serializer", "TypeSerializer"),
+    elsewhere("tidegate.common.typeinfo", "Types"),
+    elsewhere("tidegate.common.constants", "MAX_LONG_VALUE MIN_LONG_VALUE"),
+    elsewhere("tidegate.common.names.type_variables", "IN KEY OUT T W W2"),
+)

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from tidegate.common.time import Duration, Time, to_millis
 from tidegate.common.typeinfo import Types
-from tidegate.functions.state import ReducingStateDescriptor, StateDescriptor
+from tidegate.functions.state import ReducingState, ReducingStateDescriptor, StateDescriptor
 from tidegate.functions.windows.windows import TimeWindow, Window
 from tidegate.model.errors import InvalidJob
 
@@ -191,20 +191,23 @@ class _ContinuousTrigger(Trigger[Any, Any]):
     def _first(self, timestamp: int, window: Any, ctx: TriggerScope) -> None:
         state = ctx.get_partitioned_state(self.state_desc)
         if state.get() is None:
-            self._next(state, timestamp - timestamp % self.interval, window, ctx)
+            self.register_next_fire_timestamp(timestamp - timestamp % self.interval, window, ctx, state)
 
     def _is_due(self, time: int, window: Any, ctx: TriggerScope) -> bool:
         state = ctx.get_partitioned_state(self.state_desc)
         if state.get() != time:
             return False
         state.clear()
-        self._next(state, time, window, ctx)
+        self.register_next_fire_timestamp(time, window, ctx, state)
         return True
 
-    def _next(self, state: Any, time: int, window: Any, ctx: TriggerScope) -> None:
+    def register_next_fire_timestamp(
+        self, time: int, window: Any, ctx: TriggerScope, fire_timestamp_state: ReducingState[int]
+    ) -> None:
+        """The trigger fires next an interval after ``time``, or at the window's end if that comes first."""
         at = min(time + self.interval, window.max_timestamp())
         if at > time:  # else it would be due at once, again and again: a window of the past that fires by the clock
-            state.add(at)
+            fire_timestamp_state.add(at)
             self._register(ctx, at)
 
 

@@ -10,9 +10,12 @@ Importing such a name works, so that a module or a test that names it among othe
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
-__all__ = ["refusing"]
+from tidegate.common.names.finding import Names, finding
+
+__all__ = ["java_only", "refusing"]
 
 
 class _JavaOnly(type):
@@ -34,23 +37,17 @@ class _JavaOnly(type):
         raise TypeError(cls._refusal)
 
 
+def java_only(module: str, names: str, instead: str) -> Names:
+    """Placeholders for the ``names``, between blanks, that PyFlink has in ``module``."""
+    return {name: partial(_placeholder, module, name, instead) for name in names.split()}
+
+
 def refusing(module: str, names: str, instead: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of such a module. ``names``: those that PyFlink has there, between blanks."""
-    placeholders = {
-        name: _JavaOnly(
-            name,
-            (),
-            {
-                "__module__": module,
-                "_refusal": f"{module}.{name} stands for a Java class of Flink, which tidegate does not run; {instead}",
-            },
-        )
-        for name in names.split()
-    }
+    """The ``__getattr__`` of a module that has nothing but such names beside its own."""
+    return finding(module, java_only(module, names, instead))
 
-    def missing(name: str) -> Any:
-        if name in placeholders:
-            return placeholders[name]
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
-    return missing
+@cache
+def _placeholder(module: str, name: str, instead: str) -> _JavaOnly:
+    refusal = f"{module}.{name} stands for a Java class of Flink, which tidegate does not run; {instead}"
+    return _JavaOnly(name, (), {"__module__": module, "_refusal": refusal})

@@ -1,0 +1,95 @@
+"""PyFlink's further classes of types: a call of one gives the type of ours that means the same, and ``isinstance`` knows it.
+
+DateTypeInfo() == Types.SQL_DATE()      isinstance(Types.SQL_DATE(), DateTypeInfo)
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import time
+from abc import ABCMeta
+from enum import Enum
+from typing import Any
+
+from tidegate.common.typeinfo import BasicType, BasicTypeInfo, SqlTimeTypeInfo, TypeInformation
+from tidegate.model.errors import InvalidJob
+
+__all__ = [
+    "DateTypeInfo",
+    "ExternalTypeInfo",
+    "InstantTypeInfo",
+    "LocalTimeTypeInfo",
+    "TimeTypeInfo",
+    "TimestampTypeInfo",
+]
+
+
+class _StandsFor(ABCMeta):
+    """A class whose instances are those of ``_means``, which belong to another class."""
+
+    _means: tuple[TypeInformation, ...] = ()
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls.type_of(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return instance in cls._means
+
+    def type_of(cls) -> TypeInformation:
+        return cls._means[0]
+
+
+class DateTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
+    """``Types.SQL_DATE()``."""
+
+    EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
+    _means = (SqlTimeTypeInfo("Date"),)
+
+
+class TimeTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
+    """``Types.SQL_TIME()``."""
+
+    EPOCH_ORDINAL = calendar.timegm(time.localtime(0)) * 10**6
+    _means = (SqlTimeTypeInfo("Time"),)
+
+
+class TimestampTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
+    """``Types.SQL_TIMESTAMP()``."""
+
+    _means = (SqlTimeTypeInfo("Timestamp"),)
+
+
+class LocalTimeTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
+    """Dates and times without a zone, which Python has one class for each of: those of ``Types.SQL_DATE()`` and so on."""
+
+    class TimeType(Enum):
+        LOCAL_DATE = 0
+        LOCAL_TIME = 1
+        LOCAL_DATE_TIME = 2
+
+    _means = (SqlTimeTypeInfo("Date"), SqlTimeTypeInfo("Time"), SqlTimeTypeInfo("Timestamp"))
+
+    @classmethod
+    def type_of(cls, time_type: LocalTimeTypeInfo.TimeType) -> TypeInformation:
+        return cls._means[time_type.value]
+
+
+class InstantTypeInfo(BasicTypeInfo, metaclass=_StandsFor):
+    """``Types.INSTANT()``."""
+
+    _means = (BasicTypeInfo(BasicType.INSTANT),)
+
+    @classmethod
+    def type_of(cls, basic_type: BasicType) -> TypeInformation:
+        if basic_type is not BasicType.INSTANT:
+            raise InvalidJob(f"InstantTypeInfo is the type of instants, not of {basic_type}; use Types")
+        return cls._means[0]
+
+
+class ExternalTypeInfo(TypeInformation, metaclass=_StandsFor):
+    """The type that it is given: what PyFlink tells the JVM with it, nothing here has to be told."""
+
+    @classmethod
+    def type_of(cls, type_info: TypeInformation) -> TypeInformation:
+        return type_info
