@@ -6,7 +6,7 @@
 | map, flat_map, filter  | ``func``: a callable, or an object with the method of that name                                   |
 | process, co_process    | ``func``: ProcessFunction, CoProcessFunction                                                      |
 | keyed_process          | ``func``: KeyedProcessFunction; the key is ``spec.key``                                           |
-| keyed_co_process       | ``func``: KeyedCoProcessFunction; keys are ``spec.key`` and ``spec.second_key``                   |
+| keyed_co_process       | ``func``: [Keyed]CoProcessFunction; keys are ``spec.key`` and ``spec.second_key``                 |
 | broadcast_process,     | ``func``: BroadcastProcessFunction, KeyedBroadcastProcessFunction; ``states``:                    |
 | keyed_broadcast_process| [MapStateDescriptor]; input 1 is the broadcast one                                                |
 | async_wait             | ``func``: AsyncFunction; ``timeout_ms``, ``strategy``, ``capacity``, ``ordered``                  |

@@ -191,13 +191,20 @@ class KeyedProcessFunction(Function):
 
 
 class CoProcessFunction(Function):
+    """State and timers need keys: both streams keyed. Then the context knows the key, too."""
+
     Context: TypeAlias = TimedContext
+    OnTimerContext: TypeAlias = KeyedTimerContext
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None: ...
 
     @abstractmethod
     def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None: ...
+
+    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any] | None:
+        """A timer registered for ``timestamp`` fires (as in Flink's Java class; PyFlink's has no such method)."""
+        return None
 
 
 class KeyedCoProcessFunction(Function):

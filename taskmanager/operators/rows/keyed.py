@@ -190,7 +190,7 @@ class KeyedOperator(Operator):
 
 
 class KeyedProcessOperator(FunctionOperatorBase, KeyedOperator):
-    """``KeyedProcessFunction`` (one input) and ``KeyedCoProcessFunction`` (two)."""
+    """``KeyedProcessFunction`` (one input), ``KeyedCoProcessFunction`` and ``CoProcessFunction`` (two)."""
 
     def __init__(self, name: str, keys: Sequence[KeySpec], func: Any, methods: tuple[str, ...]) -> None:
         super().__init__(name, keys)

@@ -53,9 +53,12 @@ class ConnectedStreams:
         return self._connected("CoFlatMap", adapted, output_type)
 
     def process(self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeHint = None) -> DataStream:
-        wanted = KeyedCoProcessFunction if self._is_keyed() else CoProcessFunction
-        if not isinstance(func, wanted):
-            raise InvalidJob(f"process on these connected streams needs a {wanted.__name__}, not {func!r}")
+        """A ``KeyedCoProcessFunction`` needs keyed streams; a ``CoProcessFunction`` takes keyed ones too."""
+        if isinstance(func, KeyedCoProcessFunction) and not self._is_keyed():
+            raise InvalidJob("a KeyedCoProcessFunction needs key_by() on both connected streams")
+        if not isinstance(func, (CoProcessFunction, KeyedCoProcessFunction)):
+            wanted = "a KeyedCoProcessFunction or CoProcessFunction" if self._is_keyed() else "a CoProcessFunction"
+            raise InvalidJob(f"process on these connected streams needs {wanted}, not {func!r}")
         return self._connected("Keyed Co-Process" if self._is_keyed() else "Co-Process", func, output_type)
 
     def _is_keyed(self) -> bool:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.unit.tidegate.datastream.graph_kit import make_env, names, numbers, partitioners, program_of, same
 from tidegate.common import Types, WatermarkStrategy
-from tidegate.datastream import CoMapFunction, DataStream, OutputTag, ProcessFunction
+from tidegate.datastream import (
+    CoMapFunction,
+    CoProcessFunction,
+    DataStream,
+    KeyedCoProcessFunction,
+    OutputTag,
+    ProcessFunction,
+)
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import ChainLink
@@ -193,6 +200,33 @@ class TestTwoInputs:
         job = env.build()
         kinds = [program_of(job, i).operators[0].kind for i in range(len(job.graph.vertices))]
         assert [kind for kind in kinds if "co_process" in kind] == ["co_process", "keyed_co_process"]
+
+    def test_a_co_process_function_may_have_keys_and_a_keyed_one_must(self) -> None:
+        env = make_env()
+        keyed = numbers(env).connect(numbers(env)).key_by(same, same)
+        keyed.process(Both()).print()
+        numbers(env).connect(numbers(env)).process(Both()).print()
+        job = env.build()
+        kinds = [program_of(job, i).operators[0].kind for i in range(len(job.graph.vertices))]
+        assert [kind for kind in kinds if "co_process" in kind] == ["keyed_co_process", "co_process"]
+        with pytest.raises(InvalidJob, match="needs key_by.. on both"):
+            numbers(env).connect(numbers(env)).process(KeyedBoth())
+        with pytest.raises(InvalidJob, match="needs a KeyedCoProcessFunction or CoProcessFunction"):
+            keyed.process(cast("Any", Split()))
+
+
+class Both(CoProcessFunction):
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+    process_element2 = process_element1
+
+
+class KeyedBoth(KeyedCoProcessFunction):
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+    process_element2 = process_element1
 
 
 class Split(ProcessFunction):

@@ -14,12 +14,14 @@ from tidegate.common.keys.hashing import hash_key
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.interfaces import (
+    CoProcessFunction,
     KeyedContext,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeyedTimerContext,
     ReduceFunction,
     RuntimeContext,
+    TimedContext,
 )
 from tidegate.functions.output_tag import OutputTag
 from tidegate.functions.state import (
@@ -200,6 +202,43 @@ def test_two_inputs_share_the_state_of_a_key() -> None:
     assert one.out.values() == [("b", 2, 3), ("c", None, 4)]
     assert one.out.stamps() == [7, 8]
     assert values_of(one.out.sides["late"]) == [("b", 3), ("c", 4)]
+
+
+class Reminded(CoProcessFunction):
+    """State and timers of the current key, through the context of a function that names no key."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element1(self, value: Any, ctx: TimedContext) -> None:
+        self.total.update((self.total.value() or 0) + value[1])
+
+    def process_element2(self, value: Any, ctx: TimedContext) -> None:
+        ctx.timer_service().register_event_time_timer(value[1])
+
+    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any]:
+        yield ctx.get_current_key(), self.total.value(), timestamp
+
+
+def test_a_co_process_function_has_state_and_timers_on_keyed_streams() -> None:
+    one = start(keyed("keyed_co_process", func=Reminded()))
+    one.feed([("a", 1), ("b", 2), ("a", 4)], index=0)
+    one.feed([("b", 20), ("a", 10)], index=1)
+    one.operator.on_watermark(30)
+    assert one.out.values() == [("a", 5, 10), ("b", 2, 20)]
+
+
+def test_a_timer_of_a_co_process_function_without_on_timer_gives_nothing() -> None:
+    class Silent(CoProcessFunction):
+        def process_element1(self, value: Any, ctx: TimedContext) -> None:
+            ctx.timer_service().register_event_time_timer(1)
+
+        process_element2 = process_element1
+
+    one = start(keyed("keyed_co_process", func=Silent()))
+    one.feed([("a", 1)])
+    one.operator.on_watermark(30)
+    assert one.out.values() == []
 
 
 class InPlace(ReduceFunction):
