@@ -167,9 +167,9 @@ class ControlStream:
     def metrics(self, metrics: TaskMetrics) -> None:
         self._outbox.put(subtask_pb2.FromSubtask(metrics=task_metrics_to_pb(metrics)))
 
-    def print(self, text: str, is_error: bool = False) -> None:
-        """Pass on whole lines that user code printed."""
-        self._outbox.print(text, is_error)
+    def print(self, text: str, is_error: bool = False, is_bare: bool = False) -> None:
+        """Pass on whole lines that user code printed, or, bare, a sink."""
+        self._outbox.print(text, is_error, is_bare)
 
     @property
     def has_ended(self) -> bool:

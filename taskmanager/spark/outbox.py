@@ -38,22 +38,25 @@ class Outbox:
                 self._waiting.append(data)
                 self._condition.notify_all()
 
-    def print(self, text: str, is_error: bool) -> None:
+    def print(self, text: str, is_error: bool, is_bare: bool = False) -> None:
         """Waits while ``PRINTED_BYTES`` of it are unsent."""
         for start in range(0, len(text), PRINTED_BYTES):  # no message is longer than a peer takes
-            self._print(text[start : start + PRINTED_BYTES], is_error)
+            self._print(
+                subtask_pb2.FromSubtask.Output(
+                    text=text[start : start + PRINTED_BYTES], is_error=is_error, is_bare=is_bare
+                )
+            )
 
-    def _print(self, text: str, is_error: bool) -> None:
+    def _print(self, output: subtask_pb2.FromSubtask.Output) -> None:
         with self._condition:
             self._condition.wait_for(lambda: self._printed_bytes < PRINTED_BYTES or self._closed)
             if self._closed:
                 return
-            self._printed_bytes += len(text)
+            self._printed_bytes += len(output.text)
             last = self._waiting[-1] if self._waiting else None
-            if isinstance(last, subtask_pb2.FromSubtask) and _may_grow(last.output, is_error):
-                last.output.text += text
+            if isinstance(last, subtask_pb2.FromSubtask) and _may_grow(last.output, output):
+                last.output.text += output.text
             else:
-                output = subtask_pb2.FromSubtask.Output(text=text, is_error=is_error)
                 self._waiting.append(subtask_pb2.FromSubtask(output=output))
             self._condition.notify_all()
 
@@ -96,5 +99,6 @@ class Outbox:
             return len(data)
 
 
-def _may_grow(output: subtask_pb2.FromSubtask.Output, is_error: bool) -> bool:
-    return output.is_error == is_error and len(output.text) < GATHERED_BYTES
+def _may_grow(output: subtask_pb2.FromSubtask.Output, more: subtask_pb2.FromSubtask.Output) -> bool:
+    is_alike = (output.is_error, output.is_bare) == (more.is_error, more.is_bare)
+    return is_alike and len(output.text) < GATHERED_BYTES

@@ -44,10 +44,12 @@ def step_back(nice: int) -> None:
 
 
 class PrintedLines(io.TextIOBase):
-    """Stands in for ``sys.stdout`` or ``sys.stderr``: hands on whole lines, from any thread. ``tell`` may block."""
+    """Stands in for ``sys.stdout`` or ``sys.stderr``: hands on whole lines, from any thread. ``tell`` may block. ``bare`` takes
+    the lines of sinks, which have a form of their own (``tidegate.connectors.print_sink``)."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], bare: PrintedLines | None = None) -> None:
         self._tell = tell
+        self.bare = bare
         self._rest = ""
         self._lock = threading.Lock()
 

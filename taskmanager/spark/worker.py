@@ -13,6 +13,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | No
     stream = ControlStream(entry, mailbox.put)
     deployment = stream.attach()
     assert deployment.attempt.subtask == index, (deployment.attempt, index)
-    printed = (PrintedLines(stream.print), PrintedLines(lambda text: stream.print(text, is_error=True)))
+    printed = [_printed_lines(stream, is_error) for is_error in (False, True)]
     sys.stdout, sys.stderr = printed
 
     def finish_lines() -> None:
@@ -81,6 +82,11 @@ def _own_directory(settings: WorkerSettings) -> Claim:
     temporary = Path(tempfile.gettempdir())
     sweep(temporary, ["tidegate-subtask-"])
     return make_owned("tidegate-subtask-", temporary)
+
+
+def _printed_lines(stream: ControlStream, is_error: bool) -> PrintedLines:
+    bare = PrintedLines(partial(stream.print, is_error=is_error, is_bare=True))
+    return PrintedLines(partial(stream.print, is_error=is_error), bare)
 
 
 def _run(

@@ -31,8 +31,7 @@ WRITING = [
 ]
 FLINK_LIMIT_S = 240
 PRINT_LIMIT_S = 30
-_OURS = re.compile(r"^\[.*Print to Std\. Out \(\d+/\d+\)#\d+\] (.*)$")
-_SUBTASK = re.compile(r"^\d+> ")
+_PRINTED = re.compile(r"^(?:\d+> )?([(+].*)$")
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +47,8 @@ def expected(flink: FlinkEnvironment, tmp_path_factory: pytest.TempPathFactory) 
     for line in done.stdout.splitlines():
         if line.startswith("=== "):
             name = line[4:]
-        elif name in PRINTING and line.startswith(("(", "1> ", "2> ")):
-            printed.setdefault(name, Counter())[_SUBTASK.sub("", line)] += 1
+        elif name in PRINTING and (found := _PRINTED.match(line)):
+            printed.setdefault(name, Counter())[found[1]] += 1
     return {**printed, **{name: lines_below(outputs / name) for name in WRITING}}
 
 
@@ -88,7 +87,7 @@ def test_what_an_example_prints(
 
     def printed() -> Counter[str]:
         texts = [process.log.read_bytes()[before[process.name] :].decode() for process in cluster.task_managers]
-        return Counter(found[1] for text in texts for line in text.splitlines() if (found := _OURS.match(line)))
+        return Counter(found[1] for text in texts for line in text.splitlines() if (found := _PRINTED.match(line)))
 
     assert expected[name]
     run(replaced(name, flink, tmp_path), cluster)

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from tidegate.common.records.batch import ArrowBatch, Batch
-from tidegate.common.records.record_codec import decode
+from tidegate.common.records.batch import Batch
+from tidegate.common.records.record_codec import records_of
 from tidegate.common.records.record_text import record_text
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
@@ -29,7 +29,8 @@ class PrintSink(Sink):
         if context.parallelism > 1:
             prefix += f"{':' if prefix else ''}{context.subtask_index + 1}"
         stream = sys.stderr if self._stderr else sys.stdout
-        return PrintWriter(f"{prefix}> " if prefix else "", stream, input_type)
+        bare = getattr(stream, "bare", None)  # of a subtask: other lines are printed with the name of their task
+        return PrintWriter(f"{prefix}> " if prefix else "", bare or stream, input_type)
 
 
 class PrintWriter(SinkWriter):
@@ -41,7 +42,7 @@ class PrintWriter(SinkWriter):
         self._input_type = input_type
 
     def write(self, batch: Batch) -> None:
-        values = decode(self._input_type, batch.data) if isinstance(batch, ArrowBatch) else batch.values
+        values = records_of(batch, self._input_type)
         # One write for each batch, so that the lines of several subtasks do not mix.
         self._stream.write("".join([f"{self._prefix}{record_text(value, self._input_type)}\n" for value in values]))
         self._stream.flush()

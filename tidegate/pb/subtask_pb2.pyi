@@ -166,18 +166,22 @@ class FromSubtask(_message.Message):
 
         TEXT_FIELD_NUMBER: _builtins.int
         IS_ERROR_FIELD_NUMBER: _builtins.int
+        IS_BARE_FIELD_NUMBER: _builtins.int
         text: _builtins.str
         is_error: _builtins.bool
         """standard error"""
+        is_bare: _builtins.bool
+        """shown without the task's name: lines of a sink that prints"""
         def __init__(
             self,
             *,
             text: _builtins.str = ...,
             is_error: _builtins.bool = ...,
+            is_bare: _builtins.bool = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["is_error", b"is_error", "text", b"text"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["is_bare", b"is_bare", "is_error", b"is_error", "text", b"text"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What user code prints, on this process's own standard output and error, line by line with the task's name."""
+"""What subtasks print, on this process's own standard output and error: lines of user code with the task's name."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import sys
 
 
 def print_lines(task_name: str, text: str, is_error: bool) -> None:
-    """Write whole lines. May block; called from a thread of its own."""
+    """Write whole lines, as they are without a name. May block; called from a thread of its own."""
     stream = sys.stderr if is_error else sys.stdout
-    prefix = f"[{task_name}] "
     try:
-        stream.write("".join(f"{prefix}{line}\n" for line in text.splitlines()))
+        stream.write("".join(f"[{task_name}] {line}\n" for line in text.splitlines()) if task_name else text)
         stream.flush()
     except (OSError, ValueError):
         return  # nobody reads it any more

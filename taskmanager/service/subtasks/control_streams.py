@@ -122,7 +122,8 @@ class SubtaskControl:
                 message = await _receive(reader)
                 if message.HasField("output"):
                     output = message.output
-                    show = partial(self._show, self._executor.task_name(attempt), output.text, output.is_error)
+                    name = "" if output.is_bare else self._executor.task_name(attempt)
+                    show = partial(self._show, name, output.text, output.is_error)
                     await self._printing.submit(show)
                 elif message.HasField("request"):
                     self._begin(self._answer(message.request, stream))

@@ -148,9 +148,10 @@ async def test_a_task_lives_from_submission_to_its_last_word(fake: FakeJobManage
     stream.metrics(TaskMetrics(records_in=12))
     await fake.wait_for(lambda: fake.beats[-1].metrics.get(ATTEMPT, common_pb2.TaskMetrics()).records_in == 12)
     stream.print("hello\n")
+    stream.print("1> 7\n", is_bare=True)
     stream.state_changed(ExecutionState.FINISHED)
     await in_thread(stream.close)
-    assert manager.printed == [("map (1/2)#0", "hello\n", False)]
+    assert manager.printed == [("map (1/2)#0", "hello\n", False), ("", "1> 7\n", False)]
     assert "FINISHED" not in fake.states(ATTEMPT), "told before the process was gone"
     manager.subtasks.started[ATTEMPT].end()
     await fake.wait_for(lambda: "FINISHED" in fake.states(ATTEMPT))

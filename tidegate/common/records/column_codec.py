@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import cloudpickle
@@ -32,6 +33,32 @@ class Misfit(ValueError):
     def __init__(self, value: Any, why: str) -> None:
         super().__init__(why)
         self.value = value
+
+
+def attributes_of(value: Any, names: Sequence[str]) -> list[Any]:
+    """The fields of an object that is given as a row: its attributes of these names, others are left out. Raises ``Misfit``."""
+    if not _has_attributes(value):
+        raise Misfit(value, f"it is a {type(value).__name__}, not a row of {names}")
+    missing = [name for name in names if not hasattr(value, name)]
+    if missing:
+        raise Misfit(value, f"it is a {type(value).__name__} without the attributes {missing}")
+    return [getattr(value, name) for name in names]
+
+
+def dict_of(value: Any) -> dict[Any, Any]:
+    """What is given as a map: a mapping, or an object with its attributes. Raises ``Misfit``."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if not _has_attributes(value):
+        raise Misfit(value, f"it is a {type(value).__name__}, not a dict")
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return dict(vars(value))
+
+
+def _has_attributes(value: Any) -> bool:
+    """Whether somebody gave it any: no number, text or time, and no class."""
+    return (hasattr(value, "__dict__") or is_dataclass(value)) and not isinstance(value, type)
 
 
 def leaf_codec(kind: pa.DataType) -> tuple[Encoder, Decoder]:

@@ -22,13 +22,16 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.common.keys.types import register_key_type
+from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.records.column_codec import (
     Decoder,
     Encoder,
     Misfit,
+    attributes_of,
     decode_big_decimals,
     decode_big_integers,
     decode_instants,
+    dict_of,
     encode_big_integers,
     encode_instants,
     leaf_codec,
@@ -51,6 +54,7 @@ from tidegate.common.typeinfo import (
 )
 from tidegate.model.errors import NotSerializable, SchemaMismatch, TidegateError
 
+_NONE, _is_there = type(None), partial(is_not, None)
 _KIND_OF, _NAMES_OF, _VALUES_OF = attrgetter("_row_kind"), attrgetter("_fields"), attrgetter("_values")
 
 # An instant hashes like the value of its column, so that a key is the same before and behind an exchange.
@@ -65,6 +69,18 @@ def encode(type_info: TypeInformation, values: Sequence[Any], operator: str = ""
 def decode(type_info: TypeInformation, data: pa.RecordBatch, operator: str = "") -> list[Any]:
     """The records of a batch with the columns of ``type_info``. Raises ``SchemaMismatch`` when it has others."""
     return codec_of(type_info).decode(data, operator)
+
+
+def records_of(batch: Batch, type_info: TypeInformation) -> list[Any]:
+    """The records of a batch as their type makes them, in whatever form they were given: a tuple or an object given as a row is a
+    ``Row``, 1 given as a DOUBLE is 1.0. Raises ``SchemaMismatch``."""
+    if isinstance(batch, ArrowBatch):
+        return decode(type_info, batch.data)
+    return (
+        batch.values
+        if isinstance(type_info, PickledBytesTypeInfo)
+        else decode(type_info, encode(type_info, batch.values))
+    )
 
 
 def encode_column(type_info: TypeInformation, values: Sequence[Any], where: str) -> pa.Array:
@@ -206,6 +222,8 @@ def _fields_of(value: Any, names: list[str], width: int, by_name: bool) -> Seque
         if set(value) != set(names):
             raise Misfit(value, f"it has the fields {list(value)}, not {names}")
         fields = [value[name] for name in names]
+    elif by_name:
+        fields = attributes_of(value, names)
     else:
         raise Misfit(value, f"it is a {type(value).__name__}, not a row of {names}")
     if len(fields) != width:
@@ -274,9 +292,6 @@ def _is_list(value: Any) -> bool:
     return hasattr(value, "__len__") and not isinstance(value, (str, bytes, dict))
 
 
-_is_there = partial(is_not, None)
-
-
 def _list_codec(type_info: TypeInformation, element_type: TypeInformation) -> tuple[Encoder, Decoder]:
     encode_item, decode_item = _column_codec(element_type)
     kind = type_info.arrow_type()
@@ -304,7 +319,9 @@ def _map_codec(type_info: MapTypeInfo) -> tuple[Encoder, Decoder]:
     kind = type_info.arrow_type()
 
     def encode_map(values: Sequence[Any]) -> pa.Array:
-        offsets = _offsets(values, dict, lambda v: isinstance(v, dict), "dict")
+        if not set(map(type, values)) <= {dict, _NONE}:
+            values = [None if value is None else dict_of(value) for value in values]
+        offsets = _offsets(values, dict, _is_there, "dict")
         present = list(filter(_is_there, values))
         keys = encode_key(list(chain.from_iterable(present)))
         items = encode_value(list(chain.from_iterable(value.values() for value in present)))

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.records.batch import Batch
 from tidegate.common.records.column_codec import pickle_value
-from tidegate.common.records.record_codec import decode
+from tidegate.common.records.record_codec import records_of
 from tidegate.common.records.record_text import record_text
 from tidegate.common.watermark_strategy import TimestampAssigner
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
@@ -59,7 +59,7 @@ class _FileOfEachBatch(SinkWriter):
         self._batches = 0
 
     def write(self, batch: Batch) -> None:
-        values = decode(self._input_type, batch.data) if isinstance(batch, ArrowBatch) else batch.values
+        values = records_of(batch, self._input_type)
         pairs = [(record_text(value, self._input_type), pickle_value(value)) for value in values]
         file = self._directory / f"{self._subtask:06d}-{self._batches:09d}"
         file.write_bytes(pickle.dumps(pairs))

@@ -67,9 +67,14 @@ def test_the_order_is_kept_and_what_is_printed_is_gathered() -> None:
         outbox.print("a\n", False)
         outbox.print("b\n", False)
         outbox.print("error\n", True)
+        outbox.print("1> a\n", False, is_bare=True)
+        outbox.print("1> b\n", False, is_bare=True)
+        outbox.print("c\n", False)
         outbox.put(state("FINISHED"))
         with running(outbox):
-            assert [shown(read(peer)) for _ in range(4)] == ["RUNNING", "a\nb\n", "error\n", "FINISHED"]
+            found = [read(peer) for _ in range(6)]
+        assert list(map(shown, found)) == ["RUNNING", "a\nb\n", "error\n", "1> a\n1> b\n", "c\n", "FINISHED"]
+        assert [message.output.is_bare for message in found] == [False, False, False, True, False, False]
 
 
 def test_what_the_socket_has_no_room_for_waits_and_nobody_with_it() -> None:

@@ -8,6 +8,10 @@ import threading
 
 import pytest
 
+from tidegate.common.records.batch import RecordsBatch
+from tidegate.common.typeinfo import Types
+from tidegate.connectors.base import SinkContext
+from tidegate.connectors.print_sink import PrintSink
 from tidegate.taskmanager.spark.daemon import PREIMPORTED, prepare_path
 from tidegate.taskmanager.spark.process import PrintedLines, step_back
 
@@ -23,6 +27,16 @@ def test_only_whole_lines_are_handed_on() -> None:
     lines.finish()
     lines.finish()
     assert "".join(told) == "one\ntwo\nthree\nfo\n"
+
+
+def test_a_sink_that_prints_finds_the_way_around_the_name_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[str] = []
+    bare: list[str] = []
+    monkeypatch.setattr(sys, "stdout", PrintedLines(named.append, PrintedLines(bare.append)))
+    writer = PrintSink("id").make_writer(SinkContext(1, 4, "job", "attempt", "operator"), [], Types.LONG())
+    writer.write(RecordsBatch([7]))
+    print("seven")
+    assert (named, bare) == (["seven\n"], ["id:2> 7\n"])
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a thread has no priority of its own here")

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import UserDict
+from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tidegate.common.keys.hashing import hash_columns, hash_key
-from tidegate.common.records.record_codec import decode, encode
+from tidegate.common.records.batch import RecordsBatch
+from tidegate.common.records.record_codec import decode, encode, records_of
+from tidegate.common.records.record_text import record_text
 from tidegate.common.row import Row, RowKind
 from tidegate.common.time import Instant
 from tidegate.common.typeinfo import TypeInformation, Types
@@ -63,6 +68,74 @@ def test_names_count_not_positions() -> None:
     batch = encode(type_info, [Row(b="x", a=1), (2, "y"), {"b": "z", "a": 3}])
     assert batch.to_pydict() == {"a": [1, 2, 3], "b": ["x", "y", "z"]}
     assert decode(type_info, batch)[0].b == "x"
+
+
+@dataclass
+class Person:
+    name: str
+    age: int | None
+    unasked: object = None
+
+
+@dataclass(slots=True)
+class Slotted:
+    name: str
+    age: Any
+
+
+class Computed:
+    age = 3
+
+    @property
+    def name(self) -> str:
+        return "computed"
+
+
+PERSON = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
+
+
+def test_an_object_given_as_a_row_is_read_by_its_attributes() -> None:
+    given = [Person("Ada", 36), Slotted("Bob", 4), SimpleNamespace(age=None, name="Cyd"), Computed()]
+    rows = [Row(name="Ada", age=36), Row(name="Bob", age=4), Row(name="Cyd", age=None), Row(name="computed", age=3)]
+    assert decode(PERSON, encode(PERSON, given)) == rows
+    nested = Types.LIST(Types.ROW_NAMED(["of"], [PERSON]))
+    assert decode(nested, encode(nested, [[SimpleNamespace(of=given[0])]])) == [[Row(of=rows[0])]]
+
+
+def test_an_object_given_as_a_map_is_its_attributes() -> None:
+    kind = Types.MAP(Types.STRING(), Types.INT())
+    given = [{"a": 1}, UserDict(a=2), SimpleNamespace(a=3, b=4), MappingProxyType({"a": 5}), None]
+    assert decode(kind, encode(kind, given)) == [{"a": 1}, {"a": 2}, {"a": 3, "b": 4}, {"a": 5}, None]
+    texts = Types.MAP(Types.STRING(), Types.PICKLED_BYTE_ARRAY())
+    assert decode(texts, encode(texts, [Slotted("Bob", 4)])) == [{"name": "Bob", "age": 4}]
+
+
+@pytest.mark.parametrize(
+    ("type_info", "value", "why"),
+    [
+        (PERSON, SimpleNamespace(name="Ada"), "a SimpleNamespace without the attributes .'age'."),
+        (PERSON, Person, "it is a type, not a row"),
+        (PERSON, "Ada", "it is a str, not a row"),
+        (PERSON, Slotted("Ada", "old"), "'old' of field 'age' does not fit"),
+        (Types.ROW([Types.STRING()]), Person("Ada", 1), "it is a Person, not a row"),
+        (Types.TUPLE([Types.STRING()]), Person("Ada", 1), "it is a Person, not a row"),
+        (Types.MAP(Types.STRING(), Types.INT()), 5, "it is a int, not a dict"),
+        (Types.MAP(Types.STRING(), Types.INT()), Person, "it is a type, not a dict"),
+        (Types.MAP(Types.STRING(), Types.INT()), Row(a=1), "it is a Row, not a dict"),
+    ],
+)
+def test_an_object_that_does_not_fit_is_named(type_info: TypeInformation, value: Any, why: str) -> None:
+    with pytest.raises(SchemaMismatch, match=why):
+        encode(type_info, [value])
+
+
+def test_a_sink_sees_records_as_their_type_makes_them() -> None:
+    kind = Types.ROW_NAMED(["name", "score"], [Types.STRING(), Types.DOUBLE()])
+    given: list[Any] = [("a", 1), SimpleNamespace(name="b", score=2.5), {"name": "c", "score": 3}]
+    found = records_of(RecordsBatch(given), kind)
+    assert [record_text(value, kind) for value in found] == ["+I[a, 1.0]", "+I[b, 2.5]", "+I[c, 3.0]"]
+    kept = [object()]
+    assert records_of(RecordsBatch(kept), Types.PICKLED_BYTE_ARRAY()) is kept
 
 
 def test_a_change_is_not_sent_as_an_insert() -> None:
