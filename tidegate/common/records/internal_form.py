@@ -3,7 +3,7 @@
 | type                      | internal form                                       |
 |---------------------------|-----------------------------------------------------|
 | date                      | days since the epoch                                |
-| time, timestamp           | microseconds since midnight, since the epoch (the machine's zone) |
+| time, timestamp           | microseconds since midnight, since the epoch (in UTC; PyFlink: in the machine's zone) |
 | instant                   | microseconds since the epoch                        |
 | row                       | tuple: number of the kind, then the fields          |
 | tuple                     | tuple of the fields                                 |
@@ -14,14 +14,14 @@ Nothing in tidegate stores or sends values in it: records travel as Arrow column
 
 from __future__ import annotations
 
-import calendar
 import datetime as dt
-import time
 from typing import Any
 
 from tidegate.common.row import Row, RowKind
 from tidegate.common.time import Instant
 
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 
@@ -77,8 +77,8 @@ def _sql_time(kind: str, value: Any) -> int:
         return int(value.toordinal()) - _EPOCH_DAY
     if kind == "Time":
         return int(((value.hour * 60 + value.minute) * 60 + value.second) * 10**6 + value.microsecond)
-    seconds = calendar.timegm(value.utctimetuple()) if value.tzinfo else time.mktime(value.timetuple())
-    return int(seconds) * 10**6 + int(value.microsecond)
+    in_utc = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
+    return int((in_utc - _EPOCH) // _MICROSECOND)
 
 
 def _from_sql_time(kind: str, value: int) -> dt.date | dt.time:
@@ -87,6 +87,4 @@ def _from_sql_time(kind: str, value: int) -> dt.date | dt.time:
     if kind == "Time":
         seconds, micros = divmod(value, 10**6)
         return dt.time(seconds // 3600, seconds // 60 % 60, seconds % 60, micros)
-    return dt.datetime.fromtimestamp(value // 10**6).replace(  # noqa: DTZ006  (the machine's zone, as PyFlink)
-        microsecond=value % 10**6
-    )
+    return _EPOCH + dt.timedelta(microseconds=value)

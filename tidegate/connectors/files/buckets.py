@@ -26,7 +26,8 @@ _FIELDS: dict[str, Callable[[datetime.datetime], int]] = {
 @dataclass(frozen=True)
 class DateTimeBuckets:
     """``pattern`` is of Java's ``DateTimeFormatter`` with the letters y, u, M, d, D, H, m, s in numbers, and text between quotes;
-    ``zone`` is a name such as ``Europe/Berlin``, or ``None``: where the TaskManager is. Raises ``InvalidJob`` for others."""
+    ``zone`` is a name such as ``Europe/Berlin``, or ``None``: UTC, not the zone of the TaskManager that begins the file (as
+    Flink has it), which would be another one on each machine. Raises ``InvalidJob`` for others."""
 
     pattern: str = "yyyy-MM-dd--HH"
     zone: str | None = None
@@ -65,5 +66,5 @@ class DateTimeBuckets:
         value = _FIELDS[letter](moment)
         return f"{value % 100:02d}" if letter in "yu" and len(text) == 2 else f"{value:0{len(text)}d}"
 
-    def _zone(self) -> ZoneInfo | None:
-        return None if self.zone is None else ZoneInfo(self.zone)
+    def _zone(self) -> datetime.tzinfo:
+        return datetime.UTC if self.zone is None else ZoneInfo(self.zone)

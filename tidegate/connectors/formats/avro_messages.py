@@ -10,6 +10,7 @@ again. Types: records are rows, unions with null are nullable, enums and uuids t
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import struct
@@ -220,7 +221,8 @@ class AvroMessages(SerializationSchema):
 
 
 def rows_as_dicts(data: pa.RecordBatch) -> Iterator[Any]:
-    """Rows as ``fastavro`` writes them. Decimals come without the zeros that our own scale adds: the schema's may be smaller."""
+    """Rows as ``fastavro`` writes them. Decimals come without the zeros that our own scale adds: the schema's may be smaller.
+    Times without a zone are of UTC: ``fastavro`` would take them for times of the process's own zone."""
     return map(_short, data.to_pylist(maps_as_pydicts="lossy"))
 
 
@@ -262,6 +264,8 @@ def _short(value: Any) -> Any:
     match value:
         case Decimal():
             return value.normalize()
+        case datetime.datetime() if value.tzinfo is None:
+            return value.replace(tzinfo=datetime.UTC)
         case dict():
             return {key: _short(inner) for key, inner in value.items()}
         case list():

@@ -1,6 +1,7 @@
 """What has no translation into Arrow kernels is computed by DuckDB, a batch at a time, as further columns of the batch.
 
 Laws: rows stay where they are, none is added or dropped, so each keeps its timestamp; DuckDB reads the batch and nothing else.
+Its time zone is the query's (``zones``): left alone, it would be that of the process.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.datastream.sql.query import Node, Query, duckdb_module
+from tidegate.datastream.sql.zones import labelled
 from tidegate.model.errors import InvalidJob
 
 _SETTINGS = {"threads": 1, "enable_external_access": False}
@@ -24,14 +26,15 @@ _ROW_BY_ROW = frozenset({"PROJECTION", "PYTHON_ARROW_SCAN"})
 def connected(zone: str) -> Any:
     """A database in memory that reads nothing else, and whose local time is that of ``zone``, whatever the process has."""
     connection = duckdb_module().connect(":memory:", config=_SETTINGS)
-    connection.execute(f"SET TimeZone = '{zone}'")
+    # As an entry of the settings it would come before the extension that knows the zones.
+    connection.execute("SET TimeZone = ?", [zone])
     return connection
 
 
 class DuckDbColumns:
     """For ``map_batches``: the columns of the batch, then one for each of ``expressions``, which are SQL texts."""
 
-    def __init__(self, expressions: Sequence[str], schema: pa.Schema, zone: str = "UTC") -> None:
+    def __init__(self, expressions: Sequence[str], schema: pa.Schema, zone: str) -> None:
         """``schema``: of the result. ``zone``: in which instants are dates and times of day."""
         self._statement = f"SELECT {', '.join(expressions)} FROM input"
         self._schema = schema
@@ -87,7 +90,7 @@ def types_of(query: Query, expressions: Sequence[str], schema: pa.Schema, zone: 
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
             raise InvalidJob(f"sql: {reason}; the stream has {_listed(schema)}: {query.text}") from error
-    return list(found)
+    return [labelled(kind, zone) for kind in found]
 
 
 def _check_row_by_row(connection: Any, expression: str, query: Query) -> None:

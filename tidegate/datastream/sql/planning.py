@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
@@ -24,11 +23,11 @@ from tidegate.datastream.sql.engine import DuckDbColumns, aggregate_names, inter
 from tidegate.datastream.sql.event_time import is_event_time
 from tidegate.datastream.sql.names import named_items, resolved_groups, without_aliases
 from tidegate.datastream.sql.query import Node, Query, arguments_of, column_ref, parse, plain, replaced, walk
-from tidegate.datastream.sql.translation import column_name, translated
+from tidegate.datastream.sql.translation import column_name, is_moment, translated
+from tidegate.datastream.sql.zones import window_shift_ms, zone_of
 from tidegate.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 from tidegate.functions.expressions import Expression, col, lit
 from tidegate.model.errors import InvalidJob
-from tidegate.model.options import TableOptions
 
 if TYPE_CHECKING:
     from tidegate.datastream.data_stream import DataStream
@@ -99,16 +98,6 @@ def _parameters_of(node: Node) -> list[list[str]]:
     return [one["column_names"] for one in walk(node["lhs"]) if one["class"] == "COLUMN_REF"]
 
 
-def _zone_of(stream: DataStream) -> str:
-    """``table.local-time-zone``, never the zone of the process."""
-    option = TableOptions.LOCAL_TIME_ZONE
-    zone = stream.get_execution_environment()._configuration.get_string(option.key, option.default)
-    try:
-        return ZoneInfo(zone).key
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidJob(f"{option.key}: {zone!r} is no time zone; one is Europe/Berlin") from None
-
-
 def _columns(stream: DataStream) -> pa.Schema:
     return stream._columns("sql")
 
@@ -136,12 +125,12 @@ def _expressions(stream: DataStream, query: Query, nodes: Sequence[Node]) -> tup
     """Expressions for the nodes, and the stream with the further columns that some of them read."""
     schema = _columns(stream)
     for node in (inside for one in nodes for inside in walk(one) if inside["class"] == "COLUMN_REF"):
-        if not _is_lambda_parameter(node, nodes):
+        if not is_moment(node, schema) and not _is_lambda_parameter(node, nodes):
             column_name(node, schema, query.table_names)
     found = [translated(node, schema, query.table_names) for node in nodes]
     texts = [text_of(query, node) for node, one in zip(nodes, found, strict=True) if one is None]
     if texts:
-        zone = _zone_of(stream)
+        zone = zone_of(stream.get_execution_environment())
         kinds = types_of(query, texts, schema, zone)
         names = [f"__sql_{i}" for i in range(len(texts))]
         fields = [pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)]
@@ -215,7 +204,7 @@ def _windowed(stream: DataStream, query: Query) -> DataStream:
             "or HOP(time column, slide, size): "
             f"{query.text}"
         )
-    window, time = _window_of(windows[0], query, schema)
+    window, time = _window_of(windows[0], query, schema, zone_of(stream.get_execution_environment()))
     if not is_event_time(stream._transformation, time):
         raise InvalidJob(
             f"sql: the event time of this stream is not known to be its column {time!r}, and windows are of event time; "
@@ -247,7 +236,7 @@ def _windowed(stream: DataStream, query: Query) -> DataStream:
     return _selected(_filtered(made, query, condition), query, results)
 
 
-def _window_of(node: Node, query: Query, schema: pa.Schema) -> tuple[WindowAssigner[Any, Any], str]:
+def _window_of(node: Node, query: Query, schema: pa.Schema, zone: str) -> tuple[WindowAssigner[Any, Any], str]:
     """Its assigner, and its column of time."""
     arguments = arguments_of(node)
     slides = node["function_name"] == "hop"
@@ -258,11 +247,17 @@ def _window_of(node: Node, query: Query, schema: pa.Schema) -> tuple[WindowAssig
     lengths = [interval_ms(text_of(query, argument)) for argument in arguments[1:]]
     if min(lengths) <= 0:
         raise InvalidJob(f"sql: a window must be at least a millisecond long: {query.text}")
+    column = column_name(arguments[0], schema, query.table_names)
+    kind = schema.field(column).type
+    is_instant = pa.types.is_timestamp(kind) and kind.tz is not None
+    shift = Time.milliseconds(window_shift_ms(query.text, zone, lengths[0]) if is_instant else 0)
     times = [Time.milliseconds(length) for length in lengths]
     window: WindowAssigner[Any, Any] = (
-        SlidingEventTimeWindows.of(times[1], times[0]) if slides else TumblingEventTimeWindows.of(times[0])
+        SlidingEventTimeWindows.of(times[1], times[0], shift)
+        if slides
+        else TumblingEventTimeWindows.of(times[0], shift)
     )
-    return window, column_name(arguments[0], schema, query.table_names)
+    return window, column
 
 
 def _behind(grouping: _Grouping, node: Node) -> Node:

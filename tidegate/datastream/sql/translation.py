@@ -30,6 +30,7 @@ _BINARY: dict[str, Callable[[Expression, Expression], Expression]] = {
 }
 _UNARY = {"upper": "utf8_upper", "lower": "utf8_lower", "abs": "abs", "-": "negate", "floor": "floor", "ceil": "ceil"}
 _CASTS = {"double": "float64", "float": "float32", "real": "float32", "float8": "float64", "float4": "float32"}
+_MOMENTS = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
 
 
 class Untranslatable(Exception):
@@ -44,6 +45,12 @@ def translated(node: Node, schema: pa.Schema, tables: Sequence[str]) -> Expressi
     except (Untranslatable, SchemaMismatch, InvalidJob):
         return None
     return expression
+
+
+def is_moment(node: Node, schema: pa.Schema) -> bool:
+    """``current_date`` and its likes are parsed as columns; they are functions unless the stream has such a column."""
+    name = node["column_names"][0].lower()
+    return len(node["column_names"]) == 1 and name in _MOMENTS and name not in map(str.lower, schema.names)
 
 
 def column_name(node: Node, schema: pa.Schema, tables: Sequence[str]) -> str:

@@ -1,17 +1,44 @@
-"""Options of SQL and tables (Flink: `TableConfigOptions`)."""
+"""Options of SQL (Flink: `TableConfigOptions`)."""
 
 from __future__ import annotations
 
-from tidegate.model.options.option import STRING, option
+import re
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from tidegate.model.options.option import ConfigOption, ValueType
+
+_FIXED = re.compile(r"GMT([+-](0[0-9]|1[0-8]):[0-5][0-9])")
+
+
+def fixed_offset(zone: str) -> str | None:
+    """`+05:45` of `GMT+05:45`; `None` for a zone that has a name."""
+    found = _FIXED.fullmatch(zone)
+    return found.group(1) if found else None
+
+
+def _parse_zone(text: str) -> str:
+    zone = text.strip()
+    if zone == "default":
+        raise ValueError("'default' would be another zone in each process: name one, such as Europe/Berlin")
+    if zone == "UTC" or fixed_offset(zone):
+        return zone
+    try:
+        return ZoneInfo(zone).key
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{text!r} is no time zone: Europe/Berlin is one, GMT+05:45 another, UTC the third") from None
+
+
+TIME_ZONE: ValueType[str] = ValueType("time zone", _parse_zone, str)
 
 
 class TableOptions:
     """How SQL reads and computes."""
 
-    LOCAL_TIME_ZONE = option(
+    LOCAL_TIME_ZONE: ConfigOption[str] = ConfigOption(
         "table.local-time-zone",
-        STRING,
+        TIME_ZONE,
         "UTC",
-        "In which SQL sees instants as dates and times of day, such as `Europe/Berlin`; never the zone of a process.",
-        deviation="there that of the client's process (`default`)",
+        "The zone in which SQL turns instants into dates, times and texts, and back: a name such as `Europe/Berlin`, or "
+        "`GMT+05:45`. The zone of a process never counts.",
+        deviation="Flink's is the zone of the machine, which may be another one on each",
     )

@@ -165,8 +165,8 @@ def test_a_query_that_is_computed_by_duckdb_travels_and_reads_no_files(tmp_path:
     (tmp_path / "x.csv").write_text("a\n1\n")
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     batch = pa.RecordBatch.from_pydict({"a": [1, 2]})
-    columns: DuckDbColumns = pickle.loads(pickle.dumps(DuckDbColumns(["a * 2"], schema)))
+    columns: DuckDbColumns = pickle.loads(pickle.dumps(DuckDbColumns(["a * 2"], schema, "UTC")))
     assert columns(batch).to_pydict() == {"a": [1, 2], "b": [2, 4]}
-    reading = DuckDbColumns([f"(SELECT max(a) FROM read_csv('{tmp_path / 'x.csv'}'))"], schema)
+    reading = DuckDbColumns([f"(SELECT max(a) FROM read_csv('{tmp_path / 'x.csv'}'))"], schema, "UTC")
     with pytest.raises(duckdb.Error):
         reading(batch)

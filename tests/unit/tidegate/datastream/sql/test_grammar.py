@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.tidegate.datastream.sql_kit import TABLE, answer_of, reference, stream
+from tests.unit.tidegate.datastream.sql.kit import TABLE, answer_of, reference, stream
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.datastream import StreamExecutionEnvironment, col
 from tidegate.datastream.sql.engine import interval_ms
