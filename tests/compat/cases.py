@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.compat import files, kafka, keyed, often, operator_state, unaligned, windows
 from tests.compat.outline import Outline
+from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.model.checkpoint import SnapshotType
 
 Configuration = Mapping[str, str]
@@ -22,7 +22,7 @@ ROCKSDB = {**IN_FILES, "state.backend.type": "rocksdb"}
 class Case:
     """``build`` makes the job of an outline, ``check`` asserts what a world has to hold when it has finished."""
 
-    build: Callable[[Outline], Any]
+    build: Callable[[Outline], StreamExecutionEnvironment]
     check: Callable[[Outline], None]
     is_ready: Callable[[Outline], bool]
     """Its checkpoint may be taken."""

@@ -8,7 +8,7 @@ from tests.compat.outline import Outline, hold_back
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.file_sink import FileSink
 from tidegate.connectors.file_source import FileSource
-from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.datastream import StreamExecutionEnvironment
 
 FILES, LINES = 3, 400
 
@@ -25,13 +25,13 @@ def slowly(line: str) -> str:
     return line
 
 
-def build(outline: Outline) -> BuiltJob:
+def build(outline: Outline) -> StreamExecutionEnvironment:
     env = outline.environment()
     source = FileSource.for_text(str(outline.place / "input"))
     lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").uid("lines")
     passed = lines.map(slowly, Types.STRING()).uid("pass")
     passed.sink_to(FileSink.for_text(str(outline.place / "output"))).uid("out")
-    return env.build()
+    return env
 
 
 def is_ready(outline: Outline) -> bool:

@@ -10,7 +10,7 @@ from tests.unit.taskmanager.runtime.collecting import CollectingSink
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
-from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors.base import DeliveryGuarantee
 from tidegate.datastream.connectors.kafka import (
     KafkaOffsetsInitializer,
@@ -42,7 +42,7 @@ def slowly(value: str) -> str:
     return value
 
 
-def build(outline: Outline) -> BuiltJob:
+def build(outline: Outline) -> StreamExecutionEnvironment:
     env = outline.environment()
     builder = KafkaSource.builder().set_bootstrap_servers(outline.servers).set_topics(INPUT).set_group_id("compat")
     builder.set_starting_offsets(KafkaOffsetsInitializer.earliest()).set_bounded(KafkaOffsetsInitializer.latest())
@@ -55,7 +55,7 @@ def build(outline: Outline) -> BuiltJob:
     sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("compat")
     passed.sink_to(sink.build()).uid("out")
     passed.sink_to(CollectingSink(f"{outline.world}-passed")).uid("passed-out")
-    return env.build()
+    return env
 
 
 def is_ready(outline: Outline) -> bool:

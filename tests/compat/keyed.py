@@ -13,8 +13,7 @@ from tests.compat.outline import Outline, never_late
 from tests.unit.taskmanager.runtime.collecting import CollectingSink
 from tidegate.common import Row, Time, Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
-from tidegate.datastream import AggregateFunction, KeyedProcessFunction, aggregates
-from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.datastream import AggregateFunction, KeyedProcessFunction, StreamExecutionEnvironment, aggregates
 from tidegate.functions.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -114,7 +113,7 @@ def once_or_often(index: Any) -> Any:
     return np.where(index % 4 == 0, index, index % 7)
 
 
-def build(outline: Outline, keys_of: Callable[[Any], Any] = even) -> BuiltJob:
+def build(outline: Outline, keys_of: Callable[[Any], Any] = even) -> StreamExecutionEnvironment:
     def rows(first: int, number: int) -> pa.RecordBatch:
         index = np.arange(first, first + number, dtype=np.int64)
         return pa.RecordBatch.from_arrays(
@@ -131,7 +130,7 @@ def build(outline: Outline, keys_of: Callable[[Any], Any] = even) -> BuiltJob:
     stream.map(lambda row: row["value"], Types.LONG()).uid("pass").sink_to(
         CollectingSink(f"{outline.world}-passed")
     ).uid("passed-out")
-    return env.build()
+    return env
 
 
 def is_ready(outline: Outline) -> bool:
@@ -155,7 +154,7 @@ def _told(key: int, numbers: list[int]) -> tuple[Any, ...]:
     return key, n, [number for number in numbers if number < FEW], parities, numbers[-1], total / n, n / 2, total
 
 
-def build_totals(outline: Outline) -> BuiltJob:
+def build_totals(outline: Outline) -> StreamExecutionEnvironment:
     def totals(first: int, number: int) -> pa.RecordBatch:
         index = np.arange(first, first + number, dtype=np.int64)
         return pa.RecordBatch.from_arrays([pa.array(once_or_often(index)), pa.array(index)], ["key", "value"])
@@ -165,7 +164,7 @@ def build_totals(outline: Outline) -> BuiltJob:
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows").uid("rows")
     summed = stream.key_by("key").agg(aggregates.count().alias("n"), aggregates.sum("value").alias("total"))
     summed.uid("totals").sink_to(CollectingSink(f"{outline.world}-passed")).uid("out")
-    return env.build()
+    return env
 
 
 def check_totals(outline: Outline) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.compat import keyed
 from tests.compat.outline import Outline
-from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.datastream import StreamExecutionEnvironment
 
 
-def build(outline: Outline) -> BuiltJob:
+def build(outline: Outline) -> StreamExecutionEnvironment:
     return keyed.build(outline, keyed.once_or_often)
 
 

@@ -12,8 +12,12 @@ from tests.compat.outline import Outline
 from tests.unit.taskmanager.runtime.collecting import CollectingSink
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
-from tidegate.datastream import CheckpointedFunction, FlatMapFunction, KeyedBroadcastProcessFunction
-from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.datastream import (
+    CheckpointedFunction,
+    FlatMapFunction,
+    KeyedBroadcastProcessFunction,
+    StreamExecutionEnvironment,
+)
 from tidegate.functions.state import ListStateDescriptor, MapStateDescriptor
 
 ROWS, GROUP, KEYS = 6_000, 64, 10
@@ -73,7 +77,7 @@ def rows(first: int, number: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(np.arange(first, first + number, dtype=np.int64))], ["value"])
 
 
-def build(outline: Outline) -> BuiltJob:
+def build(outline: Outline) -> StreamExecutionEnvironment:
     def out(part: str) -> CollectingSink:
         return CollectingSink(f"{outline.world}-{part}")
 
@@ -89,7 +93,7 @@ def build(outline: Outline) -> BuiltJob:
     rules = numbers(KEYS, "rules", None if outline.rate is None else outline.rate * KEYS / ROWS)
     keyed = values.key_by(lambda value: value % KEYS, Types.LONG()).connect(rules.broadcast(RULES))
     keyed.process(Ruled(), Types.STRING()).uid("ruled").sink_to(out("ruled")).uid("ruled-out")
-    return env.build()
+    return env
 
 
 def is_ready(outline: Outline) -> bool:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat import kafka
+from tests.compat import kafka, values
 from tests.compat.cases import CASES
-from tests.compat.kept import Kept, archives, place_of, unpack
+from tests.compat.kept import HERE, Kept, archives, place_of, unpack
 from tests.compat.outline import RELEASED, Outline
 from tests.servers.kafka_broker import KafkaBroker
 from tests.unit.taskmanager.runtime.in_process import InProcessJob
@@ -36,7 +36,7 @@ def restored(
     case = CASES[KEPT[name].name.removesuffix(".tar.gz")]
     location, visible = unpack(KEPT[name], directory, place)
     outline = Outline(f"{name}-{parallelism}", parallelism, None, place, case.configuration, servers, visible)
-    built = case.build(outline)
+    built = case.build(outline).build()
     kept = Kept.read(location, built)
     job = InProcessJob(built, directory, kept, 1, first_checkpoint=1000)
     if case.incremental:
@@ -74,6 +74,13 @@ def test_a_kept_checkpoint_of_kafka_goes_on_while_its_markers_would_be_there_and
         job.start()
         job.finish()
         kafka.check(outline)
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob(f"*/{values.FILE}")), ids=lambda path: path.parent.name)
+def test_values_in_pickled_state_are_found_where_they_are_now(path: Path) -> None:
+    assert {name: repr(value) for name, value in values.read(path).items()} == {
+        name: repr(value) for name, value in values.VALUES.items()
+    }
 
 
 def test_every_case_is_kept_since_some_commit() -> None:

@@ -12,8 +12,7 @@ from tests.compat.outline import Outline, hold_back
 from tests.unit.taskmanager.runtime.collecting import CollectingSink
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
-from tidegate.datastream import KeyedProcessFunction
-from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from tidegate.functions.state import ValueStateDescriptor
 
 ROWS, KEYS = 6_000, 23
@@ -36,14 +35,14 @@ def rows(first: int, number: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(np.arange(first, first + number, dtype=np.int64))], ["value"])
 
 
-def build(outline: Outline) -> BuiltJob:
+def build(outline: Outline) -> StreamExecutionEnvironment:
     env = outline.environment()
     stream = env.from_source(DataGeneratorSource(rows, ROWS), WatermarkStrategy.no_watermarks(), "rows").uid("rows")
     values = stream.map(lambda row: row[0], Types.LONG()).uid("values")
     counted = values.key_by(lambda value: value % KEYS, Types.LONG())
     pairs = counted.process(SlowCount(), Types.TUPLE([Types.LONG(), Types.LONG()])).uid("count")
     pairs.sink_to(CollectingSink(f"{outline.world}-pairs")).uid("out")
-    return env.build()
+    return env
 
 
 def is_ready(outline: Outline) -> bool:

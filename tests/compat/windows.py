@@ -14,8 +14,7 @@ from tests.compat.outline import Outline, never_late
 from tests.unit.taskmanager.runtime.collecting import CollectingSink
 from tidegate.common import Time, Types
 from tidegate.connectors.number_sequence import DataGeneratorSource
-from tidegate.datastream import ProcessWindowFunction, aggregates
-from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.datastream import ProcessWindowFunction, StreamExecutionEnvironment, aggregates
 from tidegate.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
 ROWS, KEYS = 3_000, 5
@@ -42,7 +41,7 @@ def time_of(index: Any) -> Any:
     return index // BURST * PAUSE_MS + index % BURST * 10
 
 
-def build(outline: Outline) -> BuiltJob:
+def build(outline: Outline) -> StreamExecutionEnvironment:
     def out(part: str) -> CollectingSink:
         return CollectingSink(f"{outline.world}-{part}")
 
@@ -64,7 +63,7 @@ def build(outline: Outline) -> BuiltJob:
     counted.reduce(lambda a, b: (a[0], a[1] + b[1])).uid("counts").sink_to(out("counts")).uid("counts-out")
     passed = stream.map(lambda row: row["value"], Types.LONG()).uid("pass")
     passed.sink_to(out("passed")).uid("passed-out")
-    return env.build()
+    return env
 
 
 def is_ready(outline: Outline) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.compat import kafka
+from tests.compat import kafka, values
 from tests.compat.cases import CASES, Case
 from tests.compat.kept import HERE, Visible, pack, place_of, write_manifest
 from tests.compat.outline import Outline
@@ -40,7 +40,7 @@ def write(name: str, case: Case, archive: Path, place: Path, servers: str = "") 
         case.prepare(place)
         outline = Outline(f"written-{name}", PARALLELISM, RATE, place, case.configuration, servers)
         alignment = Alignment.UNALIGNED if case.is_unaligned else Alignment.ALIGNED
-        job = InProcessJob(case.build(outline), directory, alignment=alignment)
+        job = InProcessJob(case.build(outline).build(), directory, alignment=alignment)
         if case.incremental:
             shared.mkdir(parents=True)
             job.shared_location = str(shared)
@@ -105,6 +105,9 @@ def main(names: list[str]) -> None:
     commit = subprocess.run(
         ["git", "rev-parse", "--short=7", "HEAD"], capture_output=True, text=True, check=True, cwd=HERE
     ).stdout.strip()
+    if not names:
+        (HERE / commit).mkdir(exist_ok=True)
+        values.write(HERE / commit)
     for name in names or CASES:
         archive = HERE / commit / f"{name}.tar.gz"
         if archive.exists():
