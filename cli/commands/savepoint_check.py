@@ -30,14 +30,16 @@ if TYPE_CHECKING:
     from tidegate.state_reader import Checkpoint, Operator
     from tidegate.taskmanager.operators.restore_compatibility import StateVerdict, StoredState
 
-ALL_RESTORES, SOME_DROPPED, CANNOT = 0, 1, 2
+ALL_RESTORES, SOME_DROPPED, CANNOT, NOT_KNOWN = 0, 1, 2, 3
 _PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
 _WORDS = {
-    RestoreOutcome.RESTORES: "restores",
-    RestoreOutcome.DROPPED: "dropped",
-    RestoreOutcome.CANNOT_BE_READ: "cannot be read",
-    RestoreOutcome.STARTS_EMPTY: "nothing stored",
+    "RESTORES": "restores",
+    "DROPPED": "dropped",
+    "CANNOT_BE_READ": "cannot be read",
+    "STARTS_EMPTY": "nothing stored",
+    "UNKNOWN": "not known",
 }
+_WORST_FIRST = ("CANNOT_BE_READ", "DROPPED", "UNKNOWN")
 
 
 @dataclass(slots=True)
@@ -49,14 +51,13 @@ class Finding:
     states: list[StateVerdict] = field(default_factory=list)
 
     @property
-    def outcome(self) -> RestoreOutcome:
-        """The worst of them."""
-        outcomes = {state.outcome.name for state in self.states}
-        if self.verdict.outcome is not RestoreOutcome.RESTORES:
-            return self.verdict.outcome
-        if "CANNOT_BE_READ" in outcomes:
-            return RestoreOutcome.CANNOT_BE_READ
-        return RestoreOutcome.DROPPED if "DROPPED" in outcomes else RestoreOutcome.RESTORES
+    def outcomes(self) -> set[str]:
+        """Of the operator and its states."""
+        return {self.verdict.outcome.name, *(state.outcome.name for state in self.states)}
+
+    @property
+    def worst(self) -> str:
+        return next((name for name in _WORST_FIRST if name in self.outcomes), self.verdict.outcome.name)
 
 
 def _failing_with(exit_code: int) -> Callable[[Any], Any]:
@@ -71,7 +72,9 @@ def _failing_with(exit_code: int) -> Callable[[Any], Any]:
 @click.option("-p", "--parallelism", type=click.IntRange(min=1), metavar="N", help="As for `tidegate run`.")
 @click.option("-n", "--allow-non-restored-state", is_flag=True, help="Dropped state is fine: exit with 0.")
 @click.option("--open", "opened", is_flag=True, help="Open the functions here, to learn what state they ask for.")
-@click.option("--verify", is_flag=True, help="Read all state that restores, and verify its checksums.")
+@click.option(
+    "--verify/--no-verify", default=True, help="Read all state that restores, and verify it [default: verify]."
+)
 @configuration_options
 @click.argument("job", metavar="job.py", type=click.Path(path_type=Path))
 @click.argument("path", metavar="PATH")
@@ -91,7 +94,10 @@ def check(
 ) -> None:
     """Tell what a job file would restore from the checkpoint or savepoint at PATH, without running the job.
 
-    Exits with 0 when everything restores, 1 when state is dropped (with -n: 0), 2 when something cannot be read or checked.
+    All state that restores is read, and its checksums are verified (--no-verify: names and types alone).
+
+    Exits with 0 when everything restores, 1 when state is dropped (with -n: 0), 2 when something cannot be read or checked,
+    3 when it is not known whether everything restores, since only a function that runs declares it (see --open).
     """
     from tidegate.cli.program import check_readable, run_program
     from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder
@@ -148,7 +154,7 @@ def report(recorder: PlanRecorder, checkpoint: Checkpoint, findings: Sequence[Fi
     table = make_table("operator", "uid", "subtasks", "verdict")
     for finding in findings:
         verdict = finding.verdict
-        table.add_row(verdict.name, verdict.uid or "-", finding.parallelism or "-", _WORDS[finding.outcome])
+        table.add_row(verdict.name, verdict.uid or "-", finding.parallelism or "-", _WORDS[finding.worst])
     yield from lines_of(table)
     for finding in findings:
         yield from _told(finding)
@@ -156,10 +162,13 @@ def report(recorder: PlanRecorder, checkpoint: Checkpoint, findings: Sequence[Fi
 
 
 def exit_code(findings: Sequence[Finding], allow_dropped: bool) -> int:
-    outcomes = {finding.outcome for finding in findings}
-    if RestoreOutcome.CANNOT_BE_READ in outcomes:
+    """What is certain comes before what is not known."""
+    outcomes = {name for finding in findings for name in finding.outcomes}
+    if "CANNOT_BE_READ" in outcomes:
         return CANNOT
-    return SOME_DROPPED if RestoreOutcome.DROPPED in outcomes and not allow_dropped else ALL_RESTORES
+    if "DROPPED" in outcomes and not allow_dropped:
+        return SOME_DROPPED
+    return NOT_KNOWN if "UNKNOWN" in outcomes else ALL_RESTORES
 
 
 def _told(finding: Finding) -> Iterator[str]:
@@ -168,8 +177,7 @@ def _told(finding: Finding) -> Iterator[str]:
         yield f"{finding.verdict.name}: {finding.verdict.reason}"
     for state in finding.states:
         if state.text:
-            word = {"RESTORES": "", "UNKNOWN": "not known here, ", "UNUSED": ""}.get(state.outcome.name)
-            said = f"{_WORDS[RestoreOutcome[state.outcome.name]]}: " if word is None else word
+            said = "" if state.outcome.name == "RESTORES" else f"{_WORDS[state.outcome.name]}: "
             yield f"{finding.verdict.name}, state '{state.name}': {said}{state.text}"
     is_restored = finding.verdict.outcome is RestoreOutcome.RESTORES and finding.states
     if is_restored and not finding.verdict.uid:
@@ -180,14 +188,16 @@ def _told(finding: Finding) -> Iterator[str]:
 
 
 def _summary(findings: Sequence[Finding]) -> str:
-    unreadable = [f for f in findings if f.outcome is RestoreOutcome.CANNOT_BE_READ]
-    dropped = [f for f in findings if f.outcome is RestoreOutcome.DROPPED]
+    unreadable, dropped, unknown = ([f for f in findings if name in f.outcomes] for name in _WORST_FIRST)
     if unreadable:
         return f"The job cannot start from it: state of {_named(unreadable)} cannot be read."
+    said = []
     if dropped:
         is_refused = any(f.verdict.outcome is RestoreOutcome.DROPPED for f in dropped)
-        return f"State of {_named(dropped)} is dropped" + (": the job needs -n to start." if is_refused else ".")
-    return "All state restores."
+        said.append(f"State of {_named(dropped)} is dropped" + (": the job needs -n to start." if is_refused else "."))
+    if unknown:
+        said.append(f"Whether state of {_named(unknown)} restores is not known.")
+    return " ".join(said) or "All state restores."
 
 
 def _named(findings: Sequence[Finding]) -> str:

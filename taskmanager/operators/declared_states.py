@@ -25,7 +25,7 @@ from tidegate.functions.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from tidegate.functions.windows import MergingWindowAssigner
+from tidegate.functions.windows import MergingWindowAssigner, Trigger
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.ids import AttemptId, JobId, VertexId
@@ -42,6 +42,7 @@ from tidegate.taskmanager.operators.user_code.user_function import UserFunction
 from tidegate.taskmanager.operators.windows.contents import STATE_NAME as CONTENTS
 from tidegate.taskmanager.operators.windows.contents import contents_type
 from tidegate.taskmanager.operators.windows.sessions import MERGING_WINDOWS, merging_windows_type
+from tidegate.taskmanager.operators.windows.window import TRIGGER_STATES
 from tidegate.taskmanager.state.function_state import entry_type
 from tidegate.taskmanager.state.handles import StateStore
 from tidegate.taskmanager.state.heap.backend import KeyedStateBackend
@@ -93,8 +94,8 @@ def declared_states(spec: OperatorSpec, *, opened: bool = False) -> DeclaredStat
         found.elements[ASYNC_STATE] = (StateRedistribution.SPLIT, async_state(spec.input_types[0]).elem_type_info)
     for broadcast in spec.options.get("states", ()):
         found.elements[broadcast.name] = (StateRedistribution.BROADCAST, entry_type(broadcast))
-    for descriptor in shown_descriptors(user_function_of(function)):
-        found.shown.setdefault(descriptor.name, descriptor)
+    for name, descriptor in _shown_by(spec, user_function_of(function)):
+        found.shown.setdefault(name, descriptor)
     if opened:
         _open(spec, function, found)
     return found
@@ -114,6 +115,16 @@ def element_types(descriptor: StateDescriptor) -> tuple[StateRedistribution, Typ
         case MapStateDescriptor():
             return StateRedistribution.BROADCAST, entry_type(descriptor)
     return None
+
+
+def _shown_by(spec: OperatorSpec, function: Any) -> Iterator[tuple[str, StateDescriptor]]:
+    """With the names of their states. Triggers and assigners ask when a record comes, for what is an attribute of theirs."""
+    yield from ((descriptor.name, descriptor) for descriptor in shown_descriptors(function))
+    if spec.kind == "window":
+        yield from ((shown.name, shown) for shown in shown_descriptors(spec.options["assigner"]))
+        trigger = spec.options.get("trigger") or spec.options["assigner"].get_default_trigger(None)
+        for part in (trigger, *(inner for inner in vars(trigger).values() if isinstance(inner, Trigger))):
+            yield from ((f"{TRIGGER_STATES}{shown.name}", shown) for shown in shown_descriptors(part))
 
 
 def shown_descriptors(function: Any) -> Iterator[StateDescriptor]:

@@ -5,7 +5,6 @@ the rule by which a subtask restores them (``schema_evolution``). No state is re
 |----------------|-------------------------------------------------------------------------------------------------|
 | RESTORES       | the job declares it, and the stored types can be read; ``text`` tells what changes              |
 | UNKNOWN        | nothing seen declares it: it is kept for a function that asks, whose types are checked then     |
-| UNUSED         | the operator was opened, and nothing asks for it: kept and written again                        |
 | DROPPED        | the operator keeps no state of this sort: it is gone with the next checkpoint                   |
 | CANNOT_BE_READ | stored as something that the job's declaration does not hold                                    |
 """
@@ -35,7 +34,6 @@ _ANY_FUNCTION = frozenset(
 class StateOutcome(Enum):
     RESTORES = "RESTORES"
     UNKNOWN = "UNKNOWN"
-    UNUSED = "UNUSED"
     DROPPED = "DROPPED"
     CANNOT_BE_READ = "CANNOT_BE_READ"
 
@@ -98,25 +96,34 @@ def _examine_elements(spec: OperatorSpec, declared: DeclaredStates, state: Store
         return StateVerdict(state.name, StateOutcome.DROPPED, f"a {spec.kind} keeps no such state")
     wanted = declared.elements.get(state.name)
     if wanted is None and declared.keeps_operator_state and state.name in declared.shown:
-        wanted = _shown_elements(declared, state)
+        return _examine_shown_elements(declared, state)
     if wanted is None:
         return _undeclared(declared, state)
-    mode, type_info = wanted
+    return _elements_of(state, *wanted)
+
+
+def _examine_shown_elements(declared: DeclaredStates, state: StoredState) -> StateVerdict:
+    """A descriptor of a list does not say whether list or union state is meant."""
+    found = element_types(declared.shown[state.name])
+    if found is None:
+        return _undeclared(declared, state)
+    mode, type_info = found
+    broadcast = StateRedistribution.BROADCAST
+    if broadcast in (mode, state.redistribution):
+        return _elements_of(state, mode, type_info)
+    assert state.redistribution is not None
+    compared = _elements_of(state, state.redistribution, type_info)
+    if compared.outcome is not StateOutcome.RESTORES:
+        return compared
+    text = f"it restores if the function asks for {state.kind} state, which is known when it opens: see --open"
+    return StateVerdict(state.name, StateOutcome.UNKNOWN, "; ".join(filter(None, (text, compared.text))))
+
+
+def _elements_of(state: StoredState, mode: StateRedistribution, type_info: TypeInformation) -> StateVerdict:
     if mode is not state.redistribution:
         text = f"stored as {state.kind} state, the job asks for {mode.value.lower()} state"
         return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
     return _compared(state.name, state.schema, pa.schema([type_info.arrow_field(ELEMENT)]))
-
-
-def _shown_elements(declared: DeclaredStates, state: StoredState) -> tuple[StateRedistribution, TypeInformation] | None:
-    """A descriptor does not say whether list or union state is meant: as it is stored."""
-    found = element_types(declared.shown[state.name])
-    if found is None or (found[0] is StateRedistribution.BROADCAST) != (
-        state.redistribution is StateRedistribution.BROADCAST
-    ):
-        return found
-    assert state.redistribution is not None
-    return state.redistribution, found[1]
 
 
 def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
@@ -131,10 +138,7 @@ def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
     if kept != keys:
         text = f"stored with the keys {_names(kept, KEY_PREFIX)}, the job has {_names(keys, KEY_PREFIX)}"
         return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
-    if spec.options["input"] != "partial":
-        return StateVerdict(state.name, StateOutcome.UNKNOWN, "its aggregates are compared when the job runs")
-    partials = [f for f in spec.input_types[0].arrow_schema() if f.name not in WINDOW_COLUMNS]
-    wanted = {(KEY_PREFIX if KEY_PREFIX + f.name in keys else VALUE_PREFIX) + f.name: f.type for f in partials}
+    wanted = _window_columns(spec, keys)
     if stored != wanted:
         different = [name for name in [*stored, *wanted] if stored.get(name) != wanted.get(name)]
         name = different[0] if different else "their order"
@@ -144,6 +148,15 @@ def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
         )
         return StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, text)
     return StateVerdict(state.name, StateOutcome.RESTORES)
+
+
+def _window_columns(spec: OperatorSpec, keys: Sequence[str]) -> dict[str, pa.DataType]:
+    schema = spec.input_types[0].arrow_schema()
+    if spec.options["input"] != "partial":
+        plan = columns_in_state(spec.name, spec.options["keys"], spec.options["aggregates"], schema)
+        return {f.name: f.type for f in plan}
+    partials = [f for f in schema if f.name not in WINDOW_COLUMNS]
+    return {(KEY_PREFIX if KEY_PREFIX + f.name in keys else VALUE_PREFIX) + f.name: f.type for f in partials}
 
 
 def _examine_aggregates(spec: OperatorSpec, state: StoredState) -> StateVerdict:
@@ -164,9 +177,10 @@ def _compared(name: str, stored: pa.Schema, wanted: pa.Schema) -> StateVerdict:
 
 
 def _undeclared(declared: DeclaredStates, state: StoredState) -> StateVerdict:
+    text = "declared when the function opens: see --open"
     if declared.is_opened:
-        return StateVerdict(state.name, StateOutcome.UNUSED, "nothing asks for it; it is kept")
-    return StateVerdict(state.name, StateOutcome.UNKNOWN, "declared when the function opens: see --open")
+        text = "nothing asks for it when the function opens; it is kept, and checked when a record makes something ask"
+    return StateVerdict(state.name, StateOutcome.UNKNOWN, text)
 
 
 def _without(schema: pa.Schema, name: str) -> pa.Schema:

@@ -42,6 +42,9 @@ from tidegate.taskmanager.state.timers import Timer
 
 LATE_RECORDS = "numLateRecordsDropped"
 
+TRIGGER_STATES = "trigger."
+"""Names of state that a trigger asks for begin with it."""
+
 
 class WindowOperator(FunctionOperatorBase, KeyedOperator):
     _merges = False
@@ -87,7 +90,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         store = StateStore(self._backend)
         of_window = None if self._merges else StateStore(self._backend, windowed=True, prefix="window.")
         self._firing = FiringContext(self._timers, self._backend, of_window, store)
-        trigger_store = StateStore(self._backend, windowed=True, prefix="trigger.")
+        trigger_store = StateStore(self._backend, windowed=True, prefix=TRIGGER_STATES)
         self._calls = TriggerCall(self._timers, trigger_store, FunctionContext(context, store), context.clock)
 
     def open(self) -> None:

@@ -120,31 +120,49 @@ def verdicts(output: str) -> dict[str, str]:
 
 def test_the_same_job_restores(savepoint: str, tmp_path: Path) -> None:
     code, output = checked(savepoint, tmp_path)
-    assert (code, output.splitlines()[-1]) == (0, "All state restores.")
+    last = "Whether state of 'remember', 'gather' restores is not known."
+    assert (code, output.splitlines()[-1]) == (3, last), "functions declare it when they open"
     assert output.startswith("Job 'checked' from checkpoint ")
     found = verdicts(output)
-    assert {found.pop(name) for name in ("Source: rows", "remember", "gather", "GlobalWindowAggregate")} == {"restores"}
+    assert {found.pop(name) for name in ("Source: rows", "GlobalWindowAggregate")} == {"restores"}
+    assert {found.pop(name) for name in ("remember", "gather")} == {"not known"}
     assert found["LocalWindowAggregate"] == "nothing stored"
-    assert "remember, state 'late': not known here, declared when the function opens: see --open" in output
+    assert "remember, state 'late': not known: declared when the function opens: see --open" in output
+    assert "gather, state 'listed': not known: it restores if the function asks for list state" in output
     assert "gather: it has no uid and was found by its place in the graph" in output
 
 
 def test_functions_are_opened_on_request_and_can_refuse(savepoint: str, tmp_path: Path) -> None:
     code, output = checked(savepoint, tmp_path, options=("--open",))
-    assert code == 0
+    assert (code, output.splitlines()[-1]) == (0, "All state restores.")
     assert "late" not in output
     changed = ('"late", Types.LONG()', '"late", Types.STRING()')
     code, output = checked(savepoint, tmp_path, changed, options=("--open",))
     assert code == 2
     assert "remember, state 'late': cannot be read: value: stored as int64, the job declares string" in output
     assert output.splitlines()[-1] == "The job cannot start from it: state of 'remember' cannot be read."
-    assert checked(savepoint, tmp_path, changed)[0] == 0, "it is not seen without --open"
+    assert checked(savepoint, tmp_path, changed)[0] == 3, "it is not seen without --open"
     job = job_file(
         tmp_path,
         ("def open(self, runtime_context):", "def open(self, runtime_context):\n        raise ValueError('no table')"),
     )
     line = refused(tidegate("savepoint", "check", "-p", 2, "--open", job, savepoint), 2)
     assert line == "operator 'remember': ValueError: no table"
+
+
+def test_state_that_nothing_asks_for_when_functions_open_is_not_green(savepoint: str, tmp_path: Path) -> None:
+    lazily = (
+        'self.late = runtime_context.get_state(ValueStateDescriptor("late", Types.LONG()))',
+        "self.context = runtime_context",
+    )
+    asked = (
+        'self.late.update(value["value"])',
+        'self.context.get_state(ValueStateDescriptor("late", Types.STRING())).update("x")',
+    )
+    code, output = checked(savepoint, tmp_path, lazily, asked, options=("--open",))
+    assert code == 3
+    assert "remember, state 'late': not known: nothing asks for it when the function opens" in output
+    assert output.splitlines()[-1] == "Whether state of 'remember' restores is not known."
 
 
 def test_damage_is_found_when_it_is_looked_for(savepoint: str, tmp_path: Path) -> None:
@@ -154,10 +172,11 @@ def test_damage_is_found_when_it_is_looked_for(savepoint: str, tmp_path: Path) -
     content = bytearray(largest.read_bytes())
     content[len(content) // 2] ^= 1
     largest.write_bytes(content)
-    code, output = checked(str(copy), tmp_path, options=("--verify",))
+    code, output = checked(str(copy), tmp_path)
     assert code == 2
     assert f"cannot be read: state file {largest} is damaged" in output
-    assert checked(savepoint, tmp_path, options=("--verify",))[0] == 0
+    assert checked(str(copy), tmp_path, options=("--no-verify",))[0] == 3
+    assert checked(savepoint, tmp_path, options=("--open",))[0] == 0
     largest.unlink()
     job = job_file(tmp_path)
     assert f"{largest} of operator 'remember' is missing" in refused(tidegate("savepoint", "check", job, copy), 2)
@@ -165,7 +184,7 @@ def test_damage_is_found_when_it_is_looked_for(savepoint: str, tmp_path: Path) -
 
 def test_what_evolves_is_told(savepoint: str, tmp_path: Path) -> None:
     evolved = ('["a", "b"], [Types.INT(), Types.STRING()]', '["a", "c"], [Types.LONG(), Types.DOUBLE()]')
-    code, output = checked(savepoint, tmp_path, evolved)
+    code, output = checked(savepoint, tmp_path, evolved, options=("--open",))
     assert code == 0
     (line,) = [line for line in output.splitlines() if line.startswith("remember, state 'total': ")]
     assert "value.b: dropped" in line
@@ -200,7 +219,7 @@ def test_dropped_state_exits_with_1_unless_it_is_allowed(savepoint: str, tmp_pat
     assert code == 1
     assert "holds state of operator 'remember'" in output
     assert output.splitlines()[-1].endswith("is dropped: the job needs -n to start.")
-    assert checked(savepoint, tmp_path, renamed, options=("-n",))[0] == 0
+    assert checked(savepoint, tmp_path, renamed, options=("-n", "--open"))[0] == 0
 
 
 def test_state_of_a_sort_that_the_operator_no_longer_keeps_is_dropped(savepoint: str, tmp_path: Path) -> None:
@@ -208,11 +227,12 @@ def test_state_of_a_sort_that_the_operator_no_longer_keeps_is_dropped(savepoint:
     code, output = checked(savepoint, tmp_path, unkeyed)
     assert code == 1
     assert "remember, state 'late': dropped: the operator has no keys any more" in output
-    assert output.splitlines()[-1] == "State of 'remember' is dropped."
+    assert output.splitlines()[-1].startswith("State of 'remember' is dropped. Whether state of 'gather' restores")
+    assert checked(savepoint, tmp_path, unkeyed, options=("-n",))[0] == 3, "dropped is fine, unknown is not"
 
 
 def test_parallelism_is_told_and_damage_is_one_line(savepoint: str, tmp_path: Path) -> None:
-    result = tidegate("savepoint", "check", "-p", 3, job_file(tmp_path), savepoint)
+    result = tidegate("savepoint", "check", "-p", 3, "--open", job_file(tmp_path), savepoint)
     assert result.exit_code == 0
     assert re.search(r"remember +remember +2 to 3 +restores", result.stdout)
     assert "no such directory" in refused(tidegate("savepoint", "check", job_file(tmp_path), tmp_path / "none"), 2)
@@ -229,4 +249,4 @@ def test_data_in_flight_without_a_place_is_told(savepoint: str, tmp_path: Path) 
     code, output = checked(str(copy), tmp_path)
     assert code == 1
     assert "holds data in flight from operator 'Source: rows' to operator 'gather'" in output
-    assert checked(str(copy), tmp_path, options=("-n",))[0] == 0
+    assert checked(str(copy), tmp_path, options=("-n", "--open"))[0] == 0
