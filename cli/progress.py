@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from tidegate.cli.client import failure_of
+from tidegate.cli.restart_notices import RestartNotices
 from tidegate.pb import jobmanager_pb2 as pb
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ class Progress:
         self._console = console or Console(stderr=True, highlight=False)
         self._live: Status | None = None
         self._last_line = ""
-        self._restarts = 0
+        self._notices = RestartNotices()
         self._since = time.monotonic()
         self._counted = 0
         self._rate: float | None = None
@@ -59,12 +61,12 @@ class Progress:
             print(line, file=sys.stderr, flush=True)
 
     def _tell_restart(self, status: pb.JobStatus) -> None:
-        """Why the job starts again, once for each restart: a line that stays."""
-        if status.restarts <= self._restarts or status.state in _OVER:
+        """Why the job starts again: lines that stay."""
+        if status.state in _OVER:
             return
-        self._restarts = status.restarts
-        failure = status.failure
-        self._console.print(f"restart {status.restarts}: {failure.message}", markup=False, soft_wrap=True)
+        for notice in self._notices.on_status(status.restarts, status.checkpoints_completed, failure_of(status)):
+            style = "bold red" if notice.is_loud else None
+            self._console.print(notice.text, markup=False, soft_wrap=True, style=style)
 
     def _measure(self, records: int) -> None:
         now = time.monotonic()

@@ -86,6 +86,7 @@ rest.port: 8081
 ```
 
 An environment variable is `TIDEGATE_` and the key in capitals, with `_` for `.` and `-`: `TIDEGATE_REST_PORT=8082`.
+What Kubernetes puts into containers for services named `tidegate...` (`TIDEGATE_SERVICE_HOST`, `TIDEGATE_REST_PORT=tcp://10.0.0.7:8081`, ...) is left alone.
 
 - **duration**: `10 s`, `500 ms`, `2 min`, `1 h`, `1 d`, `PT10M`; a bare number is milliseconds. Whole milliseconds only.
 - **memory size**: `64 mb`, `20 kb`, `1 gb`, in powers of 1024; a bare number is bytes.

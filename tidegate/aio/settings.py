@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +28,11 @@ VARIABLE_PREFIX = "TIDEGATE_"
 PRIVATE_PREFIX = "TIDEGATE__"
 """Variables that our processes hand to their children; they are no options."""
 COMMAND_LINE = "-D"
+_SERVICE_VARIABLE = re.compile(
+    r"_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)$"
+)
+_SERVICE_LINK = re.compile(r"_PORT(_\d+_(TCP|UDP|SCTP))?$")
+_LINK = re.compile(r"(tcp|udp|sctp)://", re.IGNORECASE)
 
 
 def load_settings(
@@ -101,7 +107,7 @@ def read_environment(environment: Mapping[str, str], problems: list[str]) -> dic
     for variable, text in sorted(environment.items()):
         if not variable.startswith(VARIABLE_PREFIX) or variable.startswith(PRIVATE_PREFIX):
             continue
-        if variable in (CONFIG_VARIABLE, CONFIG_DIRECTORY_VARIABLE):
+        if variable in (CONFIG_VARIABLE, CONFIG_DIRECTORY_VARIABLE) or is_of_kubernetes(variable, text):
             continue
         if variable in keys:
             found[keys[variable]] = Setting(text, variable)
@@ -109,6 +115,14 @@ def read_environment(environment: Mapping[str, str], problems: list[str]) -> dic
         near = difflib.get_close_matches(variable, keys, n=1, cutoff=0.6)
         problems.append(f"environment: unknown variable {variable}" + (f"; did you mean {near[0]}?" if near else ""))
     return found
+
+
+def is_of_kubernetes(variable: str, text: str) -> bool:
+    """Whether Kubernetes put the variable into the container, for a service named `tidegate` or `tidegate-...`: its host and ports,
+    and the same once more as Docker's links did. Of those that have an option's name (`TIDEGATE_REST_PORT`), the value decides."""
+    if _SERVICE_LINK.search(variable) and _LINK.match(text):
+        return True
+    return _SERVICE_VARIABLE.search(variable) is not None and variable not in map(variable_of, all_keys())
 
 
 def read_definitions(definitions: Sequence[str], problems: list[str]) -> dict[str, Setting]:

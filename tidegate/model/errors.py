@@ -6,7 +6,8 @@
     │   ├── ConfigurationError
     │   └── Misuse                                                   (the CLI exits with 2)
     ├── ExternalError        the world around us: disks, sockets, Spark, brokers
-    │   ├── Unreachable · NoResourceAvailable · StorageError · CorruptData · CorruptFrame (UnknownEvent) · SubtaskLost
+    │   ├── Unreachable · NoResourceAvailable · StorageError (StorageUnusable · StateTooLarge) · CorruptData
+    │   ├── CorruptFrame (UnknownEvent) · SubtaskLost
     │   └── VersionMismatch
     └── InternalError        our own mistake, or a message that came too late
         └── Fenced · UnknownAttempt · UnknownJob · IllegalTransition
@@ -29,6 +30,8 @@ class TidegateError(Exception):
     domain: ClassVar[Domain] = "internal"
     retriable: ClassVar[bool] = True
     """Whether a restart of the job may help; ``False`` skips the restart strategy (Flink: NonRecoverableError)."""
+    is_lasting: ClassVar[bool] = False
+    """Whether somebody has to do something before it goes away: what is retried all the same is retried in vain."""
 
     def __init__(self, message: str, *, details: str = "") -> None:
         super().__init__(message)
@@ -38,7 +41,7 @@ class TidegateError(Exception):
 
 
 class UserError(TidegateError):
-    code, domain, retriable = "user", "user", False
+    code, domain, retriable, is_lasting = "user", "user", False, True
 
 
 class InvalidJob(UserError):
@@ -81,6 +84,18 @@ class NoResourceAvailable(ExternalError):
 
 class StorageError(ExternalError):
     code = "storage"
+
+
+class StorageUnusable(StorageError):
+    """The disk is full, read-only, or forbidden. Retried, as in Flink: somebody may make room."""
+
+    code, is_lasting = "storage-unusable", True
+
+
+class StateTooLarge(StorageError):
+    """More state than the JobManager's memory takes; there is no checkpoint directory."""
+
+    code, is_lasting = "state-too-large", True
 
 
 class CorruptData(ExternalError):
@@ -142,6 +157,12 @@ class ErrorInfo:
     retriable: bool = True
     details: str = ""
     origin: str = ""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether somebody has to do something before it goes away; of an unknown code, what its domain says."""
+        kind = _by_code().get(self.code)
+        return self.domain == "user" if kind is None else kind.is_lasting
 
     @staticmethod
     def of(error: BaseException, origin: str = "") -> ErrorInfo:

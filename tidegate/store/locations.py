@@ -3,15 +3,22 @@ other scheme (``s3://``, ``gs://``, ``hdfs://``) to ``pyarrow.fs``."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from urllib.parse import unquote, urlsplit
 
-from tidegate.model.errors import StorageError
+from tidegate.model.errors import StorageError, StorageUnusable
 from tidegate.store.files import Files, LocalFiles, MemoryFiles
 
 MEMORY_SCHEME = "memory:"
 
+_LASTING = frozenset(
+    {
+        errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM,
+        errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
+    }
+)  # fmt: skip
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 
 
@@ -63,4 +70,9 @@ def reason_of(error: OSError) -> str:
 
 
 def storage_error(what: str, place: str, error: OSError) -> StorageError:
-    return StorageError(f"cannot {what} {place}: {reason_of(error)}")
+    return kind_of(error)(f"cannot {what} {place}: {reason_of(error)}")
+
+
+def kind_of(error: BaseException) -> type[StorageError]:
+    """``StorageUnusable`` for what does not go away by itself."""
+    return StorageUnusable if isinstance(error, OSError) and error.errno in _LASTING else StorageError

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import xxhash
 
 from tidegate.model.checkpoint import StateHandle
-from tidegate.model.errors import CorruptData, StorageError
+from tidegate.model.errors import CorruptData, StateTooLarge, StorageError
 from tidegate.store.files import Files, LocalFiles, Part
 from tidegate.store.locations import is_memory, normalized, open_files, storage_error
 
@@ -90,12 +90,12 @@ class InlineSegmentStore:
         self.compresses = compresses
 
     def write(self, name_hint: str, parts: Iterable[Part], *, is_shared: bool = False) -> StateHandle:
-        """Raises ``StorageError`` for more than 5 MiB."""
+        """Raises ``StateTooLarge`` for more than 5 MiB."""
         del is_shared  # there are no files
         measured = _Measured(parts)
         held = measured.take(MEMORY_STATE_MAX_BYTES)
         if not measured.is_over:
-            raise StorageError(
+            raise StateTooLarge(
                 f"state {name_hint!r} has more than the {MEMORY_STATE_MAX_BYTES} bytes that the JobManager's memory "
                 "takes; set execution.checkpointing.dir"
             )

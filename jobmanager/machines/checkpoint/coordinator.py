@@ -309,7 +309,7 @@ class CheckpointCoordinator:
         text = failure_text(reason, cause)
         self._stats.on_failed(None, self._fx.now_ms, text)
         self._report(request, None, text)
-        return self._failures.judge(reason, None, request.snapshot_type, text, on_task_side=False)
+        return self._failures.judge(reason, None, request.snapshot_type, cause, on_task_side=False)
 
     def _seal(self, pending: PendingCheckpoint) -> ErrorInfo | None:
         closing = pending.union_state_closing(self._graph.graph)
@@ -382,7 +382,7 @@ class CheckpointCoordinator:
         kind = pending.request.snapshot_type
         if reason is not FailureReason.SUBSUMED:
             self._requests.on_failed(is_urgent=self._graph.all_at_end_of_data)
-        failure = self._failures.judge(reason, checkpoint_id, kind, text, on_task_side=on_task_side)
+        failure = self._failures.judge(reason, checkpoint_id, kind, cause, on_task_side=on_task_side)
         return failure or self._try_next()
 
     def _sweep(self) -> None:

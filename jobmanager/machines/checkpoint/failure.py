@@ -125,14 +125,18 @@ class FailureCounter:
         reason: FailureReason,
         checkpoint_id: CheckpointId | None,
         snapshot_type: SnapshotType,
-        text: str,
+        cause: ErrorInfo | None,
         *,
         on_task_side: bool,
     ) -> ErrorInfo | None:
-        """The same as a failure of the job, if it is one. ``text``: of this failure."""
+        """The same as a failure of the job, if it is one. Where its cause lasts, it has the cause's code: the job may restart as often as
+        its strategy allows, but whoever looks at it learns that this will not help."""
         if not self.on_failure(reason, checkpoint_id, snapshot_type, on_task_side=on_task_side):
             return None
+        text = failure_text(reason, cause)
         message = "Exceeded checkpoint tolerable failure threshold. The latest checkpoint failed due to " + text
+        if cause is not None and cause.is_lasting:
+            return ErrorInfo(cause.code, cause.domain, message, details=cause.details)
         return ErrorInfo("checkpoint-failures", "external", message)
 
     def _reset(self) -> None:

@@ -159,14 +159,17 @@ def test_slots_are_the_greatest_parallelism_of_each_group() -> None:
     assert slots_of(JobGraph(JOB, "x", vertices, ())) == 7
 
 
-def test_progress_tells_the_cause_of_each_restart_once() -> None:
+def test_progress_tells_the_cause_of_restarts_when_it_changes_and_warns_of_one_that_lasts() -> None:
     out = io.StringIO()
     progress = Progress(["s"], Console(file=out, width=60))
-    failed = pb.JobStatus(name="j", state="RESTARTING", restarts=1, failure=common_pb2.Error(message="disk [full]"))
+    failure = common_pb2.Error(code="storage-unusable", domain="external", message="disk [full]", retriable=True)
     with progress:
-        progress.show(failed)
-        progress.show(failed)
-    assert out.getvalue().count("restart 1: disk [full]") == 1
+        for restarts in (1, 1, 2, 3, 4):
+            progress.show(pb.JobStatus(name="j", state="RESTARTING", restarts=restarts, failure=failure))
+    said = out.getvalue()
+    assert said.count("restart 1: disk [full]") == 1
+    assert "restart 2" not in said
+    assert said.count("WARNING: the job has restarted 3 times for the same cause") == 1
 
 
 def test_progress_shows_what_matters() -> None:

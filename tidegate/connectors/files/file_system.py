@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from tidegate.model.errors import InvalidJob, StorageError
+from tidegate.model.errors import InvalidJob
+from tidegate.store.locations import kind_of
 
 
 def resolve(path: str) -> tuple[pafs.FileSystem, str]:
@@ -71,7 +72,7 @@ def storage_errors(doing: str, path: str) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowInvalid) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise StorageError(f"cannot {doing} {path}: {reason}") from error
+        raise kind_of(error)(f"cannot {doing} {path}: {reason}") from error
 
 
 def sync_file(path: str) -> None:

@@ -122,3 +122,43 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> 
         f"bad configuration: cannot read the configuration file {missing}: No such file or directory"
     ]
     assert told(binary, environment={})[0].endswith("it is not UTF-8 text")
+
+
+OF_KUBERNETES = {
+    # of the services `tidegate`, `tidegate-jobmanager`, `tidegate-rest` and `tidegate-7`, as a container gets them
+    "TIDEGATE_SERVICE_HOST": "10.0.171.239",
+    "TIDEGATE_SERVICE_PORT": "6123",
+    "TIDEGATE_SERVICE_PORT_RPC": "6123",
+    "TIDEGATE_SERVICE_PORT_REST_API": "8081",
+    "TIDEGATE_PORT": "tcp://10.0.171.239:6123",
+    "TIDEGATE_PORT_6123_TCP": "tcp://10.0.171.239:6123",
+    "TIDEGATE_PORT_6123_TCP_PROTO": "tcp",
+    "TIDEGATE_PORT_6123_TCP_PORT": "6123",
+    "TIDEGATE_PORT_6123_TCP_ADDR": "10.0.171.239",
+    "TIDEGATE_JOBMANAGER_SERVICE_HOST": "fd00::1",
+    "TIDEGATE_JOBMANAGER_PORT_53_UDP": "udp://[fd00::1]:53",
+    "TIDEGATE_JOBMANAGER_PORT_53_UDP_ADDR": "fd00::1",
+    "TIDEGATE_REST_PORT": "tcp://10.0.171.240:8081",
+    "TIDEGATE_7_SERVICE_PORT": "6123",
+}
+
+
+@pytest.mark.parametrize("variable", OF_KUBERNETES)
+def test_what_kubernetes_puts_into_a_container_is_left_alone(variable: str) -> None:
+    assert load_settings(environment={variable: OF_KUBERNETES[variable]}).to_strings() == {}
+
+
+def test_an_option_whose_variable_a_service_may_take_is_an_option_all_the_same() -> None:
+    found = load_settings(environment={**OF_KUBERNETES, "TIDEGATE_REST_PORT": "8099"})
+    assert found.to_strings() == {"rest.port": "8099"}
+    with pytest.raises(ConfigurationError, match="TIDEGATE_REST_PORT: rest.port: 'eight' is not a whole number"):
+        load_settings(environment={"TIDEGATE_REST_PORT": "eight"})
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["TIDEGATE_PORT", "TIDEGATE_PORT_6123_TCP", "TIDEGATE_REST_PORTS", "TIDEGATE_SERVICE", "TIDEGATE_X_SERVICE_HOSTS"],
+)
+def test_what_only_looks_like_it_is_refused_as_ever(variable: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"unknown variable {variable}"):
+        load_settings(environment={variable: "6123"})

@@ -160,3 +160,15 @@ def test_a_state_file_that_was_removed_is_named_before_anything_starts(tmp_path:
     place.unlink()
     with pytest.raises(CorruptData, match=f"state file {place} is missing"):
         open_segment_source(str(location)).read(handle)
+
+
+@pytest.mark.parametrize(
+    ("reason", "lasts"), [(errno.ENOSPC, True), (errno.EROFS, True), (errno.EACCES, True), (errno.EIO, False)]
+)
+def test_what_does_not_go_away_by_itself_is_told_apart(tmp_path: Path, reason: int, lasts: bool) -> None:
+    disk = Disk()
+    disk.broken = ("write", reason)
+    store = open_segment_store(str(tmp_path), ATTEMPT, 1, 0, LocalFiles(disk))
+    with pytest.raises(StorageError) as raised:
+        store.write("count", [STATE])
+    assert raised.value.is_lasting == lasts
