@@ -31,6 +31,7 @@ from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 
 __all__ = [
+    "AssignerWithPeriodicWatermarksWrapper",
     "AvroRowDeserializationSchema",
     "AvroRowSerializationSchema",
     "ByteArraySchema",

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 __all__ = ["ConfigOption", "ConfigOptions"]
 
 
 @dataclass(frozen=True)
-class ConfigOption:
+class ConfigOption(Generic[T]):
     """``parse`` reads the text of a value."""
 
     key: str
-    default_value: Any
+    default_value: T
     parse: Callable[[str], Any]
 
 
@@ -27,10 +29,10 @@ class TypedConfigOptionBuilder:
     key: str
     parse: Callable[[str], Any]
 
-    def default_value(self, value: Any) -> ConfigOption:
+    def default_value(self, value: Any) -> ConfigOption[Any]:
         return ConfigOption(self.key, value, self.parse)
 
-    def no_default_value(self) -> ConfigOption:
+    def no_default_value(self) -> ConfigOption[Any]:
         """What is not set is ``None``."""
         return ConfigOption(self.key, None, self.parse)
 

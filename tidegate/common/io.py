@@ -4,4 +4,8 @@ from __future__ import annotations
 
 from tidegate.common.names.java_only import refusing
 
-__getattr__ = refusing(__name__, "InputFormat", "use FileSource, or env.from_spark(...) for what Spark reads")
+_NAMES = "InputFormat"
+
+__all__ = [*_NAMES.split()]
+
+__getattr__ = refusing(__name__, _NAMES, "use FileSource, or env.from_spark(...) for what Spark reads")

@@ -249,9 +249,9 @@ class PrimitiveArrayTypeInfo(_ElementsTypeInfo):
 class MapTypeInfo(TypeInformation):
     """A dict."""
 
-    def __init__(self, key_type: TypeInformation, value_type: TypeInformation) -> None:
-        self.key_type = key_type
-        self.value_type = value_type
+    def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        self.key_type = key_type_info
+        self.value_type = value_type_info
 
     def arrow_type(self) -> pa.DataType:
         key = pa.field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tidegate.model.options import CheckpointingOptions
 
-__all__ = ["CheckpointStorage", "FileSystemCheckpointStorage", "JobManagerCheckpointStorage"]
+__all__ = ["CheckpointStorage", "CustomCheckpointStorage", "FileSystemCheckpointStorage", "JobManagerCheckpointStorage"]
 
 
 class CheckpointStorage:

@@ -45,6 +45,8 @@ from tidegate.functions.interfaces import (
     WindowContext,
     WindowFunction,
 )
+from tidegate.functions.time_domain import TimeDomain
+from tidegate.functions.timerservice import TimerService
 
 __all__ = [
     "AggregateFunction",
@@ -85,6 +87,8 @@ __all__ = [
     "RuntimeContext",
     "SinkFunction",
     "SourceFunction",
+    "TimeDomain",
+    "TimerService",
     "WindowContext",
     "WindowFunction",
 ]
@@ -95,7 +99,5 @@ __getattr__ = finding(
         "tidegate.functions.state",
         "AggregatingState AggregatingStateDescriptor BroadcastState ListState ListStateDescriptor MapState MapStateDescriptor ReadOnlyBroadcastState ReducingState ReducingStateDescriptor ValueState ValueStateDescriptor",
     ),
-    elsewhere("tidegate.functions.time_domain", "TimeDomain"),
-    elsewhere("tidegate.functions.timerservice", "TimerService"),
     elsewhere("tidegate.common.names.type_variables", "IN IN1 IN2 KEY OUT W W2"),
 )

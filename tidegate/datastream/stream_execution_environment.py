@@ -289,13 +289,15 @@ class StreamExecutionEnvironment:
         """Refused: functions of PyFlink cannot read Flink's distributed cache either."""
         raise InvalidJob("register_cached_file() is for functions in Java; ship a file with add_python_archive()")
 
-    def create_input(self, input_format: AvroInputFormat) -> DataStream:
-        """The records of Avro files. Raises ``InvalidJob`` for any other ``InputFormat``: those are Java's."""
+    def create_input(self, input_format: AvroInputFormat, type_info: TypeInformation | None = None) -> DataStream:
+        """The records of Avro files, of its own type unless ``type_info`` is given. Raises ``InvalidJob`` for any other ``InputFormat``: those are Java's."""
         if not isinstance(input_format, AvroInputFormat):
             raise InvalidJob(
                 "create_input() takes an AvroInputFormat; for other files use from_source() with FileSource, or from_spark()"
             )
-        return self.from_source(input_format.source(), WatermarkStrategy.no_watermarks(), "Custom File Source")
+        return self.from_source(
+            input_format.source(), WatermarkStrategy.no_watermarks(), "Custom File Source", type_info
+        )
 
     # --- execution -------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.functions.async_functions import (
+    OUT,
     AsyncRetryPredicate,
     AsyncRetryStrategy,
     ExceptionPredicate,
@@ -18,7 +19,7 @@ from tidegate.model.errors import InvalidJob
 __all__ = ["ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy", "NoRetryStrategy", "RetryPredicate"]
 
 
-class RetryPredicate(AsyncRetryPredicate[Any]):
+class RetryPredicate(AsyncRetryPredicate[OUT]):
     def __init__(
         self, result_predicate: ResultPredicate | None, exception_predicate: ExceptionPredicate | None
     ) -> None:
@@ -32,7 +33,7 @@ class RetryPredicate(AsyncRetryPredicate[Any]):
         return self._exception_predicate
 
 
-class NoRetryStrategy(AsyncRetryStrategy[Any]):
+class NoRetryStrategy(AsyncRetryStrategy[OUT]):
     """The first attempt is the last one."""
 
     def can_retry(self, current_attempts: int) -> bool:
@@ -41,12 +42,12 @@ class NoRetryStrategy(AsyncRetryStrategy[Any]):
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         return -1
 
-    def get_retry_predicate(self) -> RetryPredicate:
+    def get_retry_predicate(self) -> RetryPredicate[Any]:
         return RetryPredicate(None, None)
 
 
-class _Retries(AsyncRetryStrategy[Any]):
-    def __init__(self, max_attempts: int, predicate: RetryPredicate, **positive: float) -> None:
+class _Retries(AsyncRetryStrategy[OUT]):
+    def __init__(self, max_attempts: int, predicate: RetryPredicate[Any], **positive: float) -> None:
         for name, number in {"max_attempts": max_attempts, **positive}.items():
             if not number > 0:
                 raise InvalidJob(f"{name} should be greater than zero, not {number}")
@@ -56,11 +57,11 @@ class _Retries(AsyncRetryStrategy[Any]):
     def can_retry(self, current_attempts: int) -> bool:
         return current_attempts <= self._max_attempts
 
-    def get_retry_predicate(self) -> RetryPredicate:
+    def get_retry_predicate(self) -> RetryPredicate[Any]:
         return self._predicate
 
 
-class FixedDelayRetryStrategy(_Retries):
+class FixedDelayRetryStrategy(_Retries[OUT]):
     """Up to ``max_attempts`` further attempts, each after the same time."""
 
     def __init__(
@@ -70,7 +71,7 @@ class FixedDelayRetryStrategy(_Retries):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> None:
-        predicate = RetryPredicate(result_predicate, exception_predicate)
+        predicate: RetryPredicate[Any] = RetryPredicate(result_predicate, exception_predicate)
         super().__init__(max_attempts, predicate, backoff_time_millis=backoff_time_millis)
         self._backoff_time_millis = backoff_time_millis
 
@@ -78,7 +79,7 @@ class FixedDelayRetryStrategy(_Retries):
         return self._backoff_time_millis
 
 
-class ExponentialBackoffDelayRetryStrategy(_Retries):
+class ExponentialBackoffDelayRetryStrategy(_Retries[OUT]):
     """Up to ``max_attempts`` further attempts, after a time that grows by ``multiplier`` up to ``max_retry_delay`` (ms)."""
 
     def __init__(

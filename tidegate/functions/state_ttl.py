@@ -195,10 +195,11 @@ class StateTtlConfig:
             return self
 
         def cleanup_in_rocksdb_compact_filter(
-            self, query_time_after_num_entries: int, periodic_compaction_time: Duration = _DEFAULT_COMPACTION
+            self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> StateTtlConfig.Builder:
+            """Entries are looked at every ``periodic_compaction_time`` (default: 30 days) at the latest."""
             self._cleanup["_compact_filter"] = _RocksdbCompactFilterCleanupStrategy(
-                query_time_after_num_entries, periodic_compaction_time
+                query_time_after_num_entries, periodic_compaction_time or _DEFAULT_COMPACTION
             )
             return self
 

@@ -10,6 +10,7 @@ import base64
 import json
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -128,3 +129,23 @@ def _numbered(value: Any, kind: pa.DataType) -> Any:
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def missing_field(content: bytes | None, fields: Iterable[pa.Field]) -> str | None:
+    """The first of ``fields``, or of the fields of one that is a row, that the object in ``content`` lacks. ``None`` for what
+    is no object, too."""
+    try:
+        return _missing(json.loads(content or b"null"), fields)
+    except ValueError:
+        return None
+
+
+def _missing(found: Any, fields: Iterable[pa.Field]) -> str | None:
+    if not isinstance(found, dict):
+        return None
+    for field in fields:
+        if field.name not in found:
+            return str(field.name)
+        if pa.types.is_struct(field.type) and (inner := _missing(found[field.name], field.type)):
+            return inner
+    return None

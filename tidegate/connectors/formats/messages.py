@@ -20,7 +20,7 @@ from tidegate.common.records.record_codec import decode as decode_records
 from tidegate.common.records.record_codec import encode as encode_records
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import TypeInformation, Types
-from tidegate.connectors.formats.json_text import json_rows, json_texts
+from tidegate.connectors.formats.json_text import json_rows, json_texts, missing_field
 from tidegate.model.errors import InvalidJob
 
 Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
@@ -46,6 +46,11 @@ def objects(values: Values) -> Sequence[bytes | None]:
 
 class DeserializationSchema(ABC):
     """Pickled by the client, used in the reader's thread."""
+
+    @property
+    def skips_poison(self) -> bool:
+        """Whether what cannot be decoded is to be left out, unless the source puts it elsewhere."""
+        return False
 
     @abstractmethod
     def get_produced_type(self) -> TypeInformation: ...
@@ -107,15 +112,26 @@ class StringSchema(DeserializationSchema, SerializationSchema):
 
 @dataclass(frozen=True)
 class JsonRowDeserializationSchema(DeserializationSchema):
-    """A JSON object a message, as a row of ``type_info``'s fields: others are ignored, missing ones are null."""
+    """A JSON object a message, as a row of ``type_info``'s fields: others are ignored, missing ones are null, or poison with
+    ``fail_on_missing_field``. ``ignore_parse_errors``: what is no such object is left out."""
 
     type_info: TypeInformation
+    fail_on_missing_field: bool = False
+    ignore_parse_errors: bool = False
+
+    @property
+    def skips_poison(self) -> bool:
+        return self.ignore_parse_errors
 
     def get_produced_type(self) -> TypeInformation:
         return self.type_info
 
     def decode(self, values: Values) -> pa.RecordBatch:
         schema = self.type_info.arrow_schema()
+        if self.fail_on_missing_field:
+            for index, value in enumerate(objects(values)):
+                if missing := missing_field(value, schema):
+                    raise PoisonRecord(index, f"could not find field with name {missing!r}")
         return rows_one_by_one(values, schema, lambda content: _json_rows(content, schema), "JSON object")
 
 

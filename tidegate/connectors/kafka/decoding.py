@@ -76,7 +76,7 @@ class Decoding:
             letter = dead_letter(taken, poison)
             one = np.array([offset], np.int64)
             return Fetched(split_id, letter, one, None, offset + 1, side=settings.dead_letters)
-        if settings.poison is PoisonAction.SKIP:
+        if settings.poison is PoisonAction.SKIP or settings.decoder.skips_poison:
             _LOG.warning("skipped the record at %s: %s", where, poison.reason)
             schema = settings.decoder.get_produced_type().arrow_schema()
             nothing = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

@@ -5,6 +5,7 @@ batch of the stream ─▶ KafkaRecordSerializationSchema ─▶ Outgoing ─▶
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -31,6 +32,13 @@ SCHEMA = pa.schema(
 _WORTH_ROWS = 1000
 _OVERHEAD_BYTES = 200
 """Of a record batch with one record; Kafka counts it into the size of a message."""
+
+
+class KafkaTopicSelector(ABC):
+    """Says the topic of a record."""
+
+    @abstractmethod
+    def apply(self, data: Any) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -78,9 +86,11 @@ class KafkaRecordSerializationSchemaBuilder:
         self._topic = topic
         return self
 
-    def set_topic_selector(self, topic_selector: Callable[[Any], str]) -> KafkaRecordSerializationSchemaBuilder:
+    def set_topic_selector(
+        self, topic_selector: Callable[[Any], str] | KafkaTopicSelector
+    ) -> KafkaRecordSerializationSchemaBuilder:
         """The topic of each record."""
-        self._selector = topic_selector
+        self._selector = topic_selector.apply if isinstance(topic_selector, KafkaTopicSelector) else topic_selector
         return self
 
     def set_value_serialization_schema(self, value_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:

@@ -297,7 +297,7 @@ def _a(kind: type) -> str:
     return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
 
 
-def _slide_of(assigner: TumblingEventTimeWindows | SlidingEventTimeWindows) -> int:
+def _slide_of(assigner: TumblingEventTimeWindows[Any] | SlidingEventTimeWindows[Any]) -> int:
     """Raises ``InvalidJob`` unless it divides the size."""
     slide_ms = assigner.slide_ms if isinstance(assigner, SlidingEventTimeWindows) else assigner.size_ms
     if assigner.size_ms % slide_ms:

@@ -10,6 +10,8 @@ CassandraCommitter CassandraFailureHandler CassandraSink ClusterBuilder Consiste
 MapperOptions
 """
 
+__all__ = [*_NAMES.split()]
+
 __getattr__ = finding(
     __name__,
     java_only(__name__, _NAMES, "write to PostgreSQL (PostgresSink), to files or to Kafka instead"),

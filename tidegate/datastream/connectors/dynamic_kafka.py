@@ -11,6 +11,8 @@ KafkaStreamSetSubscriber KafkaStreamSubscriber SingleClusterTopicMetadataService
 StreamPatternSubscriber
 """
 
+__all__ = [*_NAMES.split()]
+
 __getattr__ = finding(
     __name__,
     java_only(__name__, _NAMES, "use KafkaSource with a topic pattern, which finds new partitions by itself"),

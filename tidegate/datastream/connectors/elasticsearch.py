@@ -10,6 +10,8 @@ Elasticsearch6SinkBuilder Elasticsearch7SinkBuilder ElasticsearchEmitter Elastic
 FlushBackoffType
 """
 
+__all__ = [*_NAMES.split()]
+
 __getattr__ = finding(
     __name__,
     java_only(__name__, _NAMES, "write to Kafka or PostgreSQL and index from there"),

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
@@ -27,12 +28,16 @@ from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory
 from tidegate.model.errors import InvalidJob
 
+_JAVA = "FileCompactStrategy FileCompactor StreamingFileSink"
+
 __all__ = [
+    *_JAVA.split(),
     "BucketAssigner",
     "BulkFormat",
     "FileEnumeratorProvider",
     "FileSink",
     "FileSource",
+    "FileSourceBuilder",
     "FileSplitAssignerProvider",
     "OutputFileConfig",
     "RollingPolicy",
@@ -207,7 +212,7 @@ class RowFormatFileSink(OurFileSink, RecordsAsText):
 
 
 @dataclass(frozen=True)
-class _BaseBuilder:
+class _BaseBuilder(ABC):
     base_path: str
     rolling: OurRollingPolicy | None = None
     config: OutputFileConfig = OutputFileConfig("part", "")
@@ -234,6 +239,9 @@ class _BaseBuilder:
     def disable_compact(self) -> Self:
         """As it is."""
         return self
+
+    @abstractmethod
+    def build(self) -> OurFileSink: ...
 
 
 @dataclass(frozen=True)
@@ -277,7 +285,7 @@ __getattr__ = finding(
     __name__,
     java_only(
         __name__,
-        "FileCompactStrategy FileCompactor StreamingFileSink",
+        _JAVA,
         "use FileSource and FileSink, which have for_csv, for_json_lines and for_parquet too",
     ),
     elsewhere("tidegate.common.serialization", "RowDataBulkWriterFactory"),

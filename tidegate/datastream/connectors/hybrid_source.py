@@ -9,6 +9,8 @@ _NAMES = """
 HybridSource HybridSourceBuilder
 """
 
+__all__ = [*_NAMES.split()]
+
 __getattr__ = finding(
     __name__,
     java_only(__name__, _NAMES, "read the bounded part and the unbounded one as two sources and union them"),

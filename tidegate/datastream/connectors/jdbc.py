@@ -9,6 +9,8 @@ _NAMES = """
 JdbcConnectionOptions JdbcExecutionOptions JdbcSink
 """
 
+__all__ = [*_NAMES.split()]
+
 __getattr__ = finding(
     __name__,
     java_only(

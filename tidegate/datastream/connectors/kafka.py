@@ -5,12 +5,19 @@ from __future__ import annotations
 from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.names.java_only import java_only
 from tidegate.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
-from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, KafkaRecordSerializationSchemaBuilder
+from tidegate.connectors.kafka.records import (
+    KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder,
+    KafkaTopicSelector,
+)
 from tidegate.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from tidegate.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
 from tidegate.connectors.kafka.taken import DEAD_LETTER
 
+_JAVA = "FlinkKafkaConsumer FlinkKafkaConsumerBase FlinkKafkaProducer FlinkKafkaProducerBase Semantic"
+
 __all__ = [
+    *_JAVA.split(),
     "DEAD_LETTER",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
@@ -21,14 +28,15 @@ __all__ = [
     "KafkaSource",
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
+    "KafkaTopicSelector",
 ]
 
 __getattr__ = finding(
     __name__,
     java_only(
         __name__,
-        "FlinkKafkaConsumer FlinkKafkaConsumerBase FlinkKafkaProducer FlinkKafkaProducerBase Semantic KafkaTopicSelector",
-        "use KafkaSource and KafkaSink (a topic selector is a function of a record)",
+        _JAVA,
+        "use KafkaSource and KafkaSink, which have builders: KafkaSource.builder().set_bootstrap_servers(...)",
     ),
     elsewhere("tidegate.datastream.connectors.base", "DeliveryGuarantee Sink Source"),
     elsewhere("tidegate.common.serialization", "DeserializationSchema SerializationSchema"),

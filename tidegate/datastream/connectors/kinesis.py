@@ -11,6 +11,8 @@ KinesisShardAssigner KinesisStreamsSink KinesisStreamsSinkBuilder PartitionKeyGe
 WatermarkTracker
 """
 
+__all__ = [*_NAMES.split()]
+
 __getattr__ = finding(
     __name__,
     java_only(__name__, _NAMES, "use KafkaSource and KafkaSink, or env.from_spark(...) for bounded reads"),

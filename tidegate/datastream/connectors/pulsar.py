@@ -10,6 +10,8 @@ MessageDelayer PulsarSink PulsarSinkBuilder PulsarSource PulsarSourceBuilder Ran
 StartCursor StopCursor TopicRoutingMode
 """
 
+__all__ = [*_NAMES.split()]
+
 __getattr__ = finding(
     __name__,
     java_only(

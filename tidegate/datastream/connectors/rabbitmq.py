@@ -9,6 +9,8 @@ _NAMES = """
 RMQConnectionConfig RMQSink RMQSource
 """
 
+__all__ = [*_NAMES.split()]
+
 __getattr__ = finding(
     __name__,
     java_only(__name__, _NAMES, "use KafkaSource and KafkaSink"),

@@ -232,8 +232,8 @@ class CsvRowSerializationSchema(OurSerializationSchema):
         def __init__(self, type_info: TypeInformation) -> None:
             self._made = OurSerializationSchema()
 
-        def set_field_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            return self._with(replace(self._made, field_delimiter=delimiter))
+        def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
+            return self._with(replace(self._made, field_delimiter=c))
 
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
             r"""What a message ends with: nothing, ``\n``, ``\r`` or ``\r\n``; ``\n`` if it is not set, as in Flink."""

@@ -6,6 +6,7 @@ JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["id"], [Types.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.typeinfo import TypeInformation
@@ -16,19 +17,41 @@ from tidegate.model.errors import InvalidJob
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
 
-@dataclass
 class _DeserializationBuilder:
-    _type_info: TypeInformation | None = None
+    def __init__(self) -> None:
+        self._type_info: TypeInformation | None = None
+        self._fails_on_missing_field = False
+        self._ignores_parse_errors = False
 
     def type_info(self, type_info: TypeInformation) -> _DeserializationBuilder:
         """Of rows with named fields."""
         self._type_info = type_info
         return self
 
+    def json_schema(self, json_schema: str) -> _DeserializationBuilder:
+        """Refused: types are given as Python's."""
+        raise InvalidJob(
+            "json_schema() is not available in tidegate, which takes the fields as types: "
+            "type_info(Types.ROW_NAMED([names], [types]))"
+        )
+
+    def fail_on_missing_field(self) -> _DeserializationBuilder:
+        """A message that lacks a field cannot be read; without it, the field is null."""
+        self._fails_on_missing_field = True
+        return self
+
+    def ignore_parse_errors(self) -> _DeserializationBuilder:
+        """Messages that cannot be read are left out, each with a line in the log."""
+        self._ignores_parse_errors = True
+        return self
+
     def build(self) -> OurDeserializationSchema:
+        """Raises ``InvalidJob`` without a type, and when missing fields are both to fail and to be ignored."""
         if self._type_info is None:
             raise InvalidJob("JsonRowDeserializationSchema needs type_info()")
-        return OurDeserializationSchema(self._type_info)
+        if self._fails_on_missing_field and self._ignores_parse_errors:
+            raise InvalidJob("fail_on_missing_field() and ignore_parse_errors() contradict each other: choose one")
+        return OurDeserializationSchema(self._type_info, self._fails_on_missing_field, self._ignores_parse_errors)
 
 
 @dataclass
@@ -42,7 +65,7 @@ class _SerializationBuilder:
 
 
 class JsonRowDeserializationSchema(OurDeserializationSchema):
-    Builder = _DeserializationBuilder
+    Builder: TypeAlias = _DeserializationBuilder
 
     @staticmethod
     def builder() -> _DeserializationBuilder:
@@ -50,7 +73,7 @@ class JsonRowDeserializationSchema(OurDeserializationSchema):
 
 
 class JsonRowSerializationSchema(OurSerializationSchema):
-    Builder = _SerializationBuilder
+    Builder: TypeAlias = _SerializationBuilder
 
     @staticmethod
     def builder() -> _SerializationBuilder:

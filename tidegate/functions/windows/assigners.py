@@ -53,7 +53,7 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
         """``callback.merge(these, into_this)`` for each set of windows that are to be one."""
 
 
-class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
+class TimeWindowAssigner(WindowAssigner[T, TimeWindow]):
     """Base of the assigners by time: the domain decides on the trigger."""
 
     _is_event_time = True
@@ -79,7 +79,7 @@ class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
         return timestamp
 
 
-class _AlignedWindows(TimeWindowAssigner):
+class _AlignedWindows(TimeWindowAssigner[T]):
     """Windows of ``size_ms``, one each ``slide_ms``, shifted by ``offset_ms``: the same for all keys."""
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
@@ -113,7 +113,7 @@ class _AlignedWindows(TimeWindowAssigner):
         return f"{type(self).__name__}({self.size_ms}, {self.slide_ms}, {self.offset_ms})"
 
 
-class _TumblingWindows(_AlignedWindows):
+class _TumblingWindows(_AlignedWindows[T]):
     def __init__(self, size: int, offset: int = 0) -> None:
         super().__init__(size, size, offset)
 
@@ -121,36 +121,36 @@ class _TumblingWindows(_AlignedWindows):
         return f"{type(self).__name__}({self.size_ms}, {self.offset_ms})"
 
 
-class TumblingEventTimeWindows(_TumblingWindows):
+class TumblingEventTimeWindows(_TumblingWindows[T]):
     """One beside the other."""
 
     @staticmethod
-    def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows:
+    def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows[Any]:
         return TumblingEventTimeWindows(to_millis(size), to_millis(offset or 0))
 
 
-class TumblingProcessingTimeWindows(_TumblingWindows):
+class TumblingProcessingTimeWindows(_TumblingWindows[T]):
     """The same by the clock."""
 
     _is_event_time = False
 
     @staticmethod
-    def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows:
+    def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows[Any]:
         return TumblingProcessingTimeWindows(to_millis(size), to_millis(offset or 0))
 
 
-class SlidingEventTimeWindows(_AlignedWindows):
+class SlidingEventTimeWindows(_AlignedWindows[T]):
     """A new one each ``slide``: every record is in ``size / slide`` of them."""
 
     def __init__(self, size: int, slide: int, offset: int = 0) -> None:
         super().__init__(size, slide, offset)
 
     @staticmethod
-    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingEventTimeWindows:
+    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingEventTimeWindows[Any]:
         return SlidingEventTimeWindows(to_millis(size), to_millis(slide), to_millis(offset or 0))
 
 
-class SlidingProcessingTimeWindows(_AlignedWindows):
+class SlidingProcessingTimeWindows(_AlignedWindows[T]):
     """The same by the clock."""
 
     _is_event_time = False
@@ -159,18 +159,18 @@ class SlidingProcessingTimeWindows(_AlignedWindows):
         super().__init__(size, slide, offset)
 
     @staticmethod
-    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingProcessingTimeWindows:
+    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingProcessingTimeWindows[Any]:
         return SlidingProcessingTimeWindows(to_millis(size), to_millis(slide), to_millis(offset or 0))
 
 
-class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
+class GlobalWindows(WindowAssigner[T, GlobalWindow]):
     """Everything of a key is in one window, which never ends: give it a trigger, for its own never fires."""
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[GlobalWindow]:
         return [GlobalWindow.get()]
 
     @staticmethod
-    def create() -> GlobalWindows:
+    def create() -> GlobalWindows[Any]:
         return GlobalWindows()
 
     def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:

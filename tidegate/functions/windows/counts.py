@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidegate.common.names.type_variables import T
 from tidegate.common.serializer import TypeSerializer
 from tidegate.common.typeinfo import Types
 from tidegate.functions.state import ValueStateDescriptor
@@ -18,7 +19,7 @@ from tidegate.functions.windows.windows import CountWindow
 from tidegate.model.errors import InvalidJob
 
 
-class _CountWindows(WindowAssigner[Any, CountWindow]):
+class _CountWindows(WindowAssigner[T, CountWindow]):
     """Windows of ``size`` records, one each ``slide`` records."""
 
     def __init__(self, size: int, slide: int, state_name: str) -> None:
@@ -47,28 +48,28 @@ class _CountWindows(WindowAssigner[Any, CountWindow]):
         return False
 
 
-class CountTumblingWindowAssigner(_CountWindows):
+class CountTumblingWindowAssigner(_CountWindows[T]):
     """One beside the other."""
 
     def __init__(self, window_size: int) -> None:
         super().__init__(window_size, window_size, "tumble-count-assigner")
 
     @staticmethod
-    def of(window_size: int) -> CountTumblingWindowAssigner:
+    def of(window_size: int) -> CountTumblingWindowAssigner[Any]:
         return CountTumblingWindowAssigner(window_size)
 
     def __repr__(self) -> str:
         return f"CountTumblingWindowAssigner({self.size})"
 
 
-class CountSlidingWindowAssigner(_CountWindows):
+class CountSlidingWindowAssigner(_CountWindows[T]):
     """A new one each ``window_slide`` records; each fires when it holds ``window_size``."""
 
     def __init__(self, window_size: int, window_slide: int) -> None:
         super().__init__(window_size, window_slide, "slide-count-assigner")
 
     @staticmethod
-    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner:
+    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     def __repr__(self) -> str:

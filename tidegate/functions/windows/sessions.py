@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
+from tidegate.common.names.type_variables import T
 from tidegate.common.time import to_millis
 from tidegate.functions.windows.assigners import AssignerScope, MergingWindowAssigner, TimeWindowAssigner
 from tidegate.functions.windows.triggers import Length
@@ -25,12 +26,12 @@ class SessionWindowTimeGapExtractor(ABC):
         """In ms; positive."""
 
 
-class _Sessions(TimeWindowAssigner, MergingWindowAssigner[Any, TimeWindow]):
+class _Sessions(TimeWindowAssigner[T], MergingWindowAssigner[T, TimeWindow]):
     def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeReport) -> None:
         TimeWindow.merge_windows(windows, callback)
 
 
-class _FixedGap(_Sessions):
+class _FixedGap(_Sessions[T]):
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
             raise InvalidJob(f"{type(self).__name__}: the gap must be positive, not {session_gap} ms")
@@ -44,7 +45,7 @@ class _FixedGap(_Sessions):
         return f"{type(self).__name__}({self.gap_ms})"
 
 
-class _DynamicGap(_Sessions):
+class _DynamicGap(_Sessions[T]):
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
         if not isinstance(session_window_time_gap_extractor, SessionWindowTimeGapExtractor):
             raise InvalidJob(
@@ -66,45 +67,45 @@ class _DynamicGap(_Sessions):
         return f"{type(self).__name__}({type(self.extractor).__name__})"
 
 
-class EventTimeSessionWindows(_FixedGap):
+class EventTimeSessionWindows(_FixedGap[T]):
     """By the timestamps of the records."""
 
     @staticmethod
-    def with_gap(size: Length) -> EventTimeSessionWindows:
+    def with_gap(size: Length) -> EventTimeSessionWindows[Any]:
         return EventTimeSessionWindows(to_millis(size))
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows:
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
         return DynamicEventTimeSessionWindows(extractor)
 
 
-class ProcessingTimeSessionWindows(_FixedGap):
+class ProcessingTimeSessionWindows(_FixedGap[T]):
     """By the clock."""
 
     _is_event_time = False
 
     @staticmethod
-    def with_gap(size: Length) -> ProcessingTimeSessionWindows:
+    def with_gap(size: Length) -> ProcessingTimeSessionWindows[Any]:
         return ProcessingTimeSessionWindows(to_millis(size))
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows:
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
-class DynamicEventTimeSessionWindows(_DynamicGap):
+class DynamicEventTimeSessionWindows(_DynamicGap[T]):
     """By the timestamps of the records, each of which says how long the gap behind it may be."""
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows:
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
         return DynamicEventTimeSessionWindows(extractor)
 
 
-class DynamicProcessingTimeSessionWindows(_DynamicGap):
+class DynamicProcessingTimeSessionWindows(_DynamicGap[T]):
     """The same by the clock."""
 
     _is_event_time = False
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows:
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
         return DynamicProcessingTimeSessionWindows(extractor)

@@ -99,11 +99,11 @@ class Trigger(ABC, Generic[T, W]):
         """The window is gone: delete its timers and state."""
 
 
-class EventTimeTrigger(Trigger[Any, TimeWindow]):
+class EventTimeTrigger(Trigger[T, TimeWindow]):
     """Fires when the watermark passes the end of the window, and for each late record after that."""
 
     @staticmethod
-    def create() -> EventTimeTrigger:
+    def create() -> EventTimeTrigger[Any]:
         return EventTimeTrigger()
 
     def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
@@ -129,11 +129,11 @@ class EventTimeTrigger(Trigger[Any, TimeWindow]):
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
-class ProcessingTimeTrigger(Trigger[Any, TimeWindow]):
+class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
     """Fires when the clock passes the end of the window."""
 
     @staticmethod
-    def create() -> ProcessingTimeTrigger:
+    def create() -> ProcessingTimeTrigger[Any]:
         return ProcessingTimeTrigger()
 
     def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
@@ -157,7 +157,7 @@ class ProcessingTimeTrigger(Trigger[Any, TimeWindow]):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-class _ContinuousTrigger(Trigger[Any, Any]):
+class _ContinuousTrigger(Trigger[T, Any]):
     """Fires again and again; the next time of a window is its state ``fire-time``."""
 
     def __init__(self, interval: int) -> None:
@@ -211,11 +211,11 @@ class _ContinuousTrigger(Trigger[Any, Any]):
             self._register(ctx, at)
 
 
-class ContinuousEventTimeTrigger(_ContinuousTrigger):
+class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
     """Fires each time that the watermark has gone on by the interval, and at the end of the window."""
 
     @staticmethod
-    def of(interval: Length) -> ContinuousEventTimeTrigger:
+    def of(interval: Length) -> ContinuousEventTimeTrigger[Any]:
         return ContinuousEventTimeTrigger(to_millis(interval))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
@@ -248,11 +248,11 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
         ctx.delete_event_time_timer(time)
 
 
-class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
+class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
     """Fires each time that the clock has gone on by the interval."""
 
     @staticmethod
-    def of(interval: Length) -> ContinuousProcessingTimeTrigger:
+    def of(interval: Length) -> ContinuousProcessingTimeTrigger[Any]:
         return ContinuousProcessingTimeTrigger(to_millis(interval))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
@@ -272,7 +272,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
         ctx.delete_processing_time_timer(time)
 
 
-class CountTrigger(Trigger[Any, Any]):
+class CountTrigger(Trigger[T, Any]):
     """Fires with every ``window_size``-th record of a window."""
 
     def __init__(self, window_size: int) -> None:
@@ -282,7 +282,7 @@ class CountTrigger(Trigger[Any, Any]):
         self._count = ReducingStateDescriptor("count", _sum, Types.LONG())
 
     @staticmethod
-    def of(window_size: int) -> CountTrigger:
+    def of(window_size: int) -> CountTrigger[Any]:
         return CountTrigger(window_size)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
@@ -309,7 +309,7 @@ class CountTrigger(Trigger[Any, Any]):
         ctx.get_partitioned_state(self._count).clear()
 
 
-class NeverTrigger(Trigger[Any, Any]):
+class NeverTrigger(Trigger[T, Any]):
     """Never fires: what global windows have when they are given no other trigger."""
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
@@ -328,7 +328,7 @@ class NeverTrigger(Trigger[Any, Any]):
         """Nothing to clear."""
 
 
-class PurgingTrigger(Trigger[Any, Window]):
+class PurgingTrigger(Trigger[T, Window]):
     """Another trigger, but what fires is emptied."""
 
     def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:
@@ -337,7 +337,7 @@ class PurgingTrigger(Trigger[Any, Window]):
         self.nested_trigger = nested_trigger
 
     @staticmethod
-    def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger:
+    def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger[Any]:
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:

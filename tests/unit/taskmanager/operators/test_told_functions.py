@@ -108,7 +108,7 @@ class TBatches(Told, MapFunction):
 
 
 KEY = KeySpec(selector=lambda value: value, key_type=Types.LONG())
-WINDOWS = TumblingEventTimeWindows(10, 0)
+WINDOWS: TumblingEventTimeWindows[Any] = TumblingEventTimeWindows(10, 0)
 KINDS: dict[str, tuple[Told, dict[str, Any], Any]] = {
     "map": (TMap(), {}, None),
     "flat_map": (TFlatMap(), {}, None),

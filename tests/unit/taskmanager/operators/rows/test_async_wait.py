@@ -123,7 +123,7 @@ def test_results_must_be_a_list(result: Any) -> None:
 
 
 def test_the_strategy_says_when_attempts_end() -> None:
-    strategy = FixedDelayRetryStrategy(2, 30, lambda result: not result, None)
+    strategy: FixedDelayRetryStrategy[Any] = FixedDelayRetryStrategy(2, 30, lambda result: not result, None)
     one = running(ordered=False, strategy=strategy, timeout_ms=500)
     one.feed([7])
     policy = one.calls[0].waiting[1]

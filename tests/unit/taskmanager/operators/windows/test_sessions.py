@@ -230,7 +230,7 @@ class Alone(Trigger[Any, TimeWindow]):
         pass
 
 
-class MergesValueState(EventTimeTrigger):
+class MergesValueState(EventTimeTrigger[Any]):
     def on_merge(self, window: TimeWindow, ctx: Any) -> None:
         ctx.merge_partitioned_state(ValueStateDescriptor("seen", Types.LONG()))
 
@@ -301,7 +301,7 @@ def test_windows_of_another_kind_merge_and_are_restored() -> None:
     assert again.out.stamps() == [2**63 - 1]
 
 
-class Backwards(EventTimeSessionWindows):
+class Backwards(EventTimeSessionWindows[Any]):
     """Merging makes windows end before they did."""
 
     def merge_windows(self, windows: Iterable[TimeWindow], callback: Any) -> None:
