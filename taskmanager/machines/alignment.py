@@ -1,6 +1,6 @@
 """What barrier handlers are told and what they ask for: events, commands, and the protocol that every handler keeps.
 
-``alternating`` is exactly-once, aligned or not; ``barrier_tracker`` is at-least-once. Handlers know channels by number, and no time but the one
+``barrier_handler`` is exactly-once, aligned or not; ``barrier_tracker`` is at-least-once. Handlers know channels by number, and no time but the one
 they are given.
 """
 
@@ -176,3 +176,6 @@ class BarrierHandler(Protocol):
     @property
     def collecting(self) -> int | None:
         """Id of the newest checkpoint whose barriers are being collected."""
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` that says what contradicts what; tests and the simulator call it after each event."""

@@ -59,6 +59,20 @@ class TrackingHandler:
         live = [entry.checkpoint_id for entry in self._entries if not entry.aborted]
         return live[-1] if live else None
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when entries, open channels, ids and the held trigger contradict each other."""
+        ids = [entry.checkpoint_id for entry in self._entries]
+        assert ids == sorted(set(ids)), f"checkpoints are followed out of order: {ids}"
+        assert len(ids) <= MAX_TRACKED, f"{len(ids)} checkpoints are followed, {MAX_TRACKED} may be"
+        assert not ids or ids[-1] <= self._last_id, f"follows {ids[-1]}, and the newest id is {self._last_id}"
+        for entry in self._entries:
+            n, waits_for = entry.checkpoint_id, sorted(entry.waits_for)
+            assert waits_for, f"checkpoint {n} waits for no channel and is still followed"
+            assert entry.waits_for <= self._open, f"checkpoint {n} waits for {waits_for}, of which some have ended"
+            assert entry.aborted or entry.barrier is not None, f"checkpoint {n} is neither aborted nor has a barrier"
+        if self._held is not None:
+            assert self._open, f"holds trigger {self._held.checkpoint_id}, and all channels have ended"
+
     def on(self, event: AlignmentEvent, now_ms: float) -> Sequence[AlignmentCommand]:
         match event:
             case BarrierArrived(channel, barrier):
