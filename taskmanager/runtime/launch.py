@@ -31,6 +31,7 @@ from tidegate.taskmanager.runtime.assembly import AssembledChain, ChainParts, as
 from tidegate.taskmanager.runtime.background import BackgroundThread
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, OutgoingEdge
 from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
+from tidegate.taskmanager.runtime.checkpointing.parallel_writes import SnapshotThreads
 from tidegate.taskmanager.runtime.checkpointing.replay import Replay
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
@@ -213,7 +214,7 @@ class _SubtaskRun:
             chain=assembled.chain,
             barriers=BarrierSender(outputs, self._outgoing_edges()),
             alarms=alarms,
-            writer=BackgroundThread("snapshot-writer", self._mailbox),
+            writer=SnapshotThreads(self._mailbox),
             open_store=settings.open_store,
             inline_bytes=settings.inline_threshold_bytes,
             port=self._port,

@@ -1,7 +1,8 @@
-"""The states of a subtask's operators, written at the same time: what takes long is waiting for disks.
+"""The threads that write snapshots: one for the asynchronous parts, in their order, and one for each further operator.
 
-The threads stay from one snapshot to the next: to start one means waiting for it to come to life, and beside a subtask that
-computes this takes milliseconds. They are daemons: a store that hangs never keeps a canceled subtask alive.
+The states of a subtask's operators are written at the same time: what takes long is waiting for disks. The threads stay from
+one snapshot to the next: to start one means waiting for it to come to life, and beside a subtask that computes this takes
+milliseconds. They are daemons: a store that hangs never keeps a canceled subtask alive.
 """
 
 from __future__ import annotations
@@ -12,7 +13,28 @@ from functools import partial
 from queue import SimpleQueue
 
 from tidegate.model.checkpoint import OperatorSnapshot
+from tidegate.taskmanager.runtime.background import BackgroundThread, Done, Work
+from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.state.base import FrozenState, SegmentStore
+
+
+class SnapshotThreads:
+    """``SnapshotWriter`` of ``checkpointing.async_part``."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._thread = BackgroundThread("snapshot-writer", mailbox)
+        self._parallel = ParallelWriter()
+
+    def submit(self, work: Work, done: Done) -> None:
+        self._thread.submit(work, done)
+
+    def write_states(self, states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:
+        return self._parallel.write_all(states, store)
+
+    def close(self, timeout_ms: float) -> bool:
+        is_idle = self._thread.close(timeout_ms)
+        self._parallel.close()
+        return is_idle
 
 
 class ParallelWriter:

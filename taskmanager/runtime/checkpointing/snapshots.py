@@ -1,30 +1,29 @@
 """Carries out what ``machines.snapshot`` decides: barriers, freezing, the asynchronous write, acknowledgements, commits.
 
-    request ─▶ prepare ─▶ barrier to all outputs ─▶ freeze │ background thread: write segments │ mail: release, acknowledge
+    request ─▶ prepare ─▶ barrier to all outputs ─▶ freeze │ background: write segments │ mail: release, acknowledge
     └──────────── synchronous part, subtask's thread ──────┘
 
     acknowledged when all of these are there: STATE written │ INPUTS, of an unaligned one: each channel up to its barrier
                   │ OUTPUTS: an announced barrier has left, or overtook │ CHANNELS: data in flight written
 
-Laws: a frozen state is released in the subtask's thread exactly once, whatever happened; nothing leaves after ``stop``. What
-the background thread has written it acknowledges itself: the subtask's thread may be busy with a batch for long.
+Laws: a frozen state is released exactly once, whatever happened; nothing leaves after ``stop``. Everything here runs in the
+subtask's thread but the writing itself, which shares nothing with it: what it is given does not change, and its result comes
+back as a mail. Events are taken one after the other: one that arises while commands are carried out waits until they are.
 """
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import (
     Acknowledgement,
     Alignment,
     CheckpointMetrics,
-    CheckpointOptions,
     OperatorSnapshot,
     SubtaskSnapshot,
 )
@@ -33,72 +32,33 @@ from tidegate.model.ids import AttemptId, CheckpointId, OperatorId
 from tidegate.store.segments import InlineSegmentStore
 from tidegate.taskmanager.machines import snapshot as m
 from tidegate.taskmanager.operators.base import Clock
-from tidegate.taskmanager.runtime.background import BackgroundThread
 from tidegate.taskmanager.runtime.chain import OperatorChain
+from tidegate.taskmanager.runtime.checkpointing.async_part import (
+    OF_CHANNELS,
+    AlignmentFigures,
+    AsyncPart,
+    OpenStore,
+    Part,
+    SnapshotWriter,
+    WrittenState,
+    one_by_one,
+    write_to,
+)
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, has_timeout
 from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent, with_channels, write_channels
-from tidegate.taskmanager.runtime.checkpointing.parallel_writes import ParallelWriter
 from tidegate.taskmanager.runtime.ports import ControlPort
 from tidegate.taskmanager.runtime.timers import TimerQueue
-from tidegate.taskmanager.state.base import FrozenState, SegmentStore
+from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.files.local_copies import LocalCopies
 
 CLOSE_TIMEOUT_MS = 2_000.0
 """How long ``close`` waits for a write that is under way before it leaves it to the end of the process."""
 
-OpenStore = Callable[[CheckpointOptions, AttemptId, int], SegmentStore]
-"""``(options, attempt, checkpoint id)``; called in the background thread."""
-WriteStates = Callable[[Sequence[FrozenState], SegmentStore], list[OperatorSnapshot]]
-
-
-@dataclass(frozen=True, slots=True)
-class AlignmentFigures:
-    start_delay_ms: float = 0.0
-    alignment_ms: float = 0.0
-    bytes_processed: int = 0
-    waited_for: str = ""
-    persists: bool = False
-    """Data of the input channels belongs to it: ``inputs_persisted`` follows."""
-
-
-class _Part(Enum):
-    """What an acknowledgement waits for."""
-
-    STATE = "STATE"
-    INPUTS = "INPUTS"
-    OUTPUTS = "OUTPUTS"
-    CHANNELS = "CHANNELS"
-
-
-_OF_CHANNELS = {_Part.INPUTS, _Part.OUTPUTS, _Part.CHANNELS}
-
-
-@dataclass(slots=True)
-class _Write:
-    """One asynchronous part, under the driver's lock. ``canceled`` is read by the background thread before it begins."""
-
-    barrier: Barrier
-    frozen: list[tuple[OperatorId, FrozenState]]
-    metrics: CheckpointMetrics
-    began_ms: float
-    waits_for: set[_Part]
-    in_flight: list[ChannelContent]
-    canceled: bool = False
-    snapshot: SubtaskSnapshot | None = None
-    channels: dict[OperatorId, OperatorSnapshot] = field(default_factory=dict)
-    written_bytes: int = 0
-
-    @property
-    def checkpoint_id(self) -> int:
-        return self.barrier.checkpoint_id
-
-    @property
-    def options(self) -> CheckpointOptions:
-        return self.barrier.options
+Result = TypeVar("Result")
 
 
 class SnapshotDriver:
-    """Used from the subtask's thread, but for the last step: the background thread acknowledges what it has written."""
+    """Used from the subtask's thread."""
 
     def __init__(
         self,
@@ -108,7 +68,7 @@ class SnapshotDriver:
         chain: OperatorChain,
         barriers: BarrierSender,
         alarms: TimerQueue,
-        writer: BackgroundThread,
+        writer: SnapshotWriter,
         open_store: OpenStore,
         port: ControlPort,
         clock: Clock,
@@ -125,7 +85,6 @@ class SnapshotDriver:
         self._barriers = barriers
         self._alarms = alarms
         self._writer = writer
-        self._parallel = ParallelWriter()
         self._open_store = open_store
         self._port = port
         self._clock = clock
@@ -136,8 +95,9 @@ class SnapshotDriver:
         self._figures = AlignmentFigures()
         self._overtaken: list[ChannelContent] = []
         self._sync_began_ms = 0.0
-        self._writes: dict[int, _Write] = {}
-        self._lock = threading.RLock()
+        self._writes: dict[int, AsyncPart] = {}
+        self._events: deque[m.SnapshotEvent] = deque()
+        self._is_busy = False
 
     @property
     def has_confirmed(self) -> bool:
@@ -159,9 +119,18 @@ class SnapshotDriver:
         self.on(m.SnapshotRequested(barrier))
 
     def on(self, event: m.SnapshotEvent) -> None:
-        with self._lock:
-            for command in self._coordinator.on(event, self._clock.now_ms()):
-                self._carry_out(command)
+        """At once; behind the event whose commands are being carried out, where there is one."""
+        self._events.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._events:
+                for command in self._coordinator.on(self._events.popleft(), self._clock.now_ms()):
+                    self._carry_out(command)
+        finally:
+            self._is_busy = False
+            self._events.clear()
 
     def decline(self, command: m.Decline) -> None:
         self._port.decline(command.checkpoint_id, command.reason, command.error)
@@ -171,11 +140,9 @@ class SnapshotDriver:
         self.on(m.SubtaskStopped())
 
     def close(self) -> None:
-        """Give frozen states back, after the background thread is done with them."""
+        """Give frozen states back, after the background is done with them."""
         self.stop()
-        is_idle = self._writer.close(CLOSE_TIMEOUT_MS)
-        self._parallel.close()
-        if is_idle:
+        if self._writer.close(CLOSE_TIMEOUT_MS):
             for write in list(self._writes.values()):
                 self._release(write)
             self._writes.clear()
@@ -185,16 +152,16 @@ class SnapshotDriver:
     ) -> None:
         """What the input channels had in front of their barriers, of a checkpoint that was requested with ``persists``."""
         write = self._writes.get(checkpoint_id)
-        if write is not None and _Part.INPUTS in write.waits_for:
+        if write is not None and Part.INPUTS in write.waits_for:
             write.in_flight += contents
             write.metrics = replace(write.metrics, alignment_ms=alignment_ms, waited_for=waited_for)
-            self._there(write, _Part.INPUTS)
+            self._there(write, Part.INPUTS)
 
     def look_at_outputs(self) -> None:
         """Announced barriers may have left meanwhile."""
         for write in list(self._writes.values()):
-            if _Part.OUTPUTS in write.waits_for and not self._barriers.holds(write.checkpoint_id):
-                self._there(write, _Part.OUTPUTS)
+            if Part.OUTPUTS in write.waits_for and not self._barriers.holds(write.checkpoint_id):
+                self._there(write, Part.OUTPUTS)
 
     def _carry_out(self, command: m.SnapshotCommand) -> None:
         match command:
@@ -252,107 +219,104 @@ class SnapshotDriver:
             unaligned=barrier.options.alignment is Alignment.UNALIGNED,
             waited_for=figures.waited_for,
         )
-        waits_for = {_Part.STATE, _Part.INPUTS} if figures.persists else {_Part.STATE}
-        write = _Write(barrier, frozen, metrics, now_ms, waits_for, in_flight)
+        waits_for = {Part.STATE, Part.INPUTS} if figures.persists else {Part.STATE}
+        write = AsyncPart(barrier, frozen, metrics, now_ms, waits_for, in_flight)
         self._writes[checkpoint_id] = write
         if has_timeout(barrier) and self._barriers.holds(checkpoint_id):
-            waits_for.add(_Part.OUTPUTS)
+            waits_for.add(Part.OUTPUTS)
             at_ms = barrier.timestamp_ms + (barrier.options.aligned_timeout_ms or 0)
             self._alarms.schedule(at_ms, lambda _: self._on_time_up(checkpoint_id))
         self._probe("frozen", {"checkpoint_id": checkpoint_id})
         if frozen and self._copies is None and self._is_small(frozen):
             self._write_inline(write)
         elif frozen:
-            self._writer.submit(lambda: self._write(write), lambda error: self._on_written(write, error))
+            self._run(lambda: self._write(write, frozen), lambda found, error: self._on_state(write, found, error))
         else:
-            self._state_is_there(write, SubtaskSnapshot())
+            self._on_state(write, WrittenState(SubtaskSnapshot(), 0), None)
 
     def _on_time_up(self, checkpoint_id: int) -> None:
         write = self._writes.get(checkpoint_id)
-        if write is not None and _Part.OUTPUTS in write.waits_for:
+        if write is not None and Part.OUTPUTS in write.waits_for:
             overtaken = self._barriers.prioritise(write.barrier)
             write.in_flight += overtaken
             write.metrics = replace(write.metrics, unaligned=write.metrics.unaligned or bool(overtaken))
-            self._there(write, _Part.OUTPUTS)
+            self._there(write, Part.OUTPUTS)
 
     def _is_small(self, frozen: Sequence[tuple[OperatorId, FrozenState]]) -> bool:
         sizes = [state.size_limit_bytes() for _, state in frozen]
         return all(size is not None and size <= self._inline_bytes for size in sizes)
 
-    def _write_inline(self, write: _Write) -> None:
+    def _write_inline(self, write: AsyncPart) -> None:
         """All of it travels in the acknowledgement: nothing here waits for a disk, nor for another thread."""
         try:
-            snapshot = self._write_to(write, InlineSegmentStore(), _one_by_one)
+            written = write_to(InlineSegmentStore(), write.frozen, one_by_one)
         except Exception as error:  # noqa: BLE001  driver: a snapshot that cannot be written is declined
-            self._on_written(write, error)
+            self._on_state(write, None, error)
             return
-        self._release(write)
-        self._state_is_there(write, snapshot)
+        self._on_state(write, written, None)
 
-    def _write(self, write: _Write) -> None:
-        """Background thread. What takes long is waiting for disks, so the operators are written at the same time."""
+    def _write(self, write: AsyncPart, frozen: list[tuple[OperatorId, FrozenState]]) -> WrittenState | None:
+        """In the background; ``None``: it had been canceled. What takes long is waiting for disks, so the operators are
+        written at the same time."""
         if write.canceled:
-            return
+            return None
         store = self._open_store(write.options, self._attempt, write.checkpoint_id)
         copies = None if write.options.snapshot_type.is_savepoint else self._copies
         if copies is not None:
             store = copies.store(store, write.checkpoint_id)
-        snapshot = self._write_to(write, store, self._parallel.write_all)
+        written = write_to(store, frozen, self._writer.write_states)
         if copies is not None:
-            copies.complete(write.checkpoint_id, snapshot)
-        self._state_is_there(write, snapshot)
+            copies.complete(write.checkpoint_id, written.snapshot)
+        return written
 
-    def _write_to(self, write: _Write, store: SegmentStore, write_states: WriteStates) -> SubtaskSnapshot:
-        snapshots = write_states([frozen for _, frozen in write.frozen], store)
-        written = zip((operator_id for operator_id, _ in write.frozen), snapshots, strict=True)
-        snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
-        write.written_bytes = store.written_bytes
-        return snapshot
-
-    def _state_is_there(self, write: _Write, snapshot: SubtaskSnapshot) -> None:
-        with self._lock:
-            write.snapshot = snapshot
-            self._there(write, _Part.STATE)
-
-    def _on_written(self, write: _Write, error: BaseException | None) -> None:
+    def _on_state(self, write: AsyncPart, written: WrittenState | None, error: BaseException | None) -> None:
         self._release(write)
-        with self._lock:
-            if error is not None:
-                self._fail(write, error)
-            write.waits_for.discard(_Part.STATE)  # of one that was canceled before it began it never came
-            self._forget_if_over(write)
+        if written is not None:
+            write.snapshot, write.written_bytes = written
+        self._on_part(write, Part.STATE, error)
 
-    def _write_channels(self, write: _Write) -> None:
-        """Background thread, which acknowledges: the subtask's may be busy with a record for long."""
-        if not write.canceled:
-            store = self._open_store(write.options, self._attempt, write.checkpoint_id)
-            write.channels = write_channels(store, write.in_flight)
-        with self._lock:
-            write.in_flight = []
-            self._there(write, _Part.CHANNELS)
+    def _write_channels(self, write: AsyncPart, contents: list[ChannelContent]) -> dict[OperatorId, OperatorSnapshot]:
+        """In the background."""
+        if write.canceled:
+            return {}
+        return write_channels(self._open_store(write.options, self._attempt, write.checkpoint_id), contents)
 
-    def _on_channels(self, write: _Write, error: BaseException | None) -> None:
+    def _on_channels(
+        self, write: AsyncPart, channels: dict[OperatorId, OperatorSnapshot] | None, error: BaseException | None
+    ) -> None:
+        write.channels = channels or {}
+        self._on_part(write, Part.CHANNELS, error)
+
+    def _on_part(self, write: AsyncPart, part: Part, error: BaseException | None) -> None:
         if error is not None:
-            self._fail(write, error)
+            write.canceled = True
+            self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
+        self._there(write, part)
 
-    def _there(self, write: _Write, part: _Part) -> None:
+    def _run(self, work: Callable[[], Result], done: Callable[[Result | None, BaseException | None], None]) -> None:
+        """``work()`` in the background; what it returned or raised comes back as a mail."""
+        results: list[Result] = []
+        self._writer.submit(
+            lambda: results.append(work()), lambda error: done(results[0] if error is None else None, error)
+        )
+
+    def _there(self, write: AsyncPart, part: Part) -> None:
         """One more of the parts: once all data in flight is known it is written; once all is there, acknowledged."""
-        with self._lock:
-            write.waits_for.discard(part)
-            if write.canceled:
-                self._forget_if_over(write)
-                return
-            if write.in_flight and not write.waits_for & _OF_CHANNELS:
-                write.waits_for.add(_Part.CHANNELS)
-                self._writer.submit(lambda: self._write_channels(write), lambda error: self._on_channels(write, error))
-            if not write.waits_for and write.snapshot is not None:
-                self._forget_if_over(write)
-                snapshot = with_channels(write.snapshot, write.channels)
-                self.on(m.SnapshotWritten(write.checkpoint_id, snapshot, self._final_metrics(write)))
-
-    def _fail(self, write: _Write, error: BaseException) -> None:
-        write.canceled = True
-        self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
+        write.waits_for.discard(part)
+        if write.canceled:
+            self._forget_if_over(write)
+            return
+        if write.in_flight and not write.waits_for & OF_CHANNELS:
+            contents, write.in_flight = write.in_flight, []
+            write.waits_for.add(Part.CHANNELS)
+            self._run(
+                lambda: self._write_channels(write, contents),
+                lambda channels, error: self._on_channels(write, channels, error),
+            )
+        if not write.waits_for and write.snapshot is not None:
+            self._forget_if_over(write)
+            snapshot = with_channels(write.snapshot, write.channels)
+            self.on(m.SnapshotWritten(write.checkpoint_id, snapshot, self._final_metrics(write)))
 
     def _cancel(self, checkpoint_id: int) -> None:
         write = self._writes.get(checkpoint_id)
@@ -360,7 +324,7 @@ class SnapshotDriver:
             write.canceled = True
             self._forget_if_over(write)
 
-    def _final_metrics(self, write: _Write) -> CheckpointMetrics:
+    def _final_metrics(self, write: AsyncPart) -> CheckpointMetrics:
         in_flight = sum(channels.size_bytes for channels in write.channels.values())
         return replace(
             write.metrics,
@@ -373,20 +337,16 @@ class SnapshotDriver:
         """Behind the writes that are under way."""
         self._writer.submit(work, lambda error: None)
 
-    def _release(self, write: _Write) -> None:
+    def _release(self, write: AsyncPart) -> None:
         frozen, write.frozen = write.frozen, []
         for _, state in frozen:
             state.release()
 
-    def _forget_if_over(self, write: _Write) -> None:
+    def _forget_if_over(self, write: AsyncPart) -> None:
         """Nothing is under way for it any more, and what it had frozen was given back."""
-        under_way = {_Part.STATE, _Part.CHANNELS} if write.canceled else set(_Part)
+        under_way = {Part.STATE, Part.CHANNELS} if write.canceled else set(Part)
         if not write.frozen and not write.waits_for & under_way:
             self._writes.pop(write.checkpoint_id, None)
-
-
-def _one_by_one(states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:
-    return [state.write(store) for state in states]
 
 
 def _storage_info(error: BaseException) -> ErrorInfo:

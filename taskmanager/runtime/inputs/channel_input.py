@@ -38,10 +38,11 @@ from tidegate.taskmanager.machines import watermarks as w
 from tidegate.taskmanager.machines.snapshot import AlignmentAborted
 from tidegate.taskmanager.operators.base import Clock
 from tidegate.taskmanager.runtime.chain import OperatorChain
+from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigures
 from tidegate.taskmanager.runtime.checkpointing.in_flight import Item
 from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
 from tidegate.taskmanager.runtime.checkpointing.replay import Replay
-from tidegate.taskmanager.runtime.checkpointing.snapshots import AlignmentFigures, SnapshotDriver
+from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.slicing import SliceSizer
 from tidegate.taskmanager.runtime.timers import TimerQueue

@@ -15,7 +15,8 @@ from tidegate.taskmanager.machines.source_pause import SourcePause
 from tidegate.taskmanager.machines.watermarks import END_OF_TIME
 from tidegate.taskmanager.operators.base import Clock
 from tidegate.taskmanager.runtime.chain import OperatorChain, SourceHead
-from tidegate.taskmanager.runtime.checkpointing.snapshots import AlignmentFigures, SnapshotDriver
+from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigures
+from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.slicing import SliceSizer
 

@@ -125,6 +125,7 @@ class FakeGate:
 class FakePort:
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
+        self.on_acknowledged: Callable[[int], None] = lambda n: None
 
     def state_changed(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
         self.told.append(("state", state))
@@ -134,6 +135,7 @@ class FakePort:
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
         self.told.append(("ack", int(acknowledgement.checkpoint_id)))
+        self.on_acknowledged(int(acknowledgement.checkpoint_id))
 
     def decline(self, checkpoint_id: int, reason: DeclineReason, error: ErrorInfo | None = None) -> None:
         self.told.append(("decline", checkpoint_id, reason))

@@ -26,9 +26,9 @@ from tidegate.taskmanager.machines import subtask as life
 from tidegate.taskmanager.machines.alignment import BarrierHandler
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
 from tidegate.taskmanager.machines.snapshot import SnapshotCoordinator
-from tidegate.taskmanager.runtime.background import BackgroundThread
 from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender
+from tidegate.taskmanager.runtime.checkpointing.parallel_writes import SnapshotThreads
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput
 from tidegate.taskmanager.runtime.mailbox import Mailbox
@@ -67,7 +67,7 @@ class Subtask:
         self.points: list[str] = []
         self.life = life.SubtaskLife(checkpointing=checkpointing, has_inputs=True)
         chain = self._chain()
-        self.writer = BackgroundThread("writer", self.mailbox)
+        self.writer = SnapshotThreads(self.mailbox)
         self.timers = TimerQueue(self.clock)
         self.alarms = TimerQueue(self.clock)
         self.snapshots = SnapshotDriver(

@@ -9,6 +9,7 @@ from tests.unit.taskmanager.runtime.subtask_kit import OPTIONS, Subtask, barrier
 from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition, WatermarkEvent
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.errors import CorruptFrame, InternalError
+from tidegate.taskmanager.machines import snapshot as s
 from tidegate.taskmanager.machines import subtask as life
 from tidegate.taskmanager.machines.watermarks import END_OF_TIME
 from tidegate.taskmanager.runtime.chain import NO_CHECKPOINT
@@ -68,6 +69,30 @@ def test_a_barrier_waits_for_the_others_goes_out_first_and_is_acknowledged() -> 
     assert frozen.released == 1
     order = [p for p in subtask.points if p != "barrier-received"]
     assert order == ["before-barrier", "barrier-sent", "frozen", "before-ack", "after-ack"]
+
+
+def test_a_snapshot_is_acknowledged_and_released_in_the_thread_of_the_subtask() -> None:
+    subtask = Subtask()
+    subtask.operator.frozen = frozen = FakeFrozen()
+    subtask.send(0, barrier(1))
+    subtask.send(1, barrier(1))
+    subtask.run()
+    assert subtask.writer.close(5000.0)
+    assert subtask.port.of("ack") == []
+    assert frozen.released == 0
+    subtask.loop.step()
+    assert subtask.port.of("ack") == [("ack", 1)]
+    assert frozen.released == 1
+
+
+def test_an_event_that_arises_while_commands_are_carried_out_comes_behind_them() -> None:
+    subtask = Subtask(inline_bytes=100)
+    subtask.operator.frozen = FakeFrozen(size_limit_bytes=100)
+    subtask.port.on_acknowledged = lambda n: subtask.snapshots.on(s.ConfirmReceived(n))
+    subtask.send(0, barrier(1))
+    subtask.send(1, barrier(1))
+    subtask.run()
+    assert subtask.points.index("after-ack") < subtask.points.index("before-commit")
 
 
 def test_a_state_known_to_be_small_is_acknowledged_in_the_step_that_freezes_it() -> None:

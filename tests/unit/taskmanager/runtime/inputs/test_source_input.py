@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.taskmanager.runtime.fakes import FakeClock
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import CheckpointOptions
-from tidegate.taskmanager.runtime.checkpointing.snapshots import AlignmentFigures
+from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigures
 from tidegate.taskmanager.runtime.inputs.source_input import FIRST_RETRY_MS, SourceInput
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.slicing import SliceSizer
