@@ -15,10 +15,9 @@ from collections.abc import Callable
 
 from tidegate.model.deployment import ProducerAddress
 from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError, Unreachable, VersionMismatch
-from tidegate.taskmanager.exchange.addresses import make_client
 from tidegate.taskmanager.exchange.framed_socket import FramedSocket
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
-from tidegate.taskmanager.exchange.io_loop import READ, WRITE, IoLoop
+from tidegate.taskmanager.exchange.io_loop import READ, WRITE, EventLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import GrantCredit
 from tidegate.wire.channel_messages import Credit, Hello, RefusalCode, Refused, decode_message, encode_message
@@ -33,7 +32,7 @@ class DataClient:
 
     def __init__(
         self,
-        loop: IoLoop,
+        loop: EventLoop,
         settings: ExchangeSettings,
         gate: ChannelInputGate,
         channel: int,
@@ -68,7 +67,7 @@ class DataClient:
         if self._closed:
             return
         try:
-            sock, target = make_client(self._producer.address)
+            sock, target = self._loop.make_client(self._producer.address)
         except (OSError, ValueError) as error:
             self._fail(Unreachable(f"{self._name}: {error}"))
             return

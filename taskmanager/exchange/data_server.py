@@ -20,7 +20,7 @@ from tidegate.model.errors import TidegateError
 from tidegate.model.ids import AttemptId, parse_attempt_id
 from tidegate.taskmanager.exchange.addresses import tune
 from tidegate.taskmanager.exchange.framed_socket import FramedSocket
-from tidegate.taskmanager.exchange.io_loop import READ, WRITE, IoLoop
+from tidegate.taskmanager.exchange.io_loop import READ, WRITE, EventLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.exchange.subpartition import Subpartition
 from tidegate.wire.channel_messages import (
@@ -53,7 +53,7 @@ class ServerCounts:
 
 @dataclass(slots=True)
 class DataServer:
-    loop: IoLoop
+    loop: EventLoop
     settings: ExchangeSettings
     attempt: AttemptId
     token: str

@@ -15,11 +15,10 @@ from tidegate.model.deployment import InputDeployment, OutputDeployment, Produce
 from tidegate.model.errors import InternalError, UnknownAttempt
 from tidegate.model.ids import AttemptId
 from tidegate.model.program import OutputSpec
-from tidegate.taskmanager.exchange import addresses
 from tidegate.taskmanager.exchange.data_client import DataClient
 from tidegate.taskmanager.exchange.data_server import DataServer, ServerCounts
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
-from tidegate.taskmanager.exchange.io_loop import IoLoop
+from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.exchange.subpartition import Subpartition
@@ -38,13 +37,14 @@ class DataEndpoint:
         listen: str,
         wakeup: Callable[[], None],
         settings: ExchangeSettings | None = None,
+        open_loop: OpenLoop = IoLoop,
     ) -> None:
         self._attempt = attempt
         self._token = token
         self._listen = listen
         self._wakeup = wakeup
         self._settings = settings or ExchangeSettings()
-        self._loop = IoLoop(f"exchange-{attempt.subtask}", self._settings.clock, self._on_crash)
+        self._loop = open_loop(f"exchange-{attempt.subtask}", self._settings.clock, self._on_crash)
         self._subpartitions: dict[tuple[int, int], Subpartition] = {}
         self._server = DataServer(self._loop, self._settings, attempt, token, self._subpartitions)
         self._gate = ChannelInputGate((), self._settings, wakeup, self._send_credit)
@@ -80,7 +80,7 @@ class DataEndpoint:
         """Begins to listen; the address for consumers, empty when there are no outputs. Raises ``ConfigurationError``."""
         if self._subpartitions:
             host = self._settings.advertised_host
-            listener, self._address = addresses.make_listener(self._listen, str(self._attempt), host)
+            listener, self._address = self._loop.listen(self._listen, str(self._attempt), host)
             self._loop.call_soon(lambda: self._server.listen_on(listener))
         self._loop.start()
         return self._address
@@ -119,7 +119,7 @@ class DataEndpoint:
         """Ends the I/O thread and all connections; what was not received by a consumer is lost."""
         self._loop.stop()
         self._gate.close()
-        addresses.remove(self._address)
+        self._loop.remove(self._address)
 
     def _send_credit(self, channel: int, credit: GrantCredit) -> None:
         client = self._clients[channel]

@@ -15,7 +15,9 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
+from tidegate.taskmanager.exchange import addresses
 from tidegate.taskmanager.exchange.settings import Clock
 
 log = logging.getLogger(__name__)
@@ -25,7 +27,39 @@ Handler = Callable[[int], None]
 """Called with the readiness: READ, WRITE or both."""
 
 
+class EventLoop(Protocol):
+    """All that the exchange has of the world: sockets and their readiness, calls from other threads, and timers."""
+
+    def listen(self, listen: str, name: str, advertised_host: str) -> tuple[socket.socket, str]: ...
+
+    def make_client(self, address: str) -> tuple[socket.socket, str | tuple[str, int]]: ...
+
+    def remove(self, address: str) -> None: ...
+
+    def start(self) -> None: ...
+
+    def call_soon(self, call: Callable[[], None]) -> None: ...
+
+    def stop(self, timeout_s: float = 5.0) -> None: ...
+
+    def call_at(self, at_ms: float, call: Callable[[], None]) -> None: ...
+
+    def register(self, sock: socket.socket, interest: int, handler: Handler) -> None: ...
+
+    def modify(self, sock: socket.socket, interest: int, handler: Handler) -> None: ...
+
+    def forget(self, sock: socket.socket) -> None: ...
+
+    def pause(self, sock: socket.socket) -> None: ...
+
+
+OpenLoop = Callable[[str, Clock, Callable[[Exception], None]], EventLoop]
+"""``(name, clock, on_crash)``."""
+
+
 class IoLoop:
+    """``EventLoop`` with a thread of its own over the sockets of the system."""
+
     def __init__(self, name: str, clock: Clock, on_crash: Callable[[Exception], None]) -> None:
         self._clock = clock
         self._on_crash = on_crash
@@ -42,6 +76,15 @@ class IoLoop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     # --- any thread ---
+
+    def listen(self, listen: str, name: str, advertised_host: str) -> tuple[socket.socket, str]:
+        return addresses.make_listener(listen, name, advertised_host)
+
+    def make_client(self, address: str) -> tuple[socket.socket, str | tuple[str, int]]:
+        return addresses.make_client(address)
+
+    def remove(self, address: str) -> None:
+        addresses.remove(address)
 
     def start(self) -> None:
         self._thread.start()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Protocol
 
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.ports import CallMail
@@ -17,8 +18,16 @@ Work = Callable[[], None]
 Done = Callable[[BaseException | None], None]
 
 
+class Background(Protocol):
+    def submit(self, work: Work, done: Done) -> None:
+        """``work()`` outside of the subtask's thread, one after the other, then ``done(error or None)`` as a mail."""
+
+    def close(self, timeout_ms: float) -> bool:
+        """Let what is queued end, at most ``timeout_ms``; whether nothing runs any more."""
+
+
 class BackgroundThread:
-    """Started with its first work."""
+    """``Background``: a thread that is started with its first work."""
 
     def __init__(self, name: str, mailbox: Mailbox) -> None:
         self._name = name

@@ -18,13 +18,20 @@ from tidegate.model.options import (
     TaskManagerOptions,
 )
 from tidegate.model.options.job import RuntimeMode
-from tidegate.store.segments import open_segment_store
+from tidegate.store.segments import open_segment_source, open_segment_store
+from tidegate.taskmanager.exchange.io_loop import IoLoop, OpenLoop
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import WindowBounds
 from tidegate.taskmanager.machines.subtask import SubtaskLife
 from tidegate.taskmanager.operators.base import AsyncCallsPort, Clock
+from tidegate.taskmanager.runtime.background import Background, BackgroundThread
+from tidegate.taskmanager.runtime.checkpointing.async_part import OpenStore, SnapshotWriter
+from tidegate.taskmanager.runtime.checkpointing.parallel_writes import SnapshotThreads
 from tidegate.taskmanager.runtime.clock import SystemClock
-from tidegate.taskmanager.state.base import SegmentStore
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.measuring.step_meter import StepMeter
+from tidegate.taskmanager.runtime.slicing import Meter
+from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 
 Probe = Callable[[str, dict[str, Any]], None]
 """Called at named points of the protocol, with what is known there. Tests aim kills with it; it is absent in production.
@@ -53,6 +60,15 @@ class SubtaskEnvironment:
     """``align_watermark(group, own watermark, interval) -> the lowest of the group``, all in ms; may block, may raise."""
     step_back: Callable[[int], None] = lambda nice: None
     """Lowers the priority of the calling thread, where the system can do that."""
+    open_io: OpenLoop = IoLoop
+    """Makes the loop of the data connections."""
+    open_background: Callable[[str, Mailbox], Background] = BackgroundThread
+    open_snapshot_writer: Callable[[Mailbox], SnapshotWriter] = SnapshotThreads
+    open_store: OpenStore | None = None
+    """Where snapshots are written; ``None``: where their options say."""
+    open_segments: Callable[[str], SegmentSource] = open_segment_source
+    """Where restored state is read, by the location of its checkpoint."""
+    open_meter: Callable[[], Meter] = StepMeter
 
 
 @dataclass(frozen=True, slots=True)

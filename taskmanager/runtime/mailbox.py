@@ -6,10 +6,20 @@ so nothing that is ready is ever slept over.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
+from collections.abc import Generator
+from typing import TypeAlias
 
 from tidegate.taskmanager.runtime.ports import Mail
+
+Steps: TypeAlias = Generator[float, None, None]
+"""Work of the subtask's thread, cut where it may wait: each yield says for how many ms at most, for a mail or a wake. Whoever
+drives it waits (``run_steps``), or lets something else happen meanwhile, as the simulator does."""
+
+AT_ONCE = 0.0
+UNTIL_WOKEN = math.inf
 
 
 class Mailbox:

@@ -1,7 +1,7 @@
 """The mailbox loop of one running subtask: one thread, one step at a time.
 
-    step():  mails ─▶ alarms ─▶ (outputs have room?) timers ─▶ one slice of input ─▶ flush and metrics when due
-    run():   step() until the life is over; when a step had nothing to do, one wait for a mail or a wake
+    step():   mails ─▶ alarms ─▶ (outputs have room?) timers ─▶ one slice of input ─▶ flush and metrics when due
+    steps():  step() until the life is over; when a step had nothing to do, the caller waits for a mail or a wake
 
 Laws: mails come first, and no step works longer than a slice, so a trigger, an abort or a cancel waits for 5 ms at most. While an
 output has no room nothing is processed (backpressure), but mails are, and barriers that overtake. After the life is over nothing is published.
@@ -22,7 +22,7 @@ from tidegate.taskmanager.operators.base import Clock
 from tidegate.taskmanager.runtime.chain import Finishing, OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
 from tidegate.taskmanager.runtime.inputs.channel_input import SubtaskInput
-from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.mailbox import AT_ONCE, Mailbox, Steps
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.ports import (
     AbortCheckpoint,
@@ -88,20 +88,22 @@ class SubtaskLoop:
         """It would work if its outputs had room. Read from any thread."""
         return self._congested
 
-    def run(self) -> None:
-        """Until the life is over. Raises whatever operators, gate and partitions raise."""
+    def steps(self) -> Steps:
+        """Step after step until the life is over. Raises whatever operators, gate and partitions raise."""
         while not self._life.is_over:
             began_ms = self._clock.monotonic_ms()
             worked = self.step()
             ended_ms = self._clock.monotonic_ms()
             self._counters.busy_ms += ended_ms - began_ms
-            if not worked and not self._life.is_over:
-                self._mailbox.wait(self._patience_ms(ended_ms))
-                waited_ms = self._clock.monotonic_ms() - ended_ms
-                if self._congested:
-                    self._counters.backpressured_ms += waited_ms
-                else:
-                    self._counters.idle_ms += waited_ms
+            if worked or self._life.is_over:
+                yield AT_ONCE
+                continue
+            yield self._patience_ms(ended_ms)
+            waited_ms = self._clock.monotonic_ms() - ended_ms
+            if self._congested:
+                self._counters.backpressured_ms += waited_ms
+            else:
+                self._counters.idle_ms += waited_ms
 
     def step(self) -> bool:
         """One short step; whether anything was done (``False``: wait before the next one)."""

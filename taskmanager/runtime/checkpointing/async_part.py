@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import CheckpointMetrics, CheckpointOptions, OperatorSnapshot, SubtaskSnapshot
 from tidegate.model.ids import AttemptId, OperatorId
+from tidegate.taskmanager.runtime.background import Background
 from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent
 from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 
@@ -21,17 +22,11 @@ OpenStore = Callable[[CheckpointOptions, AttemptId, int], SegmentStore]
 WriteStates = Callable[[Sequence[FrozenState], SegmentStore], list[OperatorSnapshot]]
 
 
-class SnapshotWriter(Protocol):
-    """What runs the asynchronous part (``runtime.background``: a thread)."""
-
-    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """``work()`` in the background, one after the other, then ``done(error or None)`` in the subtask's thread."""
+class SnapshotWriter(Background, Protocol):
+    """What runs the asynchronous part."""
 
     def write_states(self, states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:
-        """Called by ``work``: every state, in the order given. Raises the first error when all are done."""
-
-    def close(self, timeout_ms: float) -> bool:
-        """Lets what was submitted end, at most ``timeout_ms``; whether nothing runs any more."""
+        """Called by the work: every state, in the order given. Raises the first error when all are done."""
 
 
 @dataclass(frozen=True, slots=True)

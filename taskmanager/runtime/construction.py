@@ -1,0 +1,251 @@
+"""Makes what one subtask attempt consists of: its ends of the exchange, operators that are restored and open, and its loop.
+
+Law: whatever is opened is registered with ``resources`` at once, which the caller closes on every path.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import InvalidJob
+from tidegate.model.program import VertexProgram
+from tidegate.taskmanager.exchange.base import InputGate
+from tidegate.taskmanager.exchange.endpoint import DataEndpoint
+from tidegate.taskmanager.machines import subtask as life
+from tidegate.taskmanager.machines.alignment import BarrierHandler
+from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
+from tidegate.taskmanager.machines.barrier_tracker import TrackingHandler
+from tidegate.taskmanager.machines.snapshot import SnapshotCoordinator
+from tidegate.taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
+from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, OutgoingEdge
+from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
+from tidegate.taskmanager.runtime.checkpointing.replay import Replay
+from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
+from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
+from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, SubtaskInput
+from tidegate.taskmanager.runtime.inputs.source_input import SourceInput
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.outputs import KeyedPartition
+from tidegate.taskmanager.runtime.ports import (
+    CallMail,
+    ControlPort,
+)
+from tidegate.taskmanager.runtime.slicing import SliceSizer
+from tidegate.taskmanager.runtime.subtask import SubtaskLoop
+from tidegate.taskmanager.runtime.timers import TimerQueue
+from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.files.local_copies import LocalCopies
+
+
+@dataclass(slots=True)
+class SubtaskBuilder:
+    """``on_life`` takes what ``subtask`` is to hear of while snapshots are taken."""
+
+    deployment: TaskDeployment
+    program: VertexProgram
+    mailbox: Mailbox
+    port: ControlPort
+    environment: SubtaskEnvironment
+    settings: RuntimeSettings
+    subtask: life.SubtaskLife
+    on_life: Callable[[life.LifeEvent], None]
+    counters: TaskCounters
+    resources: ExitStack
+    closing_errors: list[BaseException]
+    copies: LocalCopies | None = None
+
+    def make_endpoint(self) -> DataEndpoint:
+        """Its connections, none of which is open yet."""
+        endpoint = DataEndpoint(
+            attempt=self.deployment.attempt,
+            token=self.deployment.data_token,
+            listen=self.environment.listen,
+            wakeup=self.mailbox.wake,
+            settings=replace(self.settings.exchange, clock=self.environment.clock.monotonic_ms),
+            open_loop=self.environment.open_io,
+        )
+        self.resources.callback(endpoint.close)
+        return endpoint
+
+    def add_outputs(self, endpoint: DataEndpoint) -> dict[int, KeyedPartition]:
+        specs = {spec.edge_id: spec for spec in self.program.outputs}
+        partitions: dict[int, KeyedPartition] = {}
+        for output in self.deployment.outputs:
+            if output.edge_id not in specs:
+                raise InvalidJob(f"the program of {origin_of(self.deployment)} has no output for edge {output.edge_id}")
+            partitions[output.edge_id] = endpoint.add_output(output, specs[output.edge_id])
+        return partitions
+
+    def initialize(
+        self,
+        partitions: dict[int, KeyedPartition],
+        listener: socket.socket | None,
+    ) -> tuple[AssembledChain, TimerQueue]:
+        """Operators made, restored and open."""
+        restore = self.deployment.restore
+        segments: SegmentSource | None = None if restore is None else self.environment.open_segments(restore.location)
+        if segments is not None and restore is not None and self.copies is not None and self.settings.from_local:
+            segments = self.copies.source(segments, int(restore.checkpoint_id))
+        timers = TimerQueue(self.environment.clock)
+        pool = self.environment.open_background("operator-work", self.mailbox)
+        self.resources.callback(pool.close, 0.0)
+        parts = ChainParts(
+            deployment=self.deployment,
+            environment=self.environment,
+            clock=self.environment.clock,
+            timers=timers,
+            counters=self.counters,
+            segments=segments,
+            run_async=pool.submit,
+            mail=lambda call: self.mailbox.put(CallMail(call)),
+            wakeup=self.mailbox.wake,
+            listener=listener,
+        )
+        assembled = assemble_chain(self.program, partitions, parts)
+        self.resources.callback(lambda: self.closing_errors.extend(assembled.chain.close()))
+        assembled.chain.setup(assembled.contexts)
+        assembled.chain.open()
+        return assembled, timers
+
+    def make_loop(
+        self,
+        assembled: AssembledChain,
+        timers: TimerQueue,
+        partitions: dict[int, KeyedPartition],
+        gate: InputGate | None,
+        endpoint: DataEndpoint,
+    ) -> SubtaskLoop:
+        restore = self.deployment.restore
+        restored_id = 0 if restore is None else int(restore.checkpoint_id)
+        outputs = list(partitions.values())
+        alarms = TimerQueue(self.environment.clock)
+        snapshots = SnapshotDriver(
+            attempt=self.deployment.attempt,
+            coordinator=SnapshotCoordinator(restored_id=restored_id),
+            chain=assembled.chain,
+            barriers=BarrierSender(outputs, self._outgoing_edges()),
+            alarms=alarms,
+            writer=self.environment.open_snapshot_writer(self.mailbox),
+            open_store=self.environment.open_store or self.settings.open_store,
+            inline_bytes=self.settings.inline_threshold_bytes,
+            port=self.port,
+            clock=self.environment.clock,
+            probe=self.probe,
+            on_started=lambda checkpoint_id: self.on_life(life.SnapshotStarted(checkpoint_id)),
+            copies=self.copies if self.settings.local_backup else None,
+        )
+        self.resources.callback(snapshots.close)
+        return SubtaskLoop(
+            subtask=self.subtask,
+            chain=assembled.chain,
+            work=self._make_input(assembled, snapshots, gate, alarms),
+            partitions=outputs,
+            snapshots=snapshots,
+            timers=timers,
+            alarms=alarms,
+            counters=self.counters,
+            mailbox=self.mailbox,
+            port=self.port,
+            clock=self.environment.clock,
+            flush_ms=self.program.flush_ms(self.settings.flush_ms),
+            probe=self.probe,
+            check=endpoint.check,
+        )
+
+    def _make_input(
+        self,
+        assembled: AssembledChain,
+        snapshots: SnapshotDriver,
+        gate: InputGate | None,
+        alarms: TimerQueue,
+    ) -> SubtaskInput:
+        chain = assembled.chain
+        sizer = SliceSizer(
+            columnar=chain.is_columnar,
+            step_ms=self.settings.slice_ms,
+            first_records=1,
+            most_records=chain.slice_records,
+            meter=self.environment.open_meter(),
+        )
+        if gate is None:
+            source = chain.source
+            if source is None:
+                raise InvalidJob(f"{origin_of(self.deployment)} has no inputs, and its first operator is not a source")
+            output = assembled.head_output
+            return SourceInput(
+                source=source,
+                chain=chain,
+                snapshots=snapshots,
+                sizer=sizer,
+                counters=self.counters,
+                clock=self.environment.clock,
+                emitted=lambda: output.records_emitted,
+                waits_for_checkpoint=self.settings.sources_wait,
+                rest_share=self.settings.source_rest if self.deployment.outputs else 0.0,
+            )
+        head = self.program.operators[0]
+        return ChannelInput(
+            gate=gate,
+            input_indices=[spec.input_index for spec in self.deployment.inputs],
+            chain=chain,
+            handler=self._make_handler(gate),
+            snapshots=snapshots,
+            sizer=sizer,
+            counters=self.counters,
+            clock=self.environment.clock,
+            probe=self.probe,
+            alarms=alarms,
+            channels=InputChannels.of(self.deployment, head.operator_id, head.uid or head.name),
+            replay=self._make_replay(assembled),
+        )
+
+    def _make_handler(self, gate: InputGate) -> BarrierHandler:
+        restore = self.deployment.restore
+        kind = ExactlyOnceBarrierHandler if self.settings.exactly_once else TrackingHandler
+        return kind(
+            range(gate.channels),
+            last_id=0 if restore is None else int(restore.checkpoint_id),
+            checkpoints_after_tasks_finish=self.settings.checkpoints_after_tasks_finish,
+        )
+
+    def _make_replay(self, assembled: AssembledChain) -> Replay | None:
+        """Of the data that was in flight in the restored checkpoint."""
+        restore = self.deployment.restore
+        head = None if restore is None else restore.operators.get(self.program.operators[0].operator_id)
+        if restore is None or head is None or not head.channels:
+            return None
+        source = self.environment.open_segments(restore.location)
+        edges = {spec.edge_id: spec for spec in self.program.inputs}
+        specs = [edges[edge.edge_id] for edge in self.deployment.inputs]
+        return Replay(self.deployment, specs, source, head.channels, assembled.contexts[0])
+
+    def _outgoing_edges(self) -> dict[int, OutgoingEdge]:
+        deployment, edges = self.deployment, dict[int, OutgoingEdge]()
+        for spec in self.program.outputs:
+            operator = self.program.operators[spec.operator]
+            output = next(found for found in deployment.outputs if found.edge_id == spec.edge_id)
+            edges[spec.edge_id] = OutgoingEdge(
+                operator.operator_id,
+                operator.uid or operator.name,
+                deployment.attempt.subtask,
+                deployment.parallelism,
+                output.consumer_parallelism,
+                output.input_index,
+            )
+        return edges
+
+    def probe(self, point: str, told: dict[str, Any]) -> None:
+        if self.environment.probe is not None:
+            self.environment.probe(point, told)
+
+
+def origin_of(deployment: TaskDeployment) -> str:
+    """What messages call the attempt."""
+    attempt = deployment.attempt
+    return f"{deployment.task_name} ({attempt.subtask + 1}/{deployment.parallelism})#{attempt.attempt}"
