@@ -1,14 +1,17 @@
 """The asynchronous part of one snapshot: what it waits for, what it has, and who writes it.
 
-Changed in the subtask's thread only. The background reads ``canceled`` before it begins, and nothing else.
+The subtask's thread owns all of it but what was written: ``snapshot``, ``written_bytes`` and ``channels`` are the
+background's until the mail that says so. The background reads ``canceled`` before it begins, and takes the ``Answer``
+when its piece of work is the last one: an acknowledgement does not wait for a subtask that is busy with a batch.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import CheckpointMetrics, CheckpointOptions, OperatorSnapshot, SubtaskSnapshot
@@ -51,21 +54,30 @@ class Part(Enum):
 OF_CHANNELS = {Part.INPUTS, Part.OUTPUTS, Part.CHANNELS}
 
 
-class WrittenState(NamedTuple):
-    snapshot: SubtaskSnapshot
-    size_bytes: int
+class Answer:
+    """The one answer that a checkpoint gets: whoever takes it, from any thread, may give it."""
+
+    def __init__(self) -> None:
+        self._left = deque((None,))
+
+    def take(self) -> bool:
+        """Whether it was there; it is taken now."""
+        try:
+            self._left.pop()
+        except IndexError:
+            return False
+        return True
 
 
 @dataclass(slots=True)
 class AsyncPart:
-    """One asynchronous part. ``canceled`` is all that the background reads of it, before it begins."""
-
     barrier: Barrier
     frozen: list[tuple[OperatorId, FrozenState]]
     metrics: CheckpointMetrics
     began_ms: float
     waits_for: set[Part]
     in_flight: list[ChannelContent]
+    answer: Answer = field(default_factory=Answer)
     canceled: bool = False
     snapshot: SubtaskSnapshot | None = None
     channels: dict[OperatorId, OperatorSnapshot] = field(default_factory=dict)
@@ -79,15 +91,14 @@ class AsyncPart:
     def options(self) -> CheckpointOptions:
         return self.barrier.options
 
-
-def write_to(
-    store: SegmentStore, frozen: Sequence[tuple[OperatorId, FrozenState]], write_states: WriteStates
-) -> WrittenState:
-    snapshots = write_states([state for _, state in frozen], store)
-    written = zip((operator_id for operator_id, _ in frozen), snapshots, strict=True)
-    return WrittenState(
-        SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator}), store.written_bytes
-    )
+    def write(
+        self, store: SegmentStore, frozen: Sequence[tuple[OperatorId, FrozenState]], write_states: WriteStates
+    ) -> SubtaskSnapshot:
+        snapshots = write_states([state for _, state in frozen], store)
+        written = zip((operator_id for operator_id, _ in frozen), snapshots, strict=True)
+        self.snapshot = SubtaskSnapshot({i: found for i, found in written if found.keyed or found.operator})
+        self.written_bytes = store.written_bytes
+        return self.snapshot
 
 
 def one_by_one(states: Sequence[FrozenState], store: SegmentStore) -> list[OperatorSnapshot]:

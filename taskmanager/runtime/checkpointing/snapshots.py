@@ -6,9 +6,10 @@
     acknowledged when all of these are there: STATE written │ INPUTS, of an unaligned one: each channel up to its barrier
                   │ OUTPUTS: an announced barrier has left, or overtook │ CHANNELS: data in flight written
 
-Laws: a frozen state is released exactly once, whatever happened; nothing leaves after ``stop``. Everything here runs in the
-subtask's thread but the writing itself, which shares nothing with it: what it is given does not change, and its result comes
-back as a mail. Events are taken one after the other: one that arises while commands are carried out waits until they are.
+Laws: a frozen state is released in the subtask's thread exactly once, whatever happened; nothing leaves after ``stop``. The
+background shares one thing with the subtask's thread, the ``Answer``: who takes it gives it. The last piece of work acknowledges at
+once, since the subtask may be busy with a batch for long; all else comes back as a mail. Events are taken one after the other:
+one that arises while commands are carried out waits until they are.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, assert_never
+from typing import Any, assert_never
 
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import (
     Acknowledgement,
     Alignment,
     CheckpointMetrics,
-    OperatorSnapshot,
     SubtaskSnapshot,
 )
 from tidegate.model.errors import ErrorInfo, TidegateError
@@ -36,13 +36,12 @@ from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.async_part import (
     OF_CHANNELS,
     AlignmentFigures,
+    Answer,
     AsyncPart,
     OpenStore,
     Part,
     SnapshotWriter,
-    WrittenState,
     one_by_one,
-    write_to,
 )
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, has_timeout
 from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent, with_channels, write_channels
@@ -53,8 +52,6 @@ from tidegate.taskmanager.state.files.local_copies import LocalCopies
 
 CLOSE_TIMEOUT_MS = 2_000.0
 """How long ``close`` waits for a write that is under way before it leaves it to the end of the process."""
-
-Result = TypeVar("Result")
 
 
 class SnapshotDriver:
@@ -96,6 +93,7 @@ class SnapshotDriver:
         self._overtaken: list[ChannelContent] = []
         self._sync_began_ms = 0.0
         self._writes: dict[int, AsyncPart] = {}
+        self._answers: dict[int, Answer] = {}
         self._events: deque[m.SnapshotEvent] = deque()
         self._is_busy = False
 
@@ -177,10 +175,8 @@ class SnapshotDriver:
             case m.BroadcastCancelBarrier(checkpoint_id):
                 self._barriers.cancel(checkpoint_id)
             case m.Acknowledge(checkpoint_id, snapshot, metrics):
-                told = {"checkpoint_id": checkpoint_id}
-                self._probe("before-ack", told)
-                self._port.acknowledge(Acknowledgement(self._attempt, CheckpointId(checkpoint_id), snapshot, metrics))
-                self._probe("after-ack", told)
+                if self._takes_answer(checkpoint_id):
+                    self._acknowledge(checkpoint_id, snapshot, metrics)
             case m.Decline():
                 self.decline(command)
             case m.CancelWrite(checkpoint_id):
@@ -195,6 +191,13 @@ class SnapshotDriver:
                     self._tidy(partial(self._copies.on_aborted, checkpoint_id))
             case _:
                 assert_never(command)
+
+    def _acknowledge(self, checkpoint_id: int, snapshot: SubtaskSnapshot, metrics: CheckpointMetrics) -> None:
+        """Any thread that took the answer."""
+        told = {"checkpoint_id": checkpoint_id}
+        self._probe("before-ack", told)
+        self._port.acknowledge(Acknowledgement(self._attempt, CheckpointId(checkpoint_id), snapshot, metrics))
+        self._probe("after-ack", told)
 
     def commit(self, checkpoint_id: int) -> None:
         """Operators make everything up to ``checkpoint_id`` visible. What they raise fails the attempt."""
@@ -221,7 +224,7 @@ class SnapshotDriver:
         )
         waits_for = {Part.STATE, Part.INPUTS} if figures.persists else {Part.STATE}
         write = AsyncPart(barrier, frozen, metrics, now_ms, waits_for, in_flight)
-        self._writes[checkpoint_id] = write
+        self._writes[checkpoint_id], self._answers[checkpoint_id] = write, write.answer
         if has_timeout(barrier) and self._barriers.holds(checkpoint_id):
             waits_for.add(Part.OUTPUTS)
             at_ms = barrier.timestamp_ms + (barrier.options.aligned_timeout_ms or 0)
@@ -230,9 +233,13 @@ class SnapshotDriver:
         if frozen and self._copies is None and self._is_small(frozen):
             self._write_inline(write)
         elif frozen:
-            self._run(lambda: self._write(write, frozen), lambda found, error: self._on_state(write, found, error))
+            is_last = waits_for == {Part.STATE} and not in_flight
+            self._writer.submit(
+                lambda: self._write(write, frozen, is_last=is_last), lambda error: self._on_state(write, error)
+            )
         else:
-            self._on_state(write, WrittenState(SubtaskSnapshot(), 0), None)
+            write.snapshot = SubtaskSnapshot()
+            self._on_state(write, None)
 
     def _on_time_up(self, checkpoint_id: int) -> None:
         write = self._writes.get(checkpoint_id)
@@ -249,56 +256,51 @@ class SnapshotDriver:
     def _write_inline(self, write: AsyncPart) -> None:
         """All of it travels in the acknowledgement: nothing here waits for a disk, nor for another thread."""
         try:
-            written = write_to(InlineSegmentStore(), write.frozen, one_by_one)
+            write.write(InlineSegmentStore(), write.frozen, one_by_one)
         except Exception as error:  # noqa: BLE001  driver: a snapshot that cannot be written is declined
-            self._on_state(write, None, error)
+            self._on_state(write, error)
             return
-        self._on_state(write, written, None)
+        self._on_state(write, None)
 
-    def _write(self, write: AsyncPart, frozen: list[tuple[OperatorId, FrozenState]]) -> WrittenState | None:
-        """In the background; ``None``: it had been canceled. What takes long is waiting for disks, so the operators are
-        written at the same time."""
+    def _write(self, write: AsyncPart, frozen: list[tuple[OperatorId, FrozenState]], *, is_last: bool) -> None:
+        """In the background. What takes long is waiting for disks, so the operators are written at the same time."""
         if write.canceled:
-            return None
+            return
         store = self._open_store(write.options, self._attempt, write.checkpoint_id)
         copies = None if write.options.snapshot_type.is_savepoint else self._copies
         if copies is not None:
             store = copies.store(store, write.checkpoint_id)
-        written = write_to(store, frozen, self._writer.write_states)
+        snapshot = write.write(store, frozen, self._writer.write_states)
         if copies is not None:
-            copies.complete(write.checkpoint_id, written.snapshot)
-        return written
+            copies.complete(write.checkpoint_id, snapshot)
+        if is_last:
+            self._answer(write)
 
-    def _on_state(self, write: AsyncPart, written: WrittenState | None, error: BaseException | None) -> None:
+    def _on_state(self, write: AsyncPart, error: BaseException | None) -> None:
         self._release(write)
-        if written is not None:
-            write.snapshot, write.written_bytes = written
         self._on_part(write, Part.STATE, error)
 
-    def _write_channels(self, write: AsyncPart, contents: list[ChannelContent]) -> dict[OperatorId, OperatorSnapshot]:
-        """In the background."""
+    def _write_channels(self, write: AsyncPart, contents: list[ChannelContent]) -> None:
+        """In the background, behind the state of the same snapshot: with that it has all, unless its state failed."""
         if write.canceled:
-            return {}
-        return write_channels(self._open_store(write.options, self._attempt, write.checkpoint_id), contents)
+            return
+        store = self._open_store(write.options, self._attempt, write.checkpoint_id)
+        write.channels = write_channels(store, contents)
+        self._answer(write)
 
-    def _on_channels(
-        self, write: AsyncPart, channels: dict[OperatorId, OperatorSnapshot] | None, error: BaseException | None
-    ) -> None:
-        write.channels = channels or {}
-        self._on_part(write, Part.CHANNELS, error)
+    def _answer(self, write: AsyncPart) -> None:
+        """In the background, when all is there."""
+        if write.snapshot is not None and write.answer.take():
+            self._acknowledge(
+                write.checkpoint_id, with_channels(write.snapshot, write.channels), self._final_metrics(write)
+            )
 
     def _on_part(self, write: AsyncPart, part: Part, error: BaseException | None) -> None:
         if error is not None:
             write.canceled = True
-            self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
+            if self._takes_answer(write.checkpoint_id):
+                self.on(m.SnapshotFailed(write.checkpoint_id, _storage_info(error)))
         self._there(write, part)
-
-    def _run(self, work: Callable[[], Result], done: Callable[[Result | None, BaseException | None], None]) -> None:
-        """``work()`` in the background; what it returned or raised comes back as a mail."""
-        results: list[Result] = []
-        self._writer.submit(
-            lambda: results.append(work()), lambda error: done(results[0] if error is None else None, error)
-        )
 
     def _there(self, write: AsyncPart, part: Part) -> None:
         """One more of the parts: once all data in flight is known it is written; once all is there, acknowledged."""
@@ -309,16 +311,21 @@ class SnapshotDriver:
         if write.in_flight and not write.waits_for & OF_CHANNELS:
             contents, write.in_flight = write.in_flight, []
             write.waits_for.add(Part.CHANNELS)
-            self._run(
-                lambda: self._write_channels(write, contents),
-                lambda channels, error: self._on_channels(write, channels, error),
+            self._writer.submit(
+                lambda: self._write_channels(write, contents), lambda error: self._on_part(write, Part.CHANNELS, error)
             )
         if not write.waits_for and write.snapshot is not None:
             self._forget_if_over(write)
             snapshot = with_channels(write.snapshot, write.channels)
             self.on(m.SnapshotWritten(write.checkpoint_id, snapshot, self._final_metrics(write)))
 
+    def _takes_answer(self, checkpoint_id: int) -> bool:
+        """For the subtask's thread: the background gives none from now on. ``False``: it gave it, or there was none."""
+        answer = self._answers.pop(checkpoint_id, None)
+        return answer is not None and answer.take()
+
     def _cancel(self, checkpoint_id: int) -> None:
+        self._takes_answer(checkpoint_id)
         write = self._writes.get(checkpoint_id)
         if write is not None:
             write.canceled = True

@@ -163,11 +163,13 @@ class FakeFrozen(FrozenState):
         self.released = 0
         self.fail = fail
         self.limit_bytes = size_limit_bytes
+        self.on_write: Callable[[], None] = lambda: None
 
     def size_limit_bytes(self) -> int | None:
         return self.limit_bytes
 
     def write(self, store: SegmentStore) -> OperatorSnapshot:
+        self.on_write()
         if self.fail is not None:
             raise self.fail
         return OperatorSnapshot()

@@ -17,6 +17,7 @@ from typing import Any
 
 import cloudpickle
 
+from tests.unit.taskmanager.runtime.deploying import Deployer
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.checkpoint import (
@@ -29,12 +30,11 @@ from tidegate.model.checkpoint import (
     SegmentHandle,
     StateRedistribution,
     SubtaskSnapshot,
-    TaskRestore,
 )
-from tidegate.model.deployment import InputDeployment, OutputDeployment, ProducerAddress, TaskDeployment
+from tidegate.model.deployment import ProducerAddress, TaskDeployment
 from tidegate.model.errors import ErrorInfo
-from tidegate.model.graph import JobEdge, JobVertex, consumers_of, producers_of
-from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, OperatorId, VertexId
+from tidegate.model.graph import JobVertex
+from tidegate.model.ids import AttemptId, OperatorId, VertexId
 from tidegate.model.program import VertexProgram
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
@@ -171,10 +171,11 @@ class InProcessJob:
         self.inbox: queue.SimpleQueue[Told] = queue.SimpleQueue()
         self.acks: dict[int, dict[AttemptId, Acknowledgement]] = {}
         self.next_id = self.first_checkpoint
+        deployer = Deployer(self.built, self.attempt, self.restore, self.finished)
         for vertex in self.built.graph.vertices:
             for index in range(vertex.parallelism):
-                attempt = self._attempt_id(vertex.vertex_id, index)
-                deployment = self._deployment(vertex, attempt)
+                attempt = deployer.attempt_id(vertex.vertex_id, index)
+                deployment = deployer.deployment(vertex, attempt)
                 self.tasks[attempt] = Task(attempt, vertex, deployment, Mailbox(), RecordingPort(attempt, self.inbox))
 
     def start(self) -> None:
@@ -349,52 +350,5 @@ class InProcessJob:
     def _of(self, vertex: JobVertex) -> list[Task]:
         return [task for task in self.tasks.values() if task.vertex is vertex]
 
-    def _attempt_id(self, vertex_id: VertexId, index: int) -> AttemptId:
-        return AttemptId(self.built.graph.job_id, vertex_id, index, self.attempt)
-
     def _location(self, n: int) -> str:
         return str(self.directory / f"attempt-{self.attempt}" / f"chk-{n}")
-
-    def _deployment(self, vertex: JobVertex, attempt: AttemptId) -> TaskDeployment:
-        graph = self.built.graph
-        return TaskDeployment(
-            attempt=attempt,
-            generation=Generation("0" * 32),
-            allocation_id=AllocationId("0" * 32),
-            job_name=graph.name,
-            task_name=vertex.name,
-            parallelism=vertex.parallelism,
-            max_parallelism=vertex.max_parallelism,
-            program=vertex.program,
-            inputs=tuple(self._input(edge, attempt) for edge in graph.inputs_of(vertex.vertex_id)),
-            outputs=tuple(self._output(edge, attempt) for edge in graph.outputs_of(vertex.vertex_id)),
-            restore=self._restore(vertex, attempt.subtask),
-            configuration=graph.configuration,
-            is_source=vertex.is_source,
-            data_token="secret",
-            finished_on_restore=vertex.vertex_id in self.finished,
-        )
-
-    def _input(self, edge: JobEdge, attempt: AttemptId) -> InputDeployment:
-        source, target = self.built.graph.vertex(edge.source), self.built.graph.vertex(edge.target)
-        indices = producers_of(edge.partitioner, source.parallelism, target.parallelism, attempt.subtask)
-        producers = tuple(self._attempt_id(edge.source, i) for i in indices)
-        return InputDeployment(
-            edge.edge_id, edge.input_index, edge.partitioner, producers, source.name, source.parallelism
-        )
-
-    def _output(self, edge: JobEdge, attempt: AttemptId) -> OutputDeployment:
-        source, target = self.built.graph.vertex(edge.source), self.built.graph.vertex(edge.target)
-        consumers = tuple(consumers_of(edge.partitioner, source.parallelism, target.parallelism, attempt.subtask))
-        unaligned = self.built.graph.supports_unaligned(edge.target)
-        sizes = (target.parallelism, target.max_parallelism)
-        return OutputDeployment(edge.edge_id, edge.partitioner, consumers, *sizes, unaligned, edge.input_index)
-
-    def _restore(self, vertex: JobVertex, subtask: int) -> TaskRestore | None:
-        if self.restore is None:
-            return None
-        operators = {
-            op.operator_id: self.restore.restored(op.operator_id, subtask, vertex.parallelism)
-            for op in vertex.operators
-        }
-        return TaskRestore(CheckpointId(self.restore.checkpoint_id), self.restore.location, operators)

@@ -71,17 +71,28 @@ def test_a_barrier_waits_for_the_others_goes_out_first_and_is_acknowledged() -> 
     assert order == ["before-barrier", "barrier-sent", "frozen", "before-ack", "after-ack"]
 
 
-def test_a_snapshot_is_acknowledged_and_released_in_the_thread_of_the_subtask() -> None:
+def test_a_snapshot_is_acknowledged_while_its_subtask_is_busy_and_released_in_its_thread() -> None:
     subtask = Subtask()
     subtask.operator.frozen = frozen = FakeFrozen()
     subtask.send(0, barrier(1))
     subtask.send(1, barrier(1))
     subtask.run()
     assert subtask.writer.close(5000.0)
-    assert subtask.port.of("ack") == []
+    assert subtask.port.of("ack") == [("ack", 1)]
     assert frozen.released == 0
     subtask.loop.step()
     assert subtask.port.of("ack") == [("ack", 1)]
+    assert frozen.released == 1
+
+
+def test_a_snapshot_that_is_aborted_while_it_is_written_is_not_acknowledged() -> None:
+    subtask = Subtask()
+    subtask.operator.frozen = frozen = FakeFrozen()
+    frozen.on_write = lambda: subtask.snapshots.on(s.AbortReceived(1))
+    subtask.send(0, barrier(1))
+    subtask.send(1, barrier(1))
+    subtask.settle()
+    assert subtask.port.of("ack") == []
     assert frozen.released == 1
 
 

@@ -1,0 +1,138 @@
+"""The job that the simulated runtime runs: numbers, counted by key from state, into a sink that commits in two phases.
+
+    rows (value, ts) ─▶ map ═ by key ═▶ count: (value, how many of its key so far) ═ rebalance ═▶ sink
+
+Each value must come out once, and the counts of each key must be 1, 2, 3, ... The functions check event time on the way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tests.sim.watch import LawBroken
+from tidegate.common import Types, WatermarkStrategy
+from tidegate.common.configuration import Configuration
+from tidegate.common.records.batch import Batch, RecordsBatch
+from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
+from tidegate.connectors.number_sequence import DataGeneratorSource
+from tidegate.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from tidegate.datastream._graph.job_graph_builder import BuiltJob
+from tidegate.functions.state import ValueStateDescriptor
+
+KEYS, TOTAL, BATCH_ROWS = 5, 200, 12
+OUTPUT, TIME = 0, 8
+"""Numbers of the laws that are checked here (``tests.sim.watch``): the exact output, and event time."""
+
+
+@dataclass
+class Outside:
+    """What the functions of the job reach: the external system, and how long a record takes."""
+
+    work: Callable[[], None] = lambda: None
+    completed: set[int] = field(default_factory=set)
+    committed: dict[str, list[Any]] = field(default_factory=dict)
+    broken: LawBroken | None = None
+
+    def fail(self, law: int, text: str) -> None:
+        """The subtask makes a failure of its own of what a function raises: the schedule looks here."""
+        self.broken = self.broken or LawBroken(law, text)
+
+    def commit(self, identity: str, checkpoint_id: int, rows: list[Any]) -> None:
+        if not any(n >= checkpoint_id for n in self.completed):  # what an aborted one left goes with the next
+            self.fail(5, f"{identity} is committed, and neither its checkpoint nor a later one is complete")
+        self.committed.setdefault(identity, rows)
+
+    def check_output(self) -> None:
+        rows = [tuple(row) for rows in self.committed.values() for row in rows]
+        found, wanted = Counter(value for value, _ in rows), Counter(range(TOTAL))
+        if found != wanted:
+            raise LawBroken(OUTPUT, f"lost {sorted(wanted - found)}, too many {sorted(found - wanted)}")
+        counts = Counter((value % KEYS, number) for value, number in rows)
+        if counts != Counter((key, n + 1) for key in range(KEYS) for n in range(TOTAL // KEYS)):
+            raise LawBroken(OUTPUT, f"counts of keys are wrong: {sorted(counts.items())}")
+
+
+outside = Outside()
+"""Of the world that runs: functions are pickled with the job and find it by its name."""
+
+
+def enter(found: Outside) -> None:
+    global outside
+    outside = found
+
+
+def numbers(first: int, number: int) -> pa.RecordBatch:
+    index = np.arange(first, first + number)
+    return pa.RecordBatch.from_arrays([pa.array(index), pa.array(index)], names=["value", "ts"])
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        outside.work()
+        timestamp, watermark = ctx.timestamp(), ctx.timer_service().current_watermark()
+        if timestamp is not None and timestamp <= watermark:
+            outside.fail(TIME, f"a record of {timestamp} came behind the watermark {watermark}")
+        number = (self.count.value() or 0) + 1
+        self.count.update(number)
+        yield value, number
+
+
+class OutsideSink(Sink):
+    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+        return _Writer(context)
+
+    def make_committer(self, context: SinkContext) -> Committer:
+        return _Committer()
+
+
+class _Writer(SinkWriter):
+    works_on = "records"
+
+    def __init__(self, context: SinkContext) -> None:
+        self._context = context
+        self._rows: list[Any] = []
+
+    def write(self, batch: Batch) -> None:
+        assert isinstance(batch, RecordsBatch)
+        self._rows += [list(value) for value in batch.values]
+
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+        rows, self._rows = self._rows, []
+        return [[f"{self._context.attempt}/{checkpoint_id}", checkpoint_id, rows]] if rows else []
+
+
+class _Committer(Committer):
+    def commit(self, committables: Sequence[Any]) -> None:
+        for identity, checkpoint_id, rows in committables:
+            outside.commit(identity, checkpoint_id, rows)
+
+
+@cache
+def build(sources: int, counters: int, sinks: int, *, incremental: bool) -> BuiltJob:
+    options = Configuration()
+    options.set_string("execution.checkpointing.unaligned.enabled", "true")
+    options.set_string("execution.checkpointing.incremental", "true" if incremental else "false")
+    options.set_string("execution.checkpointing.data-inline-threshold", "0 b" if incremental else "200 b")
+    options.set_string("tidegate.exchange.channel-credit", "1 kb")
+    options.set_string("tidegate.exchange.batch-rows", "4")
+    options.set_string("taskmanager.network.memory.buffer-debloat.enabled", "false")
+    env = StreamExecutionEnvironment.get_execution_environment(options).set_parallelism(counters)
+    env.enable_checkpointing(60_000)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("ts")
+    source = DataGeneratorSource(numbers, TOTAL, batch_rows=BATCH_ROWS)
+    types = Types.TUPLE([Types.LONG(), Types.LONG()])
+    stream = env.from_source(source, strategy, "rows").uid("rows").set_parallelism(sources)
+    values = stream.map(lambda row: row[0], Types.LONG()).set_parallelism(sources)
+    counted = values.key_by(lambda value: value % KEYS, Types.LONG()).process(Count(), types).uid("count")
+    counted.rebalance().sink_to(OutsideSink()).uid("out").set_parallelism(sinks)
+    return env.build()

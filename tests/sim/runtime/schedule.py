@@ -1,0 +1,99 @@
+"""One seed: a job through executions that fail, until it has finished; then its output must be exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from tests.sim.runtime import job
+from tests.sim.runtime.store import SimStore
+from tests.sim.runtime.subtasks import SimClock
+from tests.sim.runtime.world import LIVENESS, MOST_SWEEPS, Counts, Execution, Mix, restored
+from tests.sim.watch import LawBroken
+from tidegate.model.checkpoint import Alignment
+
+_ALIGNMENTS = (
+    ((Alignment.ALIGNED, None),),
+    ((Alignment.UNALIGNED, None),),
+    ((Alignment.ALIGNED, 10),),
+    ((Alignment.ALIGNED, None), (Alignment.UNALIGNED, None), (Alignment.ALIGNED, 0), (Alignment.ALIGNED, 25)),
+)
+_SHAPES = ((2, 2, 2), (1, 2, 3), (2, 3, 2), (3, 2, 1))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    executions: int
+    counts: Counts
+
+
+class Schedule:
+    """Raises ``LawBroken``."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._clock = SimClock()
+        self._counts = Counts()
+        self._outside = job.Outside(self._work)
+        self._mix = Mix(
+            trigger=self._random.choice((0.02, 0.1, 0.5)),
+            abort=self._random.choice((0.0, 0.005, 0.03)),
+            kill=self._random.choice((0.003, 0.01)),
+            disk_full=self._random.choice((0.0, 0.0, 0.05)),
+            alignments=self._random.choice(_ALIGNMENTS),
+        )
+        self._slow_ms = self._random.choice((0.0, 1.0, 4.0))
+        self._faulty_executions = self._random.randint(1, 3)
+        self._store = SimStore(self._is_disk_full)
+
+    def run(self) -> Outcome:
+        job.enter(self._outside)
+        latest, attempt, incremental = None, 0, self._random.random() < 0.5
+        while True:
+            built = job.build(*self._random.choice(_SHAPES), incremental=incremental)
+            execution = Execution(
+                self._random,
+                self._clock,
+                built,
+                self._store,
+                self._outside,
+                self._counts,
+                self._mix,
+                attempt,
+                restored(latest, built),
+            )
+            if self._run(execution):
+                break
+            latest, attempt = execution.latest, attempt + 1
+            if attempt >= self._faulty_executions:
+                self._mix = Mix(trigger=self._mix.trigger, abort=0.0, alignments=self._mix.alignments)
+        self._outside.check_output()
+        return Outcome(attempt + 1, self._counts)
+
+    def _run(self, execution: Execution) -> bool:
+        """Whether it finished."""
+        for _ in range(MOST_SWEEPS):
+            if execution.is_finished:
+                return True
+            if execution.needs_restart:
+                self._check(execution)
+                execution.stop()
+                return False
+            execution.sweep()
+            if self._outside.broken is not None:
+                raise self._outside.broken
+        raise LawBroken(LIVENESS, f"it does not end: {execution.describe()}")
+
+    def _check(self, execution: Execution) -> None:
+        """Only what the schedule did may fail a subtask."""
+        for task in execution.subtasks.values():
+            if task.error is not None and task.error.code != "subtask-lost":
+                raise LawBroken(LIVENESS, f"{task.attempt} failed: {task.error.code}: {task.error.message}")
+
+    def _work(self) -> None:
+        self._clock.ms += self._random.random() * self._slow_ms
+
+    def _is_disk_full(self) -> bool:
+        full = self._random.random() < self._mix.disk_full
+        self._counts.faults += full
+        return full
