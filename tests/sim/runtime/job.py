@@ -27,7 +27,7 @@ from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.functions.state import ValueStateDescriptor
 
 KEYS, TOTAL, BATCH_ROWS = 5, 200, 12
-OUTPUT, TIME = 0, 8
+OUTPUT, TIME = 0, 10
 """Numbers of the laws that are checked here (``tests.sim.watch``): the exact output, and event time."""
 
 

@@ -1,0 +1,167 @@
+"""Bugs planted in the runtime itself: each replaces one named function or strategy of a module."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from tests.sim.plant import Plant, patched
+from tests.sim.runtime.job import OUTPUT, TIME
+from tests.sim.runtime.world import LIVENESS
+from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfData
+from tidegate.model.checkpoint import Acknowledgement, ChannelStateHandle
+from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
+from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
+from tidegate.taskmanager.exchange.subpartition import Subpartition
+from tidegate.taskmanager.machines import watermarks as w
+from tidegate.taskmanager.machines.credit import SenderCredit
+from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
+from tidegate.taskmanager.runtime.chain import OperatorChain
+from tidegate.taskmanager.runtime.checkpointing import replay, snapshots
+from tidegate.taskmanager.runtime.checkpointing.async_part import Answer
+from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender
+from tidegate.taskmanager.runtime.checkpointing.in_flight import read_channel
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.ports import Mail
+from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.wire.frames import FrameType, OutgoingFrame
+
+_broadcast, _emit = PipelinedResultPartition.broadcast, PipelinedResultPartition.emit
+_emit_with_keys = PipelinedResultPartition.emit_with_keys
+_take, _take_all, _on_credit = Subpartition.take, Mailbox.take_all, SenderCredit.on_credit
+_read_channel, _notify_complete = read_channel, OperatorChain.notify_complete
+
+
+# ---- barriers ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _barriers_leave_behind_the_next_rows() -> Any:
+    held: WeakKeyDictionary[PipelinedResultPartition, list[ChannelEvent]] = WeakKeyDictionary()
+    ended: WeakSet[PipelinedResultPartition] = WeakSet()
+
+    def release(partition: PipelinedResultPartition) -> None:
+        for event in held.pop(partition, []):
+            _broadcast(partition, event)
+
+    def broadcast(partition: PipelinedResultPartition, event: ChannelEvent) -> None:
+        if isinstance(event, EndOfData):
+            ended.add(partition)  # no more rows will come
+        if isinstance(event, Barrier) and partition not in ended:
+            held.setdefault(partition, []).append(event)
+            return
+        release(partition)
+        _broadcast(partition, event)
+
+    def emit(partition: PipelinedResultPartition, *rows: Any) -> None:
+        (_emit_with_keys if len(rows) > 1 else _emit)(partition, *rows)
+        release(partition)
+
+    with ExitStack() as stack:
+        for name, found in (("broadcast", broadcast), ("emit", emit), ("emit_with_keys", emit)):
+            stack.enter_context(patched(PipelinedResultPartition, name, found)())
+        yield
+
+
+def _overtakes_and_persists_nothing(sender: BarrierSender, barrier: Barrier) -> list[Any]:
+    _send(sender, barrier)
+    return []
+
+
+_send = BarrierSender.send
+
+
+# ---- the exchange --------------------------------------------------------------------------------------------------------
+
+
+def _drops_a_frame() -> AbstractContextManager[Any]:
+    numbers = itertools.count(1)
+
+    def take(subpartition: Subpartition, limit_bytes: int) -> list[tuple[OutgoingFrame, int]]:
+        taken = _take(subpartition, limit_bytes)
+        return [one for one in taken if one[0].type is not FrameType.BATCH or next(numbers) % 20]
+
+    found: AbstractContextManager[Any] = patched(Subpartition, "take", take)()
+    return found
+
+
+def _counts_a_grant_twice(credit: SenderCredit, granted_bytes: int, consumed_bytes: int) -> None:
+    _on_credit(credit, granted_bytes + max(0, granted_bytes - credit.granted), consumed_bytes)
+
+
+# ---- the mailbox ---------------------------------------------------------------------------------------------------------
+
+
+def _takes_the_first_mail_and_loses_the_rest(mailbox: Mailbox) -> list[Mail]:
+    return _take_all(mailbox)[:1]
+
+
+# ---- snapshots and restore -----------------------------------------------------------------------------------------------
+
+
+def _acknowledges_for_the_next_attempt(attempt: Any, *rest: Any) -> Acknowledgement:
+    return Acknowledgement(replace(attempt, attempt=attempt.attempt + 1), *rest)
+
+
+def _reads_all_batches_twice(source: SegmentSource, handle: ChannelStateHandle) -> tuple[Any, Sequence[Any]]:
+    about, batches = _read_channel(source, handle)
+    return about, [*batches, *batches]
+
+
+def _commits_what_is_newer(chain: OperatorChain, checkpoint_id: int, before_each: Callable[[str], None]) -> None:
+    _notify_complete(chain, COMMIT_EVERYTHING, before_each)
+
+
+# ---- event time ----------------------------------------------------------------------------------------------------------
+
+
+def _follows_the_fastest_channel(valve: w.WatermarkValve, event: w.ValveEvent, now_ms: float) -> Sequence[Any]:
+    if isinstance(event, w.WatermarkArrived):
+        return [w.AdvanceWatermark(event.timestamp_ms)]
+    return _valve_on(valve, event, now_ms)
+
+
+_valve_on = w.WatermarkValve.on
+
+_EXACT = frozenset({OUTPUT})
+
+
+def _lost(*_: object) -> list[Any]:
+    return []
+
+
+PLANTS = (
+    Plant("barriers leave behind the next rows", _EXACT, _barriers_leave_behind_the_next_rows),
+    Plant("a barrier blocks no channel", _EXACT, patched(ChannelInputGate, "block", lambda gate, channel: None)),
+    Plant("what overtook is not persisted", _EXACT, patched(BarrierSender, "send", _overtakes_and_persists_nothing)),
+    Plant("what had arrived is not persisted", _EXACT, patched(ChannelInputGate, "take_persisted", _lost)),
+    Plant("a frame is dropped", frozenset({OUTPUT, LIVENESS}), _drops_a_frame),
+    Plant("a grant counts twice", frozenset({LIVENESS}), patched(SenderCredit, "on_credit", _counts_a_grant_twice)),
+    Plant(
+        "mails behind the first are lost",
+        frozenset({LIVENESS}),
+        patched(Mailbox, "take_all", _takes_the_first_mail_and_loses_the_rest),
+    ),
+    Plant("an answer is given twice", frozenset({3}), patched(Answer, "take", lambda answer: True)),
+    Plant(
+        "another attempt is acknowledged",
+        frozenset({6}),
+        patched(snapshots, "Acknowledgement", _acknowledges_for_the_next_attempt),
+    ),
+    Plant("what was in flight is replayed twice", _EXACT, patched(replay, "read_channel", _reads_all_batches_twice)),
+    Plant("what is to be replayed is not persisted again", _EXACT, patched(replay.Replay, "rest", _lost)),
+    Plant(
+        "a confirm commits what is newer",
+        frozenset({5}),
+        patched(OperatorChain, "notify_complete", _commits_what_is_newer),
+    ),
+    Plant(
+        "watermarks follow the fastest channel",
+        frozenset({TIME}),
+        patched(w.WatermarkValve, "on", _follows_the_fastest_channel),
+    ),
+)
