@@ -267,7 +267,7 @@ def test_what_is_wrong_is_told_when_the_job_is_submitted(broker: KafkaBroker) ->
         builder(broker, "nowhere").build().list_splits(1)
     with pytest.raises(InvalidJob, match=r"needs set_topics\(\)"):
         builder(broker).build()
-    with pytest.raises(InvalidJob, match="is set by the connector"):
+    with pytest.raises(InvalidJob, match="no checkpoint holds yet"):
         builder(broker, "a").set_property("enable.auto.commit", "true").build()
     away = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:1").set_topics("a").build()
     with pytest.raises(Unreachable, match="is the broker up"):

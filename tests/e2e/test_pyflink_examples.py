@@ -16,6 +16,7 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.waiting import wait_until
 from tests.servers import flink_examples
 from tests.servers.flink_environment import FlinkEnvironment
+from tests.servers.kafka_broker import KafkaBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 """They start a second Flink and take minutes: `make soak` runs them."""
@@ -29,6 +30,20 @@ WRITING = [
     "windowing/session_with_gap_window",
     "windowing/session_with_dynamic_gap_window",
 ]
+_WORDS = ["hi", "hello", "hi", "hello", "hi", "hello", "hello"]
+_ROWS = [f"+I[{number}, {word}]" for number, word in zip([1, 2, 3, 4, 5, 6, 6], _WORDS, strict=True)]
+_READS = ".set_starting_offsets(KafkaOffsetsInitializer.earliest())"
+KAFKA = {
+    "kafka_avro_format": ("test_avro_topic", _ROWS),
+    "kafka_csv_format": ("test_csv_topic", _ROWS),
+    "kafka_json_format": ("test_json_topic", _ROWS),
+    "kafka_bytearray_format": (
+        "test_bytearray_topic",
+        [f'{{"id": {n}, "country": "{name}"}}' for n, name in enumerate(["USA", "Canada", "Germany"], 1)],
+    ),
+    "kafka_row_field_extractor_example": ("row-extractor-example", []),
+}
+REFUSED = {"connectors/elasticsearch": "(?i)elasticsearch", "connectors/pulsar": "(?i)pulsar"}
 FLINK_LIMIT_S = 240
 PRINT_LIMIT_S = 30
 _PRINTED = re.compile(r"^(?:\d+> )?([(+].*)$")
@@ -77,6 +92,37 @@ def test_what_an_example_writes(
     run(replaced(name, flink, tmp_path), cluster, "--output", str(tmp_path / "out"))
     assert lines_below(tmp_path / "out") == expected[name]
     assert expected[name]
+
+
+@pytest.mark.parametrize("name", KAFKA)
+def test_what_an_example_writes_to_kafka_and_reads_again(
+    name: str, cluster: Cluster, flink: FlinkEnvironment, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """Its source ends here where the topic ends: in Flink it never does."""
+    topic, records = KAFKA[name]
+    broker.create_topic(topic)
+    text = replaced(f"connectors/{name}", flink, tmp_path).read_text().replace("localhost:9092", broker.servers)
+    assert text.count(_READS) == (0 if name == "kafka_row_field_extractor_example" else 1)
+    job = tmp_path / "bounded_kafka.py"
+    job.write_text(text.replace(_READS, f"{_READS}.set_bounded(KafkaOffsetsInitializer.latest())"))
+    before = {process.name: process.log.stat().st_size for process in cluster.task_managers}
+    run(job, cluster)
+
+    def printed() -> Counter[str]:
+        texts = [process.log.read_bytes()[before[process.name] :].decode() for process in cluster.task_managers]
+        return Counter(line.partition("> ")[2] or line for text in texts for line in text.splitlines())
+
+    wait_until(lambda: printed() >= Counter(records), PRINT_LIMIT_S, f"{name} printed {records}, so far {printed()}")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_example_of_what_is_not_available_says_so(
+    name: str, cluster: Cluster, flink: FlinkEnvironment, tmp_path: Path
+) -> None:
+    job = replaced(name, flink, tmp_path)
+    done = cluster.cli("run", "--jobmanager", cluster.address, str(job), limit_s=120)
+    assert done.returncode != 0
+    assert re.search(REFUSED[name], done.stderr), done.stderr
 
 
 @pytest.mark.parametrize("name", PRINTING)

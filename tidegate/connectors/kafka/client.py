@@ -29,8 +29,10 @@ _CLIENTS_OWN_LOG.setLevel(logging.CRITICAL)
 _turned_away: dict[str, str] = {}
 """By servers: why a client was not let in."""
 
-_FORBIDDEN = ("bootstrap.servers", "group.id", "transactional.id", "enable.auto.commit", "isolation.level")
-"""Set by the connector; the builders have methods for what users choose among them."""
+SERVERS_KEY = "bootstrap.servers"
+_OVERRIDDEN = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer", "auto.offset.reset")
+"""The connector sets them, whatever a user gave (Flink: ``KafkaSourceBuilder.parseAndSetRequiredProperties``)."""
+_OF_CONSUMERS = ("group.id", "enable.auto.commit", "auto.commit.interval.ms", "isolation.level", "fetch.min.bytes")
 
 
 def library() -> Any:
@@ -42,12 +44,34 @@ def library() -> Any:
     return confluent_kafka
 
 
-def checked_properties(properties: Mapping[str, str], allowed: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Properties of the client as a user gave them. Raises ``InvalidJob`` for one that the connector sets itself."""
-    for name in properties:
-        if name in _FORBIDDEN and name not in allowed:
-            raise InvalidJob(f"the Kafka property {name!r} is set by the connector; use the builder's methods")
-    return dict(properties)
+def source_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """What a user gave, without what the source sets itself. Raises ``InvalidJob`` for what contradicts its work."""
+    if str(properties.get("enable.auto.commit", "false")).lower() == "true":
+        raise InvalidJob(
+            "enable.auto.commit would commit offsets of records that no checkpoint holds yet: leave it out, they are committed "
+            "when a checkpoint is confirmed (commit.offsets.on.checkpoint)"
+        )
+    return _without(properties, (*_OVERRIDDEN, "enable.auto.commit"), "source")
+
+
+def sink_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Likewise for a producer, which ignores what consumers are told."""
+    if "transactional.id" in properties:
+        raise InvalidJob("the sink makes transactional.id itself: use set_transactional_id_prefix()")
+    return _without(properties, (*_OVERRIDDEN, *_OF_CONSUMERS), "sink")
+
+
+def servers_of(properties: Mapping[str, str], what: str) -> str:
+    """Raises ``InvalidJob`` without any."""
+    if not (found := properties.get(SERVERS_KEY, "")):
+        raise InvalidJob(f"{what} needs {SERVERS_KEY}: set_bootstrap_servers(), or the property of that name")
+    return found
+
+
+def _without(properties: Mapping[str, str], names: tuple[str, ...], what: str) -> dict[str, str]:
+    for name in sorted(properties.keys() & set(names)):
+        _LOG.warning("the property %s=%s has no effect on a Kafka %s", name, properties[name], what)
+    return {name: str(value) for name, value in properties.items() if name not in (*names, SERVERS_KEY)}
 
 
 def consumer(servers: str, properties: Mapping[str, str], **settings: Any) -> Any:

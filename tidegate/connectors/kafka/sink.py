@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.connectors.base import Committer, DeliveryGuarantee, Sink, SinkContext, SinkWriter
-from tidegate.connectors.kafka.client import admin, checked_properties, contact, library, partitions_of
+from tidegate.connectors.kafka.client import (
+    SERVERS_KEY,
+    admin,
+    contact,
+    library,
+    partitions_of,
+    servers_of,
+    sink_properties,
+)
 from tidegate.connectors.kafka.markers import TOPIC, Markers
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
@@ -67,7 +75,6 @@ class KafkaSink(Sink):
 
 @dataclass
 class KafkaSinkBuilder:
-    _servers: str = ""
     _schema: KafkaRecordSerializationSchema | None = None
     _guarantee: DeliveryGuarantee = DeliveryGuarantee.NONE
     _prefix: str = ""
@@ -75,8 +82,7 @@ class KafkaSinkBuilder:
     _marker_topic: str = TOPIC
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
-        self._servers = bootstrap_servers
-        return self
+        return self.set_property(SERVERS_KEY, bootstrap_servers)
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
         self._schema = record_serializer
@@ -97,17 +103,16 @@ class KafkaSinkBuilder:
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """Of the Kafka client, by librdkafka's names."""
+        """Of the Kafka client, by librdkafka's names; the last that is set counts. What only consumers know is left out."""
         self._properties[key] = value
         return self
 
     def build(self) -> KafkaSink:
         library()
-        if not self._servers:
-            raise InvalidJob("KafkaSink needs set_bootstrap_servers()")
+        servers = servers_of(self._properties, "KafkaSink")
         if self._schema is None:
             raise InvalidJob("KafkaSink needs set_record_serializer()")
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE and not self._prefix:
             raise InvalidJob("KafkaSink needs set_transactional_id_prefix() to write exactly once")
-        properties = checked_properties(self._properties)
-        return KafkaSink(self._servers, self._schema, self._guarantee, self._prefix, properties, self._marker_topic)
+        properties = sink_properties(self._properties)
+        return KafkaSink(servers, self._schema, self._guarantee, self._prefix, properties, self._marker_topic)

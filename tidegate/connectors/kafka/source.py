@@ -17,7 +17,7 @@ from typing import Any
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
 from tidegate.connectors.formats.messages import ByteArraySchema, DeserializationSchema, deserializer_of
-from tidegate.connectors.kafka.client import checked_properties, consumer, contact, library
+from tidegate.connectors.kafka.client import SERVERS_KEY, consumer, contact, library, servers_of, source_properties
 from tidegate.connectors.kafka.decoding import ReaderSettings
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
 from tidegate.connectors.kafka.reader import KafkaReader
@@ -27,9 +27,10 @@ from tidegate.model.errors import InvalidJob
 
 DISCOVERY_KEY = "partition.discovery.interval.ms"
 COMMIT_KEY = "commit.offsets.on.checkpoint"
+GROUP_KEY = "group.id"
 DEFAULT_DISCOVERY_MS = 300_000
 
-_OURS = frozenset({DISCOVERY_KEY, COMMIT_KEY, "isolation.level", "group.id", "client.id.prefix"})
+_OURS = frozenset({DISCOVERY_KEY, COMMIT_KEY, "isolation.level", GROUP_KEY, "client.id.prefix"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,27 +99,24 @@ class KafkaSource(Source):
 
 @dataclass
 class KafkaSourceBuilder:
-    """As PyFlink's. ``build`` raises ``InvalidJob`` for what is missing or contradicts itself."""
+    """As PyFlink's: servers, group and prefix of the client are properties, of which the last that is set counts. ``build`` raises
+    ``InvalidJob`` for what is missing or contradicts itself."""
 
-    _servers: str = ""
     _subscription: KafkaSubscription = field(default_factory=KafkaSubscription)
     _starting: KafkaOffsetsInitializer = field(default_factory=KafkaOffsetsInitializer.earliest)
     _stopping: KafkaOffsetsInitializer | None = None
     _bounded: bool = False
-    _group_id: str = ""
     _properties: dict[str, str] = field(default_factory=dict)
     _decoder: DeserializationSchema | None = None
     _poison: PoisonAction = PoisonAction.FAIL
     _dead_letters: str = ""
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
-        self._servers = bootstrap_servers
-        return self
+        return self.set_property(SERVERS_KEY, bootstrap_servers)
 
     def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
         """Under which offsets are committed when a checkpoint is confirmed; without it none are."""
-        self._group_id = group_id
-        return self
+        return self.set_property(GROUP_KEY, group_id)
 
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
         return self._subscribe(KafkaSubscription(topics=topics))
@@ -180,8 +178,8 @@ class KafkaSourceBuilder:
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """Of the Kafka client (librdkafka's names), or ``partition.discovery.interval.ms``,
-        ``commit.offsets.on.checkpoint``, ``isolation.level``."""
+        """Of the Kafka client (librdkafka's names), ``bootstrap.servers`` and ``group.id`` among them, or
+        ``partition.discovery.interval.ms``, ``commit.offsets.on.checkpoint``, ``isolation.level``."""
         self._properties[key] = value
         return self
 
@@ -191,19 +189,20 @@ class KafkaSourceBuilder:
 
     def build(self) -> KafkaSource:
         library()
-        if not self._servers:
-            raise InvalidJob("KafkaSource needs set_bootstrap_servers()")
+        servers, group = servers_of(self._properties, "KafkaSource"), self._properties.get(GROUP_KEY, "")
         if self._subscription == KafkaSubscription():
             raise InvalidJob("KafkaSource needs set_topics(), set_topic_pattern() or set_partitions()")
-        properties = checked_properties(self._properties, _OURS)
+        properties = source_properties(self._properties)
+        if not group and properties.get(COMMIT_KEY, "").lower() == "true":
+            raise InvalidJob(f"{COMMIT_KEY} needs a group: set_group_id(), or the property {GROUP_KEY}")
         isolation = properties.get("isolation.level", "read_committed")
         return KafkaSource(
-            servers=self._servers,
+            servers=servers,
             subscription=replace(self._subscription, isolation=isolation),
             starting=self._starting,
             stopping=self._stopping,
             bounded=self._bounded,
-            group_id=self._group_id or properties.get("group.id", ""),
+            group_id=group,
             properties=properties,
             decoder=self._decoder or ByteArraySchema(),
             poison=self._poison,
