@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -14,22 +16,24 @@ _PLAIN_TO = 1e7
 
 def double_text(value: float) -> str:
     """Of 64 bits."""
-    return repr(value) if _PLAIN_FROM <= abs(value) < _PLAIN_TO else _unusual(value, repr(value))
+    return repr(value) if _PLAIN_FROM <= abs(value) < _PLAIN_TO else _unusual(value, repr(value), float)
 
 
 def float_text(value: float) -> str:
     """Of 32 bits: ``1.1`` and not ``1.100000023841858``."""
     text = str(np.float32(value))
-    return text if _PLAIN_FROM <= abs(value) < _PLAIN_TO else _unusual(value, text)
+    return text if _PLAIN_FROM <= abs(value) < _PLAIN_TO else _unusual(value, text, np.float32)
 
 
-def _unusual(value: float, text: str) -> str:
+def _unusual(value: float, text: str, kind: Callable[[Any], Any]) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    if "." not in text and kind(two_digits := f"{value:.1e}") == kind(value):
+        text = two_digits  # Java writes two digits where both would do: 4.9E-324
     sign, digits, exponent = Decimal(text).normalize().as_tuple()
     assert isinstance(exponent, int)
     first, *others = map(str, digits)

@@ -83,7 +83,7 @@ def _time_text(value: Any) -> str:
     match value:
         case datetime.datetime():
             fraction = f"{value.microsecond:06d}".rstrip("0") or "0"
-            return f"{value:%Y-%m-%d %H:%M:%S}.{fraction}"
+            return f"{value.isoformat(sep=' ', timespec='seconds')}.{fraction}"
         case datetime.time():
             return f"{value:%H:%M:%S}"
         case _:

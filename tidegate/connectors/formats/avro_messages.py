@@ -207,7 +207,7 @@ class AvroMessages(SerializationSchema):
         parsed = _parsed(self)
         header = b"" if self.registry is None else _HEADER.pack(0, _id_of(self))
         found = []
-        for row in rows_as_dicts(data):
+        for row in rows_by_position(data, parsed.own):
             stream = io.BytesIO(header)
             stream.seek(len(header))
             try:
@@ -218,6 +218,40 @@ class AvroMessages(SerializationSchema):
                 ) from error
             found.append(stream.getvalue())
         return found
+
+
+def rows_by_position(data: pa.RecordBatch, schema: Any) -> Iterator[Any]:
+    """Rows as ``fastavro`` writes them: fields by position, with the names of the record (Flink:
+    ``AvroRowSerializationSchema``). ``schema``: parsed."""
+    named: dict[str, Any] = {}
+    for row in data.to_pylist(maps_as_pydicts="lossy"):
+        yield _renamed(row, schema, named)
+
+
+def _renamed(value: Any, schema: Any, named: dict[str, Any]) -> Any:
+    if isinstance(schema, list):
+        schema = next(kind for kind in schema if kind != "null")
+    kind = named.get(schema, schema) if isinstance(schema, str) else schema
+    if value is None or isinstance(kind, str):
+        return value
+    if "name" in kind:
+        named[kind["name"]] = kind
+    match value:
+        case dict() if kind["type"] == "record":
+            fields = kind["fields"]
+            if len(fields) != len(value):
+                raise UserError(f"{kind['name']} has {len(fields)} fields in the Avro schema, the row {list(value)}")
+            pairs = zip(fields, value.values(), strict=True)
+            return {one["name"]: _renamed(part, one["type"], named) for one, part in pairs}
+        case dict():
+            return {key: _renamed(part, kind["values"], named) for key, part in value.items()}
+        case list():
+            return [_renamed(part, kind["items"], named) for part in value]
+        case datetime.datetime() if value.tzinfo is None and kind.get("logicalType", "").startswith("timestamp"):
+            return value.replace(
+                tzinfo=datetime.UTC
+            )  # what a clock in UTC shows; fastavro would take the machine's zone
+    return _short(value)
 
 
 def rows_as_dicts(data: pa.RecordBatch) -> Iterator[Any]:

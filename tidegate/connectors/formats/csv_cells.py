@@ -209,10 +209,15 @@ def _basic_writer(basic: BasicType, column: CsvColumn) -> Writer:
         case BasicType.BIG_DEC:
             return lambda value: _decimal_text(value, column.decimals)
         case BasicType.INSTANT:
-            return lambda value: (
-                f"{_EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)}Z"
-            )
+            return _instant_text
     return str
+
+
+def _instant_text(value: Instant) -> str:
+    """With as many digits of a second as it has."""
+    moment = _EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+    fraction = f".{moment.microsecond:06d}".rstrip("0").rstrip(".")
+    return f"{moment.isoformat(sep=' ', timespec='seconds')}{fraction}Z"
 
 
 def _decimal_text(value: Decimal, decimals: tuple[int, int] | None) -> str:

@@ -51,9 +51,9 @@ class CsvDialect:
         return f"{quote}{doubled if escape is None else doubled.replace(escape, escape + escape)}{quote}"
 
     def _needs_quotes(self, cell: str) -> bool:
-        return any(char < self._first_safe or char == self.escape_char for char in cell)
+        return any(char < self._first_safe or char in ("\\", self.escape_char) for char in cell)
 
     @cached_property
     def _first_safe(self) -> str:
-        """Jackson's quick check: all that is not above separator, quote and line end is quoted."""
+        """Jackson's quick check: all that is not above separator, quote and line end is quoted (and a backslash)."""
         return chr(1 + max(map(ord, f"{self.column_separator}{self.quote_char or ''}\r\n")))

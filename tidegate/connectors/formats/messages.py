@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from tidegate.common.records.record_codec import decode as decode_records
 from tidegate.common.records.record_codec import encode as encode_records
 from tidegate.common.serialization import SimpleStringSchema
-from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+from tidegate.connectors.formats.json_rows import row_texts
 from tidegate.connectors.formats.json_text import json_rows, json_texts, missing_field
 from tidegate.model.errors import InvalidJob
 
@@ -137,9 +138,14 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
 @dataclass(frozen=True)
 class JsonRowSerializationSchema(SerializationSchema):
-    """Rows as JSON objects; values that JSON lacks (dates, decimals) are written as their texts."""
+    """Rows as JSON objects with the names of ``type_info``, by position; without it, of the stream's type."""
+
+    type_info: TypeInformation | None = None
 
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
+        written = self.type_info or type_info
+        if isinstance(written, (RowTypeInfo, TupleTypeInfo)):
+            return [text.encode() for text in row_texts(data, written)]
         return [text.encode() for text in json_texts(data)]
 
 

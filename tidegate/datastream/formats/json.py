@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidegate.common.names.finding import elsewhere, finding
-from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.typeinfo import RowTypeInfo, TypeInformation
 from tidegate.connectors.formats.messages import JsonRowDeserializationSchema as OurDeserializationSchema
 from tidegate.connectors.formats.messages import JsonRowSerializationSchema as OurSerializationSchema
 from tidegate.model.errors import InvalidJob
@@ -56,12 +56,18 @@ class _DeserializationBuilder:
 
 @dataclass
 class _SerializationBuilder:
+    _type_info: TypeInformation | None = None
+
     def with_type_info(self, type_info: TypeInformation) -> _SerializationBuilder:
-        """The type of the stream says what is written; this is for programs that name it anyway."""
+        """What is written: its names, and the stream's fields by position. Without it, the type of the stream. Raises
+        ``InvalidJob`` for a type that is no row."""
+        if not isinstance(type_info, RowTypeInfo):
+            raise InvalidJob(f"JSON objects are rows: with_type_info(Types.ROW_NAMED(...)), not {type_info!r}")
+        self._type_info = type_info
         return self
 
     def build(self) -> OurSerializationSchema:
-        return OurSerializationSchema()
+        return OurSerializationSchema(self._type_info)
 
 
 class JsonRowDeserializationSchema(OurDeserializationSchema):

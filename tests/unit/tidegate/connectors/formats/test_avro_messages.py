@@ -165,6 +165,14 @@ def test_a_registry_that_is_down_or_lacks_the_schema_is_told_apart_from_poison(r
         down.decode([b"\x00\x00\x00\x00\x01\x02"])
 
 
+def test_rows_are_written_by_position_whatever_their_names() -> None:
+    schema = AvroRowSerializationSchema(avro_schema_string=json.dumps(V2))
+    reader = AvroRowDeserializationSchema(avro_schema_string=json.dumps(V2))
+    assert rows_of(reader, *written(schema, [{"number": 1, "text": "x"}])) == [{"id": 1, "note": "x"}]
+    with pytest.raises(UserError, match=r"2 fields in the Avro schema, the row \['id'\]"):
+        written(schema, [{"id": 1}])
+
+
 def test_what_is_wrong_is_told_when_the_schema_is_made() -> None:
     with pytest.raises(InvalidJob, match="class of Java"):
         AvroRowDeserializationSchema("com.shop.Order")

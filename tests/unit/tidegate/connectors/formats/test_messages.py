@@ -19,7 +19,7 @@ from tidegate.connectors.formats.messages import (
 )
 from tidegate.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from tidegate.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
-from tidegate.model.errors import InvalidJob
+from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 ROW = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
 JSON = JsonRowDeserializationSchema.builder().type_info(ROW).build()
@@ -98,6 +98,26 @@ def test_rows_as_messages() -> None:
     words = pa.record_batch({"value": ["a", "b"]})
     assert list_of(serializer_of(SimpleStringSchema()).encode(words, Types.STRING())) == [b"a", b"b"]
     assert serializer_of(lambda word: word.encode() * 2).encode(words, Types.STRING()) == [b"aa", b"bb"]
+
+
+def test_json_has_the_names_that_it_was_given_and_the_streams_fields_by_position() -> None:
+    written = Types.ROW_NAMED(["other", "names"], [Types.INT(), Types.STRING()])
+    schema = JsonRowSerializationSchema.builder().with_type_info(written).build()
+    data = pa.record_batch({"id": pa.array([1], pa.int64()), "name": ["a"]})
+    assert schema.encode(data, ROW) == [b'{"other":1,"names":"a"}']
+    assert JsonRowSerializationSchema.builder().build().encode(data, ROW) == [b'{"id":1,"name":"a"}']
+
+
+def test_a_json_type_that_is_not_the_streams_is_refused() -> None:
+    data = pa.record_batch({"id": [1], "name": ["a"]})
+    swapped = Types.ROW_NAMED(["name", "id"], [Types.STRING(), Types.LONG()])
+    with pytest.raises(SchemaMismatch, match="String for field 'name', the stream has int64"):
+        JsonRowSerializationSchema.builder().with_type_info(swapped).build().encode(data, ROW)
+    short = Types.ROW_NAMED(["id"], [Types.LONG()])
+    with pytest.raises(SchemaMismatch, match="1 fields .id., the stream .'id', 'name'."):
+        JsonRowSerializationSchema.builder().with_type_info(short).build().encode(data, ROW)
+    with pytest.raises(InvalidJob, match="JSON objects are rows"):
+        JsonRowSerializationSchema.builder().with_type_info(Types.LONG())
 
 
 def test_what_is_no_schema_is_refused() -> None:
