@@ -25,7 +25,7 @@ from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserE
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId, VertexId
 from tidegate.model.late_records import LateRecords
-from tidegate.model.options import CheckpointingOptions, RuntimeOptions, StateRecoveryOptions
+from tidegate.model.options import CheckpointingOptions, ExecutionOptions, RuntimeOptions, StateRecoveryOptions
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.accumulators import accumulators_from_pb
@@ -60,6 +60,14 @@ class SubmittedJob:
 
     def cancel(self) -> None:
         self._client.cancel(self._job_id)
+
+    def told_when_left(self) -> str:
+        """For somebody who waits no longer: where the job is, and how it is reached."""
+        address = self._client.address
+        return (
+            f"Job {self._job_id} goes on at {address}. `tidegate list -m {address}` shows it, "
+            f"`tidegate cancel -m {address} {self._job_id}` ends it; -sae at `tidegate run` cancels it with Ctrl-C."
+        )
 
     def accumulators(self) -> dict[str, Accumulator[Any, Any]]:
         return _accumulators(self._client.status(self._job_id))
@@ -133,13 +141,16 @@ class ClusterExecutor:
         self.submitted = 0
 
     def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
-        """Submit, and wait unless detached. Ctrl-C and SIGTERM cancel the job."""
+        """Submit, and wait unless detached. Ctrl-C and SIGTERM end the waiting and leave the job running, as Flink's command line does,
+        unless ``execution.shutdown-on-attached-exit`` is set: then they cancel it."""
         job = self.execute_async(graph, blobs)
         click.echo(f"Job has been submitted with JobID {job.job_id}")
         if self._detached:
             return JobExecutionResult(job.job_id, 0)
         try:
-            result = wait_attached(job, graph)
+            configuration = Configuration.from_strings(graph.configuration)
+            cancels = configuration.get(ExecutionOptions.SHUTDOWN_ON_ATTACHED_EXIT)
+            result = wait_attached(job, graph, cancels=cancels)
             click.echo(f"Job with JobID {job.job_id} has finished.\nJob Runtime: {result.net_runtime_ms} ms")
             tell_accumulators(result)
         finally:
@@ -174,8 +185,9 @@ def tell_late_records(status: pb.JobStatus | None) -> None:
         click.echo(f"warning: {LateRecords(late.operator, late.dropped, late.dropped_before)}", err=True)
 
 
-def wait_attached(job: SubmittedJob, graph: JobGraph) -> JobExecutionResult:
-    """Wait with a progress line. Ctrl-C or SIGTERM cancels the job and waits for its end; a second one leaves at once."""
+def wait_attached(job: SubmittedJob, graph: JobGraph, *, cancels: bool = True) -> JobExecutionResult:
+    """Wait with a progress line. Ctrl-C or SIGTERM ends the waiting (``KeyboardInterrupt``); if it ``cancels``, the job is cancelled first
+    and its end waited for, and a second one leaves at once."""
     sources = {vertex.vertex_id for vertex in graph.vertices if vertex.is_source}
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -183,6 +195,9 @@ def wait_attached(job: SubmittedJob, graph: JobGraph) -> JobExecutionResult:
             try:
                 return job.wait(progress)
             except KeyboardInterrupt:
+                if not cancels:
+                    click.echo(job.told_when_left(), err=True)
+                    raise
                 click.echo(f"cancelling job {job.job_id} ...", err=True)
                 job.cancel()
                 return job.wait(progress)

@@ -32,6 +32,13 @@ _PARALLELISM = click.option(
 
 @click.command(context_settings=_PROGRAM)
 @click.option("-d", "--detached", is_flag=True, help="Print the job's id and leave.")
+@click.option(
+    "-sae",
+    "--shutdownOnAttachedExit",
+    "shutdown_on_attached_exit",
+    is_flag=True,
+    help="Attached: Ctrl-C cancels the job; else the job goes on.",
+)
 @_PARALLELISM
 @click.option("-s", "--from-savepoint", "restore", metavar="PATH", help="Start from this checkpoint or savepoint.")
 @click.option(
@@ -54,6 +61,7 @@ _PARALLELISM = click.option(
 @reporting
 def run(
     detached: bool,
+    shutdown_on_attached_exit: bool,
     parallelism: int | None,
     restore: str | None,
     allow_non_restored_state: bool,
@@ -70,7 +78,7 @@ def run(
     arguments: tuple[str, ...],
 ) -> None:
     """Run a job file. Attached, it shows progress and exits with 0 when the job FINISHED, 1 when it FAILED or was
-    CANCELED; Ctrl-C cancels the job."""
+    CANCELED. Ctrl-C leaves the job running, unless -sae is given; with --local it ends both."""
     from tidegate.cli.program import check_readable, run_program
 
     if local and (job_manager is not None or detached):
@@ -78,10 +86,9 @@ def run(
     program, arguments = brought.program(job, arguments)
     check_readable(program)
     forced = address_definitions(job_manager) + brought.definitions()
-    if parallelism is not None:
-        forced.append(f"parallelism.default={parallelism}")
-    if profile:
-        forced.append("tidegate.profile=true")
+    forced += [] if parallelism is None else [f"parallelism.default={parallelism}"]
+    forced += ["execution.shutdown-on-attached-exit=true"] if shutdown_on_attached_exit else []
+    forced += ["tidegate.profile=true"] if profile else []
     if claim_mode is not None:
         forced.append(f"execution.state-recovery.claim-mode={claim_mode.replace('-', '_').upper()}")
     configuration = load_configuration(config, definitions, *forced)

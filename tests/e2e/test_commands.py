@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.cluster import CLI_LIMIT_S, JOBS, MARK, REPOSITORY, Cluster, free_port, marked, run_cli
+from tests.e2e.cluster import JOBS, MARK, REPOSITORY, Cluster, free_port, marked, run_cli
 from tests.e2e.waiting import wait_until
 
 BAD = str(JOBS / "bad.py")
@@ -163,27 +163,33 @@ def test_the_plan_is_shown_without_running(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_an_attached_run_is_canceled_by_ctrl_c(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("option", "goes_on"), [([], True), (["-sae"], False)])
+def test_ctrl_c_at_a_run_on_a_cluster(cluster: Cluster, tmp_path: Path, option: list[str], goes_on: bool) -> None:
+    command = ["run", *option, "-p", "1", "-m", cluster.address, BAD, "long", str(tmp_path / "out")]
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "tidegate.cli.main",
-            "run",
-            "--jobmanager",
-            cluster.address,
-            BAD,
-            "long",
-            str(tmp_path / "out"),
-        ],
+        [sys.executable, "-m", "tidegate.cli.main", *command],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    wait_until(lambda: list((tmp_path / "out").glob("part-*")), CLI_LIMIT_S, "the job has committed something")
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=30)
-    assert process.returncode in (1, 130), said
-    assert "CANCELED" in said.upper(), said
+    try:
+        wait_until(lambda: list((tmp_path / "out").glob("part-*")), START_LIMIT_S, "a checkpoint is committed")
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait(10)
+    assert "Traceback" not in said
+    (job,) = set(re.findall(r"\b[0-9a-f]{32}\b", said))
+    watch = cluster.watch(job)
+    if goes_on:
+        assert process.returncode == 130, said
+        assert f"Job {job} goes on at {cluster.address}" in said
+        watch.wait_for(lambda m: m.status.state == "RUNNING", 30, "the job runs on")
+        cluster.cancel(watch)
+    else:
+        assert process.returncode == 1, said
+        watch.wait_for(lambda m: m.status.state == "CANCELED", 30, "the job is CANCELED")

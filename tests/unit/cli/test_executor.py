@@ -18,6 +18,7 @@ from tidegate.cli.executor import (
     tell_accumulators,
     tell_late_records,
     tell_warnings,
+    wait_attached,
     with_absolute_directories,
 )
 from tidegate.cli.progress import Progress, line_of, records_of
@@ -200,3 +201,36 @@ def test_durations(span_ms: int, text: str) -> None:
 @pytest.mark.parametrize(("size_bytes", "text"), [(12, "12 B"), (3_500, "3.4 KiB"), (5 << 40, "5.0 TiB")])
 def test_sizes(size_bytes: int, text: str) -> None:
     assert size(size_bytes) == text
+
+
+class InterruptedJob(SubmittedJob):
+    """Somebody presses Ctrl-C while it is waited for; once it is cancelled, it ends."""
+
+    def __init__(self) -> None:
+        client: Any = RecordedClient()
+        super().__init__(client, JOB, "tiny")
+        self.is_canceled = False
+
+    def wait(self, progress: Progress | None = None) -> JobExecutionResult:
+        if not self.is_canceled:
+            raise KeyboardInterrupt
+        return JobExecutionResult(JOB, 7)
+
+    def cancel(self) -> None:
+        self.is_canceled = True
+
+
+def test_ctrl_c_leaves_a_job_on_a_cluster_running_and_says_how_to_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
+    job = InterruptedJob()
+    with pytest.raises(KeyboardInterrupt):
+        wait_attached(job, JobGraph(JOB, "tiny", (), ()), cancels=False)
+    assert not job.is_canceled
+    said = capsys.readouterr().err
+    assert f"Job {JOB} goes on at somewhere:1." in said
+    assert f"tidegate cancel -m somewhere:1 {JOB}" in said
+
+
+def test_ctrl_c_cancels_where_the_job_is_to_end_with_the_command() -> None:
+    job = InterruptedJob()
+    assert wait_attached(job, JobGraph(JOB, "tiny", (), ())).net_runtime_ms == 7
+    assert job.is_canceled

@@ -74,6 +74,12 @@ class ExecutionOptions:
         "STREAMING",
         "`BATCH`, for bounded sources: keyed operators see their input sorted by key, and give their results at its end.",
     )
+    SHUTDOWN_ON_ATTACHED_EXIT = option(
+        "execution.shutdown-on-attached-exit",
+        BOOL,
+        "false",
+        "Ctrl-C at an attached `tidegate run` cancels the job; else it goes on.",
+    )
     SORTED_INPUTS_MEMORY = option(
         "execution.sorted-inputs.memory",
         MEMORY_SIZE,
