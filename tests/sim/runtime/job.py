@@ -55,8 +55,11 @@ class Outside:
         if found != wanted:
             raise LawBroken(OUTPUT, f"lost {sorted(wanted - found)}, too many {sorted(found - wanted)}")
         counts = Counter((value % KEYS, number) for value, number in rows)
-        if counts != Counter((key, n + 1) for key in range(KEYS) for n in range(TOTAL // KEYS)):
-            raise LawBroken(OUTPUT, f"counts of keys are wrong: {sorted(counts.items())}")
+        expected = Counter((key, n + 1) for key in range(KEYS) for n in range(TOTAL // KEYS))
+        if counts != expected:
+            raise LawBroken(
+                OUTPUT, f"(key, count) lost {sorted(expected - counts)}, too many {sorted(counts - expected)}"
+            )
 
 
 outside = Outside()

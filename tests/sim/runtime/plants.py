@@ -28,6 +28,7 @@ from tidegate.taskmanager.runtime.checkpointing.in_flight import read_channel
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.ports import Mail
 from tidegate.taskmanager.state.base import SegmentSource
+from tidegate.taskmanager.state.heap.copy_on_write_table import FrozenTable, StateTable
 from tidegate.wire.frames import FrameType, OutgoingFrame
 
 _broadcast, _emit = PipelinedResultPartition.broadcast, PipelinedResultPartition.emit
@@ -116,6 +117,25 @@ def _commits_what_is_newer(chain: OperatorChain, checkpoint_id: int, before_each
     _notify_complete(chain, COMMIT_EVERYTHING, before_each)
 
 
+@contextmanager
+def _writes_what_the_state_has_become() -> Any:
+    tables: WeakKeyDictionary[FrozenTable, StateTable] = WeakKeyDictionary()
+
+    def freeze(table: StateTable) -> FrozenTable:
+        frozen = _freeze(table)
+        tables[frozen] = table
+        return frozen
+
+    def group(frozen: FrozenTable, number: int) -> dict[Any, Any]:
+        return {entry: value for found, entry, value in tables[frozen].entries() if found == number}
+
+    with patched(StateTable, "freeze", freeze)(), patched(FrozenTable, "group", group)():
+        yield
+
+
+_freeze = StateTable.freeze
+
+
 # ---- event time ----------------------------------------------------------------------------------------------------------
 
 
@@ -159,6 +179,7 @@ PLANTS = (
         frozenset({5}),
         patched(OperatorChain, "notify_complete", _commits_what_is_newer),
     ),
+    Plant("a frozen state goes on changing", _EXACT, _writes_what_the_state_has_become),
     Plant(
         "watermarks follow the fastest channel",
         frozenset({TIME}),
