@@ -22,7 +22,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.connectors.formats.messages import (
     DeserializationSchema,
     PoisonRecord,
@@ -207,6 +207,8 @@ class AvroMessages(SerializationSchema):
         parsed = _parsed(self)
         header = b"" if self.registry is None else _HEADER.pack(0, _id_of(self))
         found = []
+        if isinstance(type_info, ArrowTypeInfo):
+            data = _in_order(data, [one["name"] for one in parsed.own["fields"]])
         for row in rows_by_position(data, parsed.own):
             stream = io.BytesIO(header)
             stream.seek(len(header))
@@ -218,6 +220,13 @@ class AvroMessages(SerializationSchema):
                 ) from error
             found.append(stream.getvalue())
         return found
+
+
+def _in_order(data: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    """Columns of a columnar stream go by name. Raises ``UserError`` when they have others."""
+    if sorted(names) != sorted(data.schema.names):
+        raise UserError(f"the Avro schema has the fields {names}, the stream the columns {data.schema.names}")
+    return data.select(names)
 
 
 def rows_by_position(data: pa.RecordBatch, schema: Any) -> Iterator[Any]:

@@ -173,6 +173,19 @@ def test_rows_are_written_by_position_whatever_their_names() -> None:
         written(schema, [{"id": 1}])
 
 
+def test_columns_of_a_columnar_stream_are_written_by_name() -> None:
+    text = json.dumps({**V1, "fields": [{"name": "a", "type": "string"}, {"name": "b", "type": "string"}]})
+    schema, reader = (
+        AvroRowSerializationSchema(avro_schema_string=text),
+        AvroRowDeserializationSchema(avro_schema_string=text),
+    )
+    data = pa.record_batch({"b": ["2"], "a": ["1"]})
+    assert rows_of(reader, *schema.encode(data, Types.SCHEMA(data.schema))) == [{"a": "1", "b": "2"}]
+    other = pa.record_batch({"b": ["2"], "c": ["1"]})
+    with pytest.raises(UserError, match=r"fields \['a', 'b'\], the stream the columns \['b', 'c'\]"):
+        schema.encode(other, Types.SCHEMA(other.schema))
+
+
 def test_what_is_wrong_is_told_when_the_schema_is_made() -> None:
     with pytest.raises(InvalidJob, match="class of Java"):
         AvroRowDeserializationSchema("com.shop.Order")
