@@ -20,6 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+ON_DAMAGE = "restore from another checkpoint or savepoint"
+"""What to do about a checkpoint that cannot be read: the end of messages."""
+
 Domain = Literal["user", "external", "internal"]
 
 

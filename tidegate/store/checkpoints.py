@@ -16,14 +16,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
-from tidegate.model.errors import CorruptData, StorageError, TidegateError
+from tidegate.model.errors import ON_DAMAGE, CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
-from tidegate.store.files import Files, LocalFiles, MemoryFiles, OutcomeUnknown
-from tidegate.store.locations import MEMORY_SCHEME, normalized, open_files, reason_of, storage_error
+from tidegate.store.files import Files, LocalFiles, MemoryFiles, NotAFile, OutcomeUnknown
+from tidegate.store.locations import MEMORY_SCHEME, normalized, open_files, reason_of, storage_error, unreadable
 from tidegate.store.segments import written_by
 from tidegate.store.state_files import SHARED_DIRECTORY, check_sizes, handles_of, with_moved_files
 from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_parts
 
+_NUMBERED = re.compile(r"chk-(\d+)")
 _DISCARDABLE = re.compile(r"(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})")
 
 
@@ -133,7 +134,7 @@ class CheckpointStorage:
         the read failed too, try later."""
         place = f"{location}/{METADATA_FILE}"
         try:
-            content, _ = self._read(place)
+            content = self._read(place)
             manifest_from_bytes(content, place)
         except (FileNotFoundError, CorruptData) as error:
             return ManifestWrite(0, StorageError(f"{place} was not written: {error}"))
@@ -149,10 +150,7 @@ class CheckpointStorage:
         """
         location, manifest = self._manifest_at(path)
         manifest = self._moved(location, manifest)
-        try:
-            check_sizes(manifest, location, self._sizes, self._kind_of)
-        except OSError as error:
-            raise storage_error("read", location, error) from error
+        check_sizes(manifest, location, self._sizes, self._kind_of)
         return location, manifest
 
     def read_manifest(self, location: str) -> CheckpointManifest:
@@ -160,14 +158,9 @@ class CheckpointStorage:
         Raises ``StorageError``, ``CorruptData`` or ``VersionMismatch``."""
         place = f"{location}/{METADATA_FILE}"
         try:
-            content, _ = self._read(place)
+            return manifest_from_bytes(self._content(place), place)
         except (FileNotFoundError, NotADirectoryError):
-            raise CorruptData(
-                f"{place} of a completed checkpoint is missing; restore from another checkpoint"
-            ) from None
-        except OSError as error:
-            raise storage_error("read", place, error) from error
-        return manifest_from_bytes(content, place)
+            raise CorruptData(f"{place} of a completed checkpoint is missing; {ON_DAMAGE}") from None
 
     def location_of(self, path: str) -> str:
         """The directory behind a path that a user gave, which must hold a checkpoint or savepoint, whole or damaged.
@@ -235,12 +228,16 @@ class CheckpointStorage:
         location = normalized(path).removesuffix(f"/{METADATA_FILE}")
         place = f"{location}/{METADATA_FILE}"
         try:
-            content, _ = self._read(place)
+            manifest = manifest_from_bytes(self._content(place), place)
         except (FileNotFoundError, NotADirectoryError):
             raise StorageError(self._why_missing(location)) from None
-        except OSError as error:
-            raise storage_error("read", place, error) from error
-        return location, manifest_from_bytes(content, place)
+        named = _NUMBERED.fullmatch(location.rpartition("/")[2])
+        if named is not None and int(named[1]) != manifest.checkpoint_id:
+            raise CorruptData(
+                f"{place} is that of checkpoint {manifest.checkpoint_id}: it was copied there, or its directory was "
+                f"renamed; give a directory back the name that it had, or {ON_DAMAGE}"
+            )
+        return location, manifest
 
     def _open(self, location: str) -> tuple[Files, str]:
         return open_files(location, self._local, self._memory)
@@ -263,19 +260,30 @@ class CheckpointStorage:
             files, path = self._open(place)
             files.sync(path)
 
-    def _read(self, place: str) -> tuple[bytes, Files]:
+    def _read(self, place: str) -> bytes:
         files, path = self._open(place)
-        return files.read(path), files
+        return files.read(path)
+
+    def _content(self, place: str) -> bytes:
+        """Of ``_metadata``. Raises ``FileNotFoundError``, ``NotADirectoryError``, and errors that are told."""
+        try:
+            return self._read(place)
+        except (FileNotFoundError, NotADirectoryError):
+            raise
+        except NotAFile as error:
+            raise CorruptData(f"{place} cannot be read: {error.strerror}; {ON_DAMAGE}") from None
+        except OSError as error:
+            raise unreadable("the manifest", place, error) from error
 
     def _moved(self, location: str, manifest: CheckpointManifest) -> CheckpointManifest:
-        try:
-            return with_moved_files(manifest, location, self._sizes)
-        except OSError as error:
-            raise storage_error("list the shared files of", location, error) from error
+        return with_moved_files(manifest, location, self._sizes)
 
     def _sizes(self, directory: str) -> dict[str, int]:
         files, path = self._open(directory)
-        return files.sizes(path)
+        try:
+            return files.sizes(path)
+        except OSError as error:
+            raise unreadable("the directory", directory, error) from error
 
     def _kind_of(self, place: str) -> str:
         files, path = self._open(place)
@@ -285,9 +293,15 @@ class CheckpointStorage:
         files, path = self._open(location)
         if files.kind_of(path) == "missing":
             return f"no checkpoint at {location}: there is no such directory"
+        if files.kind_of(path) != "directory":
+            return f"no checkpoint at {location}: it is a {files.kind_of(path)}; give a checkpoint's directory"
         inside = [name for name in files.directories(path) if name.startswith(("chk-", "savepoint-"))]
-        hint = f"; it holds {', '.join(inside[-3:])}: give one of these" if inside else "; it was never completed"
-        return f"no checkpoint at {location}: there is no {METADATA_FILE}{hint}"
+        if inside:
+            return f"no checkpoint at {location}: there is no {METADATA_FILE}; it holds {', '.join(inside[-3:])}: give one of these"
+        return (
+            f"no checkpoint at {location}: there is no {location}/{METADATA_FILE}; it was never completed, or that is gone; "
+            f"{ON_DAMAGE}"
+        )
 
 
 def _shared_of(manifest: CheckpointManifest) -> Iterator[str]:

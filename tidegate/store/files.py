@@ -15,17 +15,22 @@ import errno
 import mmap
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 Part = bytes | memoryview
-EntryKind = Literal["file", "directory", "missing"]
+EntryKind = Literal["file", "directory", "FIFO", "special file", "missing"]
 
 _MAPPED_BYTES = 1 << 20
 _PASS_BYTES = 1 << 18
 """Of a processor's cache: reading through a file costs no memory then."""
 _PASSES = 16
 """At once: each call takes the interpreter's lock again, which a restore's other thread needs."""
+
+
+class NotAFile(OSError):
+    """Something else has the name of a file: a directory, a FIFO, a device. It is never read, since that might wait for ever."""
 
 
 class OutcomeUnknown(OSError):
@@ -58,10 +63,12 @@ class Files(Protocol):
     def kind_of(self, path: str) -> EntryKind: ...
 
     def sizes(self, path: str) -> dict[str, int]:
-        """Names and sizes (bytes) of the files right below a directory; empty when it is missing."""
+        """Names and sizes (bytes) of the files right below a directory; empty when it is missing, or is no
+        directory."""
 
     def directories(self, path: str) -> list[str]:
-        """Names of the directories right below a directory, sorted; empty when it is missing."""
+        """Names of the directories right below a directory, sorted; empty when it is missing, or is
+        no directory."""
 
     def delete(self, path: str) -> None:
         """A file; it may be missing."""
@@ -78,6 +85,9 @@ class LocalCalls:
 
     def write(self, descriptor: int, data: Part) -> int:
         return os.write(descriptor, data)
+
+    def read(self, descriptor: int, size_bytes: int) -> bytes:
+        return os.read(descriptor, size_bytes)
 
     def read_into(self, descriptor: int, buffers: Sequence[bytearray]) -> int:
         return os.readv(descriptor, buffers)
@@ -129,8 +139,11 @@ class LocalFiles:
             raise OutcomeUnknown(error.errno, error.strerror, path) from error
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        descriptor, size_bytes = self._open_file(path)
+        try:
+            return self._all_of(descriptor, size_bytes)
+        finally:
+            os.close(descriptor)
 
     def write_new(self, path: str, parts: Iterable[Part]) -> None:
         descriptor = self._calls.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
@@ -148,11 +161,10 @@ class LocalFiles:
 
     def view(self, path: str) -> memoryview:
         """Read once, so that a disk that fails does so here; then mapped. A file that is removed afterwards stays readable."""
-        descriptor = self._calls.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor, size_bytes = self._open_file(path)
         try:
-            size_bytes = os.fstat(descriptor).st_size
             if size_bytes < _MAPPED_BYTES:
-                return memoryview(_all_of(descriptor, size_bytes))
+                return memoryview(self._all_of(descriptor, size_bytes))
             passes = [bytearray(_PASS_BYTES)] * _PASSES  # one buffer, again and again
             while self._calls.read_into(descriptor, passes):
                 pass
@@ -161,22 +173,23 @@ class LocalFiles:
             os.close(descriptor)
 
     def kind_of(self, path: str) -> EntryKind:
-        if os.path.isdir(path):
-            return "directory"
-        return "file" if os.path.exists(path) else "missing"
+        try:
+            return _kind_in(os.stat(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return "missing"
 
     def sizes(self, path: str) -> dict[str, int]:
         try:
             with os.scandir(path) as entries:
                 return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
 
     def directories(self, path: str) -> list[str]:
         try:
             with os.scandir(path) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def delete(self, path: str) -> None:
@@ -197,6 +210,21 @@ class LocalFiles:
                     raise
             else:
                 return
+
+    def _open_file(self, path: str) -> tuple[int, int]:
+        """Descriptor and size. Opening a FIFO does not wait for who writes there."""
+        descriptor = self._calls.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(descriptor)
+            raise NotAFile(errno.EINVAL, f"it is a {_kind_in(found.st_mode)}, not a file", path)
+        return descriptor, found.st_size
+
+    def _all_of(self, descriptor: int, size_bytes: int) -> bytes:
+        parts = []
+        while part := self._calls.read(descriptor, size_bytes + 1):
+            parts.append(part)
+        return b"".join(parts)
 
     def _write_synced(self, path: str, parts: Iterable[Part]) -> None:
         self._fill(self._calls.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC), parts)
@@ -272,8 +300,9 @@ class MemoryFiles:
             del self._files[name]
 
 
-def _all_of(descriptor: int, size_bytes: int) -> bytes:
-    parts = []
-    while part := os.read(descriptor, size_bytes + 1):
-        parts.append(part)
-    return b"".join(parts)
+def _kind_in(mode: int) -> EntryKind:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "FIFO" if stat.S_ISFIFO(mode) else "special file"

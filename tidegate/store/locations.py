@@ -8,7 +8,7 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
-from tidegate.model.errors import StorageError, StorageUnusable
+from tidegate.model.errors import ON_DAMAGE, StorageError, StorageUnusable
 from tidegate.store.files import Files, LocalFiles, MemoryFiles
 
 MEMORY_SCHEME = "memory:"
@@ -67,6 +67,11 @@ def open_files(location: str, local: LocalFiles | None = None, memory: MemoryFil
 def reason_of(error: OSError) -> str:
     """The plain reason of a failed system call, without the path."""
     return error.strerror or str(error) or type(error).__name__
+
+
+def unreadable(what: str, place: str, error: OSError) -> StorageError:
+    """It may be whole all the same: when what is in the way is repaired, it is restored."""
+    return kind_of(error)(f"cannot read {what} {place}: {reason_of(error)}; make it readable again, or {ON_DAMAGE}")
 
 
 def storage_error(what: str, place: str, error: OSError) -> StorageError:

@@ -19,9 +19,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import xxhash
 
 from tidegate.model.checkpoint import StateHandle
-from tidegate.model.errors import CorruptData, StateTooLarge, StorageError
-from tidegate.store.files import Files, LocalFiles, Part
-from tidegate.store.locations import is_memory, normalized, open_files, storage_error
+from tidegate.model.errors import ON_DAMAGE, CorruptData, StateTooLarge, StorageError
+from tidegate.store.files import Files, LocalFiles, NotAFile, Part
+from tidegate.store.locations import is_memory, normalized, open_files, storage_error, unreadable
+from tidegate.store.state_files import place_of
 
 MEMORY_STATE_MAX_BYTES = 5 << 20
 """Most bytes of one segment in the JobManager's memory (Flink: ``JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE``)."""
@@ -114,15 +115,16 @@ class FileSegmentSource:
         """The bytes, size and checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``."""
         if handle.data is not None:
             return _verified(handle.data, handle, f"state inside the checkpoint {self._location}")
-        absolute = "://" in handle.path or handle.path.startswith("/")
-        place = handle.path if absolute else f"{self._location}/{handle.path}"
+        place = place_of(handle, self._location)
         try:
             files, path = open_files(place, self._local)
             content = files.view(path)
-        except FileNotFoundError:
-            raise CorruptData(f"state file {place} is missing; restore from another checkpoint") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise CorruptData(f"state file {place} is missing; {ON_DAMAGE}") from None
+        except NotAFile as error:
+            raise CorruptData(f"state file {place} cannot be read: {error.strerror}; {ON_DAMAGE}") from None
         except OSError as error:
-            raise storage_error("read state file", place, error) from error
+            raise unreadable("state file", place, error) from error
         return _verified(content, handle, f"state file {place}")
 
 
@@ -201,8 +203,9 @@ class _Measured:
 
 def _verified(content: bytes | memoryview, handle: StateHandle, what: str) -> memoryview:
     if len(content) != handle.size_bytes:
-        raise CorruptData(f"{what} has {len(content)} bytes instead of {handle.size_bytes}; it is cut off or replaced")
+        how = "ends at byte" if len(content) < handle.size_bytes else "is too long: it has bytes up to"
+        raise CorruptData(f"{what} {how} {len(content)}, expected {handle.size_bytes} bytes; {ON_DAMAGE}")
     found = xxhash.xxh3_64_hexdigest(content)
     if found != handle.checksum:
-        raise CorruptData(f"{what} is damaged: its checksum is {found} instead of {handle.checksum}")
+        raise CorruptData(f"{what} is damaged: its checksum is {found} instead of {handle.checksum}; {ON_DAMAGE}")
     return memoryview(content)

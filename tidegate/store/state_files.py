@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from tidegate.model.checkpoint import CheckpointManifest, OperatorState, StateHandle
-from tidegate.model.errors import CorruptData
+from tidegate.model.errors import ON_DAMAGE, CorruptData
 from tidegate.model.handles.mapped_handles import map_handles
 
 SHARED_DIRECTORY = "shared"
 
 Sizes = Callable[[str], Mapping[str, int]]
-"""Names and sizes of the files in a directory; none when it is missing. Raises ``OSError``."""
+"""Names and sizes of the files in a directory; none when it is missing. Raises ``StorageError``."""
 
 
 def handles_of(manifest: CheckpointManifest) -> Iterator[tuple[OperatorState, StateHandle]]:
@@ -41,7 +41,7 @@ def with_moved_files(manifest: CheckpointManifest, location: str, sizes: Sizes) 
 
     def found(handle: StateHandle) -> StateHandle:
         directory, _, name = handle.path.rpartition("/")
-        if not handle.is_shared or name in there[directory] or name not in here:
+        if not handle.is_shared or name in there[directory] or (there[directory] and name not in here):
             return handle
         return StateHandle(handle.size_bytes, handle.checksum, f"{beside}/{name}", is_shared=True)
 
@@ -49,7 +49,7 @@ def with_moved_files(manifest: CheckpointManifest, location: str, sizes: Sizes) 
 
 
 def check_sizes(manifest: CheckpointManifest, location: str, sizes: Sizes, kind_of: Callable[[str], str]) -> None:
-    """Raises ``CorruptData`` for a file that is not there in its size. Each directory is listed once, that of shared files
+    """Raises ``CorruptData`` for what is not there as a file of its size. Each directory is listed once, that of shared files
     too."""
     listed: dict[str, Mapping[str, int]] = {}
     for operator, handle in handles_of(manifest):
@@ -63,7 +63,7 @@ def check_sizes(manifest: CheckpointManifest, location: str, sizes: Sizes, kind_
         if found != handle.size_bytes:
             raise CorruptData(
                 f"state file {place} of operator {operator.name!r} is {_wrong(found, handle, kind_of(place))}; "
-                "restore from another checkpoint"
+                f"{ON_DAMAGE}"
             )
 
 

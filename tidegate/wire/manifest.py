@@ -30,7 +30,7 @@ from tidegate.model.checkpoint import (
     SegmentHandle,
     SnapshotType,
 )
-from tidegate.model.errors import CorruptData, VersionMismatch
+from tidegate.model.errors import ON_DAMAGE, CorruptData, VersionMismatch
 from tidegate.model.ids import CheckpointId, JobId
 
 METADATA_FILE = "_metadata"
@@ -110,6 +110,13 @@ def manifest_from_bytes(content: bytes, place: str) -> CheckpointManifest:
 
     Raises ``CorruptData`` that says what is wrong, or ``VersionMismatch`` for an intact file of another version.
     """
+    try:
+        return _manifest_of(content, place)
+    except CorruptData as error:
+        raise CorruptData(f"{error.message}; {ON_DAMAGE}") from error.__cause__
+
+
+def _manifest_of(content: bytes, place: str) -> CheckpointManifest:
     version, body = _verified(content, place)
     if version not in READABLE_MANIFEST_VERSIONS:
         readable = " and ".join(str(v) for v in sorted(READABLE_MANIFEST_VERSIONS))
@@ -155,17 +162,17 @@ def _checksum(version: int, size_bytes: int, body: Iterable[bytes]) -> str:
 def _verified(content: bytes, place: str) -> tuple[int, bytes]:
     """Version and further lines of an intact file."""
     if not content:
-        raise CorruptData(f"{place} is empty; take another checkpoint or savepoint")
+        raise CorruptData(f"{place} is empty")
     found = _HEADER.match(content[:_HEADER_MAX_BYTES])
     if found is None:
         raise CorruptData(
-            f"{place} does not begin with the header of a tidegate checkpoint; it is damaged or another file"
+            f"{place} does not begin with the header of a tidegate checkpoint (byte 0 and on); it is damaged or another file"
         )
     version, size_bytes, checksum = int(found[1]), int(found[2]), found[3].decode()
     body = content[found.end() :]
     if len(body) != size_bytes:
-        what = "is cut off" if len(body) < size_bytes else "is too long"
-        raise CorruptData(f"{place} {what}: {len(body)} bytes follow the header, which says {size_bytes}")
+        what = "is cut off: it ends at" if len(body) < size_bytes else "is too long: it goes on to"
+        raise CorruptData(f"{place} {what} byte {len(content)}, its header says {found.end() + size_bytes}")
     actual = _checksum(version, size_bytes, [body])
     if actual != checksum:
         raise CorruptData(f"{place} is damaged: its checksum is {actual}, the header says {checksum}")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,7 +117,7 @@ def test_a_path_without_a_checkpoint_is_refused_with_a_hint(tmp_path: Path) -> N
     with pytest.raises(StorageError, match=r"it holds chk-7: give one of these"):
         storage.read_checkpoint(str(tmp_path / JOB))
     (location / "_metadata").unlink()
-    with pytest.raises(StorageError, match=r"there is no _metadata; it was never completed"):
+    with pytest.raises(StorageError, match=r"chk-7/_metadata; it was never completed"):
         storage.read_checkpoint(str(location))
 
 
@@ -289,6 +290,36 @@ def test_shared_files_of_a_moved_job_are_found_beside_the_checkpoint(tmp_path: P
     assert found == f"{moved}/chk-7"
     assert [h.path for h in read.operators[0].subtasks[0].handles] == [f"{moved}/shared/s-1"]
     assert storage.shared_by_nobody_else(found) == [f"{moved}/shared/s-1"]
+    (moved / "shared" / "s-2").write_bytes(b"of another checkpoint")
     (moved / "shared" / "s-1").unlink()
-    with pytest.raises(CorruptData, match=rf"{JOB}/shared/s-1 of operator 'count' is missing"):
+    with pytest.raises(CorruptData, match=r"moved/shared/s-1 of operator 'count' is missing"):
         storage.read_checkpoint(found)
+
+
+def test_a_manifest_of_another_checkpoint_is_told(tmp_path: Path) -> None:
+    """It is whole, and would restore an older position, had the state travelled inline."""
+    storage, location = saved(tmp_path)
+    copy = location.rename(location.with_name("chk-8"))
+    with pytest.raises(CorruptData, match=r"chk-8/_metadata is that of checkpoint 7: it was copied there"):
+        storage.read_checkpoint(str(copy))
+    assert storage.read_checkpoint(str(copy.rename(location.with_name("mine"))))[1] == make_manifest()
+
+
+@pytest.mark.parametrize("way", ["a file", "a FIFO"])
+def test_what_is_no_directory_is_refused_at_once(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "chk-1"
+    path.touch() if way == "a file" else os.mkfifo(path)
+    with pytest.raises(StorageError, match=rf"chk-1: it is {way}; give a checkpoint's directory"):
+        CheckpointStorage().read_checkpoint(str(path))
+
+
+@pytest.mark.parametrize("suffix", ["", "/_metadata"])
+def test_a_fifo_as_metadata_does_not_hold_the_reader(tmp_path: Path, suffix: str) -> None:
+    storage, location = saved(tmp_path)
+    (location / "_metadata").unlink()
+    os.mkfifo(location / "_metadata")
+    for read in (storage.read_checkpoint, storage.location_of, storage.shared_by_nobody_else):
+        with pytest.raises(CorruptData, match=r"chk-7/_metadata cannot be read: it is a FIFO, not a file"):
+            read(str(location))
+    with pytest.raises(CorruptData, match="it is a FIFO"):
+        storage.read_checkpoint(f"{location}{suffix}")

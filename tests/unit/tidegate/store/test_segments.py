@@ -82,7 +82,11 @@ def test_an_aborted_checkpoint_is_not_brought_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"0123", "has 4 bytes instead of 5"), (b"012345", "has 6 bytes instead of 5"), (b"01243", "is damaged")],
+    [
+        (b"0123", "ends at byte 4, expected 5 bytes"),
+        (b"012345", "is too long: it has bytes up to 6, expected 5 bytes"),
+        (b"01243", "is damaged"),
+    ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     handle = open_segment_store(str(tmp_path), ATTEMPT, 1, 0).write("x", [b"01234"])

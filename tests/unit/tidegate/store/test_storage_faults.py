@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.unit.tidegate.wire.test_manifest import make_manifest
+from tidegate.model.checkpoint import CheckpointManifest
 from tidegate.model.errors import CorruptData, StorageError, VersionMismatch
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.checkpoints import CheckpointStorage
@@ -48,10 +50,14 @@ class Disk(LocalCalls):
         super().unlink(path)
 
 
+def manifest_of(number: int) -> CheckpointManifest:
+    return replace(make_manifest(), checkpoint_id=CheckpointId(number))
+
+
 def completed(storage: CheckpointStorage, directory: Path, number: int) -> Path:
     location = storage.create_location(str(directory), JOB, CheckpointId(number))
     (Path(location) / "count-x-0").write_bytes(b"0" * 70_000)
-    assert storage.write_manifest(location, make_manifest()).error is None
+    assert storage.write_manifest(location, manifest_of(number)).error is None
     return Path(location)
 
 
@@ -65,7 +71,7 @@ def test_a_manifest_that_cannot_be_written_is_no_checkpoint_and_the_one_before_s
     before = completed(storage, tmp_path, 1)
     location = storage.create_location(str(tmp_path), JOB, CheckpointId(2))
     disk.broken = (call, reason)
-    failed = storage.write_manifest(location, make_manifest())
+    failed = storage.write_manifest(location, manifest_of(2))
     assert failed.error is not None
     assert f"{location}/_metadata: {os.strerror(reason)}" in failed.error.message
     assert not failed.outcome_unknown
@@ -73,8 +79,8 @@ def test_a_manifest_that_cannot_be_written_is_no_checkpoint_and_the_one_before_s
     assert list(Path(location).iterdir()) == [], "nothing half written is left"
     with pytest.raises(StorageError, match="it was never completed"):
         storage.read_checkpoint(location)
-    assert storage.read_checkpoint(str(before))[1] == make_manifest()
-    assert storage.write_manifest(location, make_manifest()).error is None, "there is room again"
+    assert storage.read_checkpoint(str(before))[1] == manifest_of(1)
+    assert storage.write_manifest(location, manifest_of(2)).error is None, "there is room again"
 
 
 @pytest.mark.parametrize("reason", REASONS, ids=errno.errorcode.get)
@@ -105,7 +111,7 @@ def test_a_checkpoint_that_may_not_be_removed_is_told_and_can_be_removed_later(t
     disk.broken = ("unlink", errno.EACCES)
     with pytest.raises(StorageError, match=rf"cannot remove {location}.*Permission denied"):
         storage.discard(str(location))
-    assert storage.read_checkpoint(str(location))[1] == make_manifest(), "_metadata goes first, or nothing does"
+    assert storage.read_checkpoint(str(location))[1] == manifest_of(1), "_metadata goes first, or nothing does"
     disk.broken = None
     storage.discard(str(location))
     assert not location.exists()
