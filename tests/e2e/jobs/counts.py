@@ -132,7 +132,7 @@ def _install(trace: Trace) -> None:
     if trace.kills:
         worker.SubtaskEnvironment = functools.partial(worker.SubtaskEnvironment, probe=Hooks(trace))
     if trace.plant == "no-alignment":
-        launch.ExactlyOnceBarrierHandler = launch.TrackingHandler
+        construction.ExactlyOnceBarrierHandler = construction.TrackingHandler
 
 
 class Hooks:
