@@ -127,7 +127,7 @@ def read_trace(directory: Path) -> list[Seen]:
 
 def _install(trace: Trace) -> None:
     """Put the probe, and the planted bug, into this subtask's process."""
-    launch: Any = sys.modules["tidegate.taskmanager.runtime.launch"]
+    construction: Any = sys.modules["tidegate.taskmanager.runtime.construction"]
     worker: Any = sys.modules["tidegate.taskmanager.spark.worker"]
     if trace.kills:
         worker.SubtaskEnvironment = functools.partial(worker.SubtaskEnvironment, probe=Hooks(trace))
