@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.unit.tidegate.datastream.sql.kit import TABLE, answer_of, reference, stream
 from tidegate.common import Types, WatermarkStrategy
-from tidegate.datastream import StreamExecutionEnvironment, col
+from tidegate.datastream import DataStream, StreamExecutionEnvironment, col
 from tidegate.datastream.sql.engine import interval_ms
 from tidegate.model.errors import InvalidJob, SchemaMismatch, TidegateError
 
@@ -89,9 +91,10 @@ def test_groups_by_position_and_alias_are_those_of_the_select_list(having: str) 
     assert _shape(by_name) == _shape(by_alias) == _shape(by_position)
 
 
-def _shape(made: object) -> list[str]:
+def _shape(made: DataStream) -> list[str]:
     """The operators of a stream and their options, from the last to the first."""
-    found, step = [], made._transformation  # type: ignore[attr-defined]
+    found: list[str] = []
+    step: Any = made._transformation
     while step is not None:
         options = getattr(step, "options", {})
         found.append(
