@@ -20,7 +20,7 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_reading import read_topic
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.tcp_proxy import TcpProxy
-from tests.sim.seeds import base_seed
+from tests.sim.seeds import BASE_SEED
 
 TABLE = "id bigserial PRIMARY KEY, key text, topic text, n bigint, twice bigint"
 COLUMNS = ("kills", "rows", "seconds", "restarts", "checkpoints", "looks at the group's offsets", "seed")
@@ -63,14 +63,14 @@ def to_postgres(
 def test_every_record_arrives_in_kafka_once_although_everything_is_killed(
     door: tuple[Cluster, TcpProxy], broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    to_kafka(Plan("kills", 10_000, base_seed(), VICTIMS), door, broker, tmp_path)
+    to_kafka(Plan("kills", 10_000, BASE_SEED, VICTIMS), door, broker, tmp_path)
 
 
 @pytest.mark.timeout(1800, method="signal")
 def test_every_record_arrives_in_postgres_once_although_subtasks_and_the_broker_are_killed(
     door: tuple[Cluster, TcpProxy], broker: KafkaBroker, server: PostgresServer, tmp_path: Path
 ) -> None:
-    plan = Plan("rows", 6_000, base_seed() + 1, ("subtask", "broker"), postgres=server.conninfo)
+    plan = Plan("rows", 6_000, BASE_SEED + 1, ("subtask", "broker"), postgres=server.conninfo)
     to_postgres(plan, door, broker, server, tmp_path)
 
 
@@ -79,7 +79,7 @@ def test_a_permission_that_is_taken_away_while_it_runs_is_named_and_nothing_is_l
     door: tuple[Cluster, TcpProxy], broker: KafkaBroker, tmp_path: Path
 ) -> None:
     """Attempts fail, and the restart strategy tries again, until somebody gives it back."""
-    plan = Plan("revoked", 3_000, base_seed() + 2, ("write permission", "read permission"))
+    plan = Plan("revoked", 3_000, BASE_SEED + 2, ("write permission", "read permission"))
     to_kafka(plan, door, broker, tmp_path)
 
 
@@ -89,7 +89,7 @@ def test_a_permission_that_is_taken_away_while_it_runs_is_named_and_nothing_is_l
 def test_soak(
     system: str, door: tuple[Cluster, TcpProxy], broker: KafkaBroker, server: PostgresServer, tmp_path: Path
 ) -> None:
-    seed = int(os.environ.get("SOAK_SEED", base_seed()))
+    seed = int(os.environ.get("SOAK_SEED", BASE_SEED))
     rows = int(os.environ.get("SOAK_ROWS", "5000000"))
     victims = random_victims(seed, int(os.environ.get("SOAK_KILLS", "20")))
     plan = Plan(f"soak-{system}", rows, seed, victims, limit_s=1800)

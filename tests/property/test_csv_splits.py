@@ -89,6 +89,15 @@ def test_rows_are_those_of_pythons_csv(
     assert head + tail == whole
 
 
+def test_a_quoted_line_end_behind_letters_that_grow_in_utf8_stays_in_its_cell(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    path.write_bytes('€€€é,"é\r\n€"\n'.encode("cp1252"))
+    schema = pa.schema([("x", pa.string()), ("y", pa.string())])
+    source = FileSource.for_csv(str(path), schema=schema, header=False, encoding="cp1252")
+    whole, _ = drain(source, states(source))
+    assert [list(row.values()) for row in whole] == [["€€€é", "é\r\n€"]]  # type: ignore[attr-defined]
+
+
 @settings(SETTINGS, max_examples=1000)
 @example(text='\n,"\r"', at=0)
 @given(text=st.text(st.sampled_from('a,"\r\n'), max_size=24), at=st.integers(0, 24))

@@ -1,4 +1,5 @@
-"""The seed of the day comes from the commit, so that CI sees new schedules with every change and everybody can repeat them."""
+"""Where the seeds of schedules begin: CI repeats the same ones, so that a change is judged by what it changed; the soak looks for
+new ones in every commit."""
 
 from __future__ import annotations
 
@@ -6,13 +7,13 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-_WITHOUT_GIT = 20_26
+BASE_SEED = 2026_000_000
 _SPREAD = 1_000_000
 
 
 @cache
-def base_seed() -> int:
-    """A multiple of a million, by the hash of the commit; a constant where there is no git."""
+def seed_of_commit() -> int:
+    """A multiple of a million, by the hash of the commit; ``BASE_SEED`` where there is no git."""
     try:
         found = subprocess.run(
             ["git", "rev-parse", "HEAD"],
@@ -23,5 +24,5 @@ def base_seed() -> int:
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
-        return _WITHOUT_GIT * _SPREAD
+        return BASE_SEED
     return int(found.stdout.strip()[:8], 16) * _SPREAD

@@ -8,13 +8,13 @@ import sys
 import time
 
 from tests.sim.schedule import Schedule
-from tests.sim.seeds import base_seed
+from tests.sim.seeds import seed_of_commit
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--first-seed", type=int, default=base_seed())
+    parser.add_argument("--first-seed", type=int, default=seed_of_commit())
     arguments = parser.parse_args()
     ends_at, events, faults, checkpoints = time.monotonic() + 60 * arguments.minutes, 0, 0, 0
     for seed in itertools.count(arguments.first_seed):

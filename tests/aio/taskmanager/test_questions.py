@@ -14,6 +14,7 @@ from tests.aio.taskmanager.processless import Processless, processless
 from tests.aio.taskmanager.test_service import ATTEMPT, in_thread, submit
 from tests.aio.taskmanager.test_service import fake as fake
 from tests.aio.taskmanager.test_service import manager as manager
+from tests.unit.taskmanager.harness.short_paths import short_directory
 from tidegate.model.errors import TidegateError
 from tidegate.model.states import ExecutionState
 from tidegate.pb import subtask_pb2
@@ -52,7 +53,7 @@ async def test_a_source_asks_for_the_watermark_of_its_group(fake: FakeJobManager
 
 async def test_a_blob_that_comes_in_parts_is_whole(fake: FakeJobManager, tmp_path: Path) -> None:
     """Also an empty one. Over a Unix socket, as where Spark is embedded."""
-    async with processless(fake, tmp_path, listen=f"unix:{tmp_path}/control") as manager:
+    async with processless(fake, tmp_path, listen=f"unix:{short_directory(fake)}/control") as manager:
         await fake.wait_for(lambda: fake.beats)
         await submit(fake)
         stream, _, _ = manager.dial(ATTEMPT)

@@ -92,7 +92,7 @@ class CsvFormat(FileFormat):
             table = pa.csv.read_csv(
                 pa.BufferReader(raw),
                 read_options=pa.csv.ReadOptions(
-                    column_names=columns, use_threads=False, block_size=len(raw) + 1, encoding=self.encoding
+                    column_names=columns, use_threads=False, block_size=_one_block(raw), encoding=self.encoding
                 ),
                 parse_options=pa.csv.ParseOptions(
                     delimiter=self.delimiter, ignore_empty_lines=len(columns) > 1, newlines_in_values=False
@@ -117,6 +117,11 @@ class CsvFormat(FileFormat):
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
+
+
+def _one_block(raw: bytes) -> int:
+    """So many bytes that Arrow does not cut ``raw``, also once it is UTF-8: a byte of another encoding has up to three there."""
+    return 3 * len(raw) + 1
 
 
 def _column_named(message: str, columns: list[str]) -> str:
@@ -150,7 +155,7 @@ def _inferred(uri: str, raw: bytes, names: list[str], settings: CsvFormat) -> pa
         table = pa.csv.read_csv(
             pa.BufferReader(raw),
             read_options=pa.csv.ReadOptions(
-                column_names=names, use_threads=False, block_size=len(raw) + 1, encoding=settings.encoding
+                column_names=names, use_threads=False, block_size=_one_block(raw), encoding=settings.encoding
             ),
             parse_options=pa.csv.ParseOptions(delimiter=settings.delimiter, ignore_empty_lines=len(names) > 1),
             convert_options=pa.csv.ConvertOptions(

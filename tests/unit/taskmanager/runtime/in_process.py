@@ -17,6 +17,7 @@ from typing import Any
 
 import cloudpickle
 
+from tests.unit.taskmanager.harness.short_paths import short_directory
 from tests.unit.taskmanager.runtime.deploying import Deployer
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
@@ -169,6 +170,7 @@ class InProcessJob:
 
     def __post_init__(self) -> None:
         self.inbox: queue.SimpleQueue[Told] = queue.SimpleQueue()
+        self.sockets = short_directory(self)
         self.acks: dict[int, dict[AttemptId, Acknowledgement]] = {}
         self.next_id = self.first_checkpoint
         deployer = Deployer(self.built, self.attempt, self.restore, self.finished)
@@ -294,7 +296,9 @@ class InProcessJob:
             except queue.Empty:
                 states = {f"{t.vertex.name} {t.attempt.subtask}": (t.state.name, t.ended) for t in self.tasks.values()}
                 told_acks = {n: len(acks) for n, acks in self.acks.items()}
-                raise AssertionError(f"timed out waiting for: {what}; {states}; {told_acks}; {self.declined}") from None
+                raise AssertionError(
+                    f"timed out waiting for: {what}; {states}; {told_acks}; {self.declined}; {self.errors}"
+                ) from None
             self._take_in(told)
             if not failing:
                 assert not self.errors, self.errors[0]
@@ -324,7 +328,7 @@ class InProcessJob:
                 self.probes[point](task.attempt, told)
 
         environment = SubtaskEnvironment(
-            listen=f"unix:{self.directory}",
+            listen=f"unix:{self.sockets}",
             temp_dir=str(self.directory),
             local_state_dir=self.local_state,
             probe=probe if self.probes else None,
