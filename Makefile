@@ -1,6 +1,7 @@
 # A virtual environment in .venv from hash-pinned locks; everything else runs inside it.
 #   make demo    the whole thing on this machine          make test    everything that CI runs
-#   make lint    format, style, types, borders, docs      make bench   figures, beside pyarrow in memory
+#   make lint    format, style, types, borders            make bench   figures, beside pyarrow in memory
+#   make docs    the site, in docs/_build/html            make help    these lines
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp-$(shell cat requirements/dev.lock pyproject.toml | cksum | cut -d' ' -f1)
@@ -9,7 +10,7 @@ STAMP := .venv/.stamp-$(shell cat requirements/dev.lock pyproject.toml | cksum |
 .PHONY: help install demo test bench lint format proto docs lock soak clean
 
 help:
-	@sed -n 's/^# *//p' $(firstword $(MAKEFILE_LIST)) | head -n 3
+	@sed -n 's/^# *//p' $(firstword $(MAKEFILE_LIST)) | head -n 4
 
 install: $(STAMP)
 
@@ -50,10 +51,11 @@ proto: install
 
 docs: install
 	$(BIN)/python docs/generate.py
+	.ci/docs
 
 lock: install
 	requirements/lock
 
 clean:
-	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist docs/_build docs/reference/api .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""What the site needs beyond Sphinx's settings: its structure, the pages of the Python API, its versions."""
