@@ -36,6 +36,7 @@ import psutil
 from benchmarks.control_plane_cluster import JOB, SLOTS, STAGES, make_graph
 from tests.aio.jobmanager.cluster import KEY, PROGRAM, FakeTaskManager
 from tidegate.aio.rpc import CHANNEL_OPTIONS
+from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.jobmanager.service.app import Listening
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
@@ -220,24 +221,12 @@ async def _ask(rest_port: int, rate: int) -> None:
 
 @contextlib.contextmanager
 def cluster(folder: Path, subtasks: int) -> Iterator[tuple[Listening, psutil.Process]]:
-    ready = folder / "ready"
-    command = [
-        sys.executable,
-        "-m",
-        "tidegate.cli.main",
-        "jobmanager",
-        "--ready-file",
-        str(ready),
-        "--exit-with-parent",
-    ]
-    command += ["--log-file", str(folder / "jobmanager.log"), *(f"-D{setting}" for setting in SETTINGS)]
-    with process(command) as job_manager:
-        deadline = time.monotonic() + LIMIT_S
-        while not ready.exists():
-            if job_manager.poll() is not None or time.monotonic() > deadline:
-                raise click.ClickException((folder / "jobmanager.log").read_text())
-            time.sleep(0.05)
-        ports = json.loads(ready.read_text())
+    log = folder / "jobmanager.log"
+    arguments = ["jobmanager", "--exit-with-parent", "--log-file", str(log), *(f"-D{setting}" for setting in SETTINGS)]
+    job_manager = Child("JobManager", arguments, log=log)
+    with contextlib.ExitStack() as resources:
+        resources.callback(end_processes, [job_manager.pid])
+        ports = job_manager.wait_ready(LIMIT_S)
         at = Listening(ports["rpc_port"], ports["rest_port"])
         count = -(-subtasks // (SLOTS * len(STAGES)))
         own = [sys.executable, "-m", "benchmarks.rest_load", "taskmanagers", str(at.rpc_port), str(count)]

@@ -88,12 +88,11 @@ class Cluster:
         name = f"{kind}-{self._started}"
         files = self._own.files
         log = files.logs / f"{name}.log"
-        common = ["--log-file", str(log)]
+        common = ["--exit-with-parent", "--log-file", str(log)]
         if kind == "jobmanager":
             common += ["--host", "127.0.0.1", "-D", "taskmanager.load-balance.mode=SLOTS"]
             common += ["-D", f"execution.checkpointing.dir={files.checkpoints}"]
-        ready, output = files.directory / f"{name}.ready", files.logs / f"{name}.out"
-        child = Child(name, [kind, *options, *common], ready, output, log, [self._own.claim.descriptor])
+        child = Child(name, [kind, *options, *common], files.logs / f"{name}.out", log, [self._own.claim.descriptor])
         self._children.append(child)
         return child
 

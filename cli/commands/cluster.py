@@ -144,8 +144,7 @@ def _start(files: ClusterFiles, name: str, command: str, options: list[str]) -> 
 
     log = files.logs / f"{name}.log"
     told = ["--log-file", str(log), "--pid-file", str(files.pids / f"{name}.pid")]
-    ready = files.directory / f"{name}.ready"
-    return Child(name, [command, *options, *told], ready, files.logs / f"{name}.out", log)
+    return Child(name, [command, *options, *told], files.logs / f"{name}.out", log)
 
 
 def _wait_registered(address: str, expected: int) -> pb.ClusterStatus:

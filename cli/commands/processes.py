@@ -25,7 +25,7 @@ def process_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--log-file", type=_PATH, help="Log into this file instead of the terminal."),
         click.option("--pid-file", type=_PATH, hidden=True),
-        click.option("--ready-file", type=_PATH, hidden=True),
+        click.option("--ready-fd", type=int, hidden=True),
         click.option("--exit-with-parent", is_flag=True, hidden=True),
     ):
         command = option(command)
@@ -113,13 +113,13 @@ def _serve(
     configuration: Configuration,
     log_file: Path | None,
     pid_file: Path | None,
-    ready_file: Path | None,
+    ready_fd: int | None,
     exit_with_parent: bool,
 ) -> None:
     """Run the process, with log, pid file and word to whoever started it."""
     from tidegate.aio.logs import set_up_logging
     from tidegate.aio.process import remove_pid_file, write_pid_file
-    from tidegate.cli.embedded.children import end_with_parent, write_failure, write_ready
+    from tidegate.cli.embedded.children import end_with_parent, tell_failure, tell_ready
     from tidegate.model.options import FileOptions, LogFormat
 
     if exit_with_parent:
@@ -133,11 +133,11 @@ def _serve(
     except OSError as error:
         raise ExternalError(f"cannot write {error.filename}: {error.strerror}") from None
     try:
-        code = run(lambda content: write_ready(ready_file, content))
+        code = run(lambda content: tell_ready(ready_fd, content))
     except TidegateError as error:
-        if ready_file is None:
+        if ready_fd is None:
             raise
-        write_failure(ready_file, error)
+        tell_failure(ready_fd, error)
         code = 1
     finally:
         if pid_file is not None:

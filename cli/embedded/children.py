@@ -1,17 +1,19 @@
 """JobManager and TaskManager processes as children of a command: started, found ready, ended with all that they started.
 
-A child writes a file when it is ready: its ports, or the error that kept it from starting.
+A child says into a pipe when it is ready: its ports, or the error that kept it from starting.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -22,7 +24,6 @@ import psutil
 
 from tidegate.model.errors import ErrorInfo, ExternalError
 
-POLL_S = 0.05
 END_TIMEOUT_S = 9.0
 PARENT_POLL_S = 0.5
 
@@ -34,7 +35,6 @@ class Child:
         self,
         name: str,
         arguments: Sequence[str],
-        ready_file: Path,
         output: Path | None = None,
         log: Path | None = None,
         inherited: Sequence[int] = (),
@@ -42,19 +42,23 @@ class Child:
         """`output`: where its standard output and error go; `None`: to ours. `log`: named when it fails. `inherited`: open files that
         it keeps, such as the claim on a directory."""
         self.name = name
-        self._ready_file = ready_file
         self._log = log
-        ready_file.unlink(missing_ok=True)
-        command = [sys.executable, "-P", "-m", "tidegate.cli.main", *arguments, "--ready-file", str(ready_file)]
-        with open(output or os.devnull, "ab") as file:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=file if output else None,
-                stderr=file if output else None,
-                start_new_session=True,
-                pass_fds=inherited,
-            )
+        self._heard = b""
+        self._pipe, told = os.pipe()
+        weakref.finalize(self, os.close, self._pipe)
+        command = [sys.executable, "-P", "-m", "tidegate.cli.main", *arguments, "--ready-fd", str(told)]
+        try:
+            with open(output or os.devnull, "ab") as file:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file if output else None,
+                    stderr=file if output else None,
+                    start_new_session=True,
+                    pass_fds=(told, *inherited),
+                )
+        finally:
+            os.close(told)
 
     @property
     def pid(self) -> int:
@@ -64,20 +68,22 @@ class Child:
         return self._process.poll() is None
 
     def wait_ready(self, timeout_s: float) -> dict[str, Any]:
-        """What it wrote when it was ready. Raises its error, or `ExternalError` when it ends or takes too long."""
+        """What it said when it was ready. Raises its error, or `ExternalError` when it ends or takes too long."""
         deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            ended = not self.is_alive()
-            if self._ready_file.exists():
-                ready: dict[str, Any] = json.loads(self._ready_file.read_text(encoding="utf-8"))
-                self._ready_file.unlink()
-                if "error" in ready:
-                    raise ErrorInfo(**ready["error"]).to_exception()
-                return ready
-            if ended:
-                raise ExternalError(f"the {self.name} ended with exit code {self._process.returncode}{self._see()}")
-            time.sleep(POLL_S)
-        raise ExternalError(f"the {self.name} did not start within {timeout_s:.0f} s{self._see()}")
+        poller = select.poll()
+        poller.register(self._pipe, select.POLLIN)
+        while not self._heard.endswith(b"\n"):
+            if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise ExternalError(f"the {self.name} did not start within {timeout_s:.0f} s{self._see()}")
+            part = os.read(self._pipe, 65536)
+            if not part:  # nobody can say anything any more
+                code = self._process.wait()
+                raise ExternalError(f"the {self.name} ended with exit code {code}{self._see()}")
+            self._heard += part
+        ready: dict[str, Any] = json.loads(self._heard)
+        if "error" in ready:
+            raise ErrorInfo(**ready["error"]).to_exception()
+        return ready
 
     def _see(self) -> str:
         return f"; see {self._log}" if self._log else ""
@@ -101,16 +107,15 @@ def end_processes(pids: Iterable[int], timeout_s: float = END_TIMEOUT_S) -> None
     psutil.wait_procs(rest, 2)
 
 
-def write_ready(path: Path | None, content: Mapping[str, Any]) -> None:
-    """Tell whoever started this process."""
-    if path is not None:
-        temporary = path.with_suffix(".inprogress")
-        temporary.write_text(json.dumps(content), encoding="utf-8")
-        temporary.replace(path)
+def tell_ready(descriptor: int | None, content: Mapping[str, Any]) -> None:
+    """Tell whoever started this process, once; nobody may be there any more."""
+    if descriptor is not None:
+        with suppress(OSError), open(descriptor, "w", encoding="utf-8") as pipe:
+            pipe.write(json.dumps(content) + "\n")
 
 
-def write_failure(path: Path, error: BaseException) -> None:
-    write_ready(path, {"error": asdict(ErrorInfo.of(error))})
+def tell_failure(descriptor: int, error: BaseException) -> None:
+    tell_ready(descriptor, {"error": asdict(ErrorInfo.of(error))})
 
 
 def end_with_parent() -> None:

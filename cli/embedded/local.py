@@ -96,8 +96,7 @@ class LocalCluster:
         arguments = [command, *options, "--exit-with-parent", "--log-file", str(log)]
         for definition in (*self._definitions, *FORCED_TO_LOOPBACK, *self._checkpoints):
             arguments += ["-D", definition]
-        ready = files.directory / f"{log.stem}.ready"
-        child = Child(name, arguments, ready, log=log, inherited=[self._own.claim.descriptor])
+        child = Child(name, arguments, log=log, inherited=[self._own.claim.descriptor])
         self._children.append(child)
         return child
 

@@ -12,24 +12,23 @@ A TaskManager that was lost is replaced, as somebody would do by hand. (Flink: `
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 import psutil
 
+from tidegate.aio.working_directories import make_working_directory
 from tidegate.cli.client import JobManagerClient
 from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.cli.embedded.local import FORCED_TO_LOOPBACK
 from tidegate.cli.executor import ClusterExecutor
 from tidegate.common.job_client import JobClient
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, Misuse
 
 START_TIMEOUT_S = 120.0
@@ -56,7 +55,8 @@ class MiniCluster:
             raise Misuse(
                 f"MiniCluster: {taskmanagers} TaskManagers of {slots} slots cannot run anything; give 1 or more"
             )
-        self.directory = Path(tempfile.mkdtemp(prefix="tidegate-test-"))
+        self._claim = make_working_directory("test", Configuration.from_strings(dict(configuration or {})))
+        self.directory = self._claim.directory
         self._slots = slots
         self._configuration = {
             "execution.checkpointing.dir": str(self.directory / "checkpoints"),
@@ -153,7 +153,7 @@ class MiniCluster:
         if hasattr(self, "_client"):
             self._client.close()
         end_processes(child.pid for child in reversed(self._children) if child.is_alive())
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self._claim.remove()
 
     def _subtask_pids(self) -> list[int]:
         found = []
@@ -185,6 +185,6 @@ class MiniCluster:
         settings = [f"{key}={text}" for key, text in self._configuration.items()]
         for definition in (*settings, *FORCED_TO_LOOPBACK, *definitions):
             arguments += ["-D", definition]
-        child = Child(name, arguments, self.directory / f"{name}.json", log=self.directory / f"{name}.log")
+        child = Child(name, arguments, log=self.directory / f"{name}.log", inherited=[self._claim.descriptor])
         self._children.append(child)
         return child

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from tidegate.aio.parents import dying_with_this
 from tidegate.aio.pool import Pool
 from tidegate.jobmanager.programs.files import Program, ProgramFiles
 from tidegate.model.configuration import Configuration
@@ -150,16 +151,18 @@ class ProgramRuns:
         if request.parallelism is not None:
             common.append(f"--parallelism={request.parallelism}")
         process = await asyncio.create_subprocess_exec(
-            *(
-                sys.executable,
-                "-P",
-                "-m",
-                "tidegate.cli.main",
-                command,
-                *options,
-                *common,
-                str(script),
-                *request.arguments,
+            *dying_with_this(
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "tidegate.cli.main",
+                    command,
+                    *options,
+                    *common,
+                    str(script),
+                    *request.arguments,
+                ]
             ),
             cwd=script.parent,
             stdin=asyncio.subprocess.DEVNULL,

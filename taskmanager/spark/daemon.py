@@ -8,7 +8,8 @@ Laws:
    worker 0.4 s, because ``importlib.invalidate_caches`` reads the archives' directories again and again.
 3. Memory that was freed is kept for the next batch: a page that comes fresh from the kernel costs more than what is done
    with its bytes. What is kept is bounded by the trim threshold.
-4. It ends when its standard input does, that is with the JVM (``pyspark.daemon``); workers end with it (see ``worker``).
+4. It ends when its standard input does, that is with the JVM (``pyspark.daemon``), also while it imports; workers end with it,
+   from the moment of the fork.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -70,13 +72,23 @@ def thread_count() -> int | None:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Threads:"))
 
 
+def has_hung_up(descriptor: int) -> bool:
+    """Whether nobody can write any more into the pipe that is read here."""
+    poller = select.poll()
+    poller.register(descriptor, 0)
+    return any(event & select.POLLHUP for _, event in poller.poll(0))
+
+
 def main() -> None:
     """Prepare, then serve fork requests until standard input ends."""
     set_environment()
     sys.path[:] = prepare_path(sys.path)
     sys.path_importer_cache.clear()
     for module in PREIMPORTED:
+        if has_hung_up(0):
+            sys.exit("tidegate.taskmanager.spark.daemon: the JVM is gone; not starting")
         importlib.import_module(module)
+    importlib.import_module("tidegate.aio.parents").let_children_die_with_this()
     threads = thread_count()
     if threads is not None and threads != 1:
         sys.exit(

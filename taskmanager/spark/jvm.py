@@ -1,7 +1,8 @@
 """The JVM of a Spark driver, started by us rather than by PySpark, which would fork this process with all its threads.
 
 ``PySpark`` forks to let the JVM ignore Ctrl-C, and a fork runs gRPC's handlers while its threads are busy. A session of its own does
-the same without a fork. The JVM ends when its standard input closes (Spark's ``PythonGatewayServer``).
+the same without a fork. The JVM ends when its standard input closes (Spark's ``PythonGatewayServer``), which it looks at only when it is up;
+on Linux the kernel ends it, at any moment, with the thread that has started it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tidegate.aio.parents import dying_with_this
 from tidegate.model.errors import ExternalError
 
 START_TIMEOUT_S = 120.0
@@ -74,7 +76,8 @@ Began = Callable[["subprocess.Popen[bytes]"], None]
 
 
 def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, began: Began) -> Jvm:
-    """Start it in ``directory`` with its output in ``log_file``. Raises ``ExternalError`` when it ends or hangs."""
+    """Start it in ``directory`` with its output in ``log_file``, from a thread that lives as long as it shall. Raises ``ExternalError``
+    when it ends or hangs."""
     from pyspark.find_spark_home import _find_spark_home
 
     find_home: Any = _find_spark_home
@@ -86,7 +89,7 @@ def start_jvm(properties: Mapping[str, str], directory: Path, log_file: Path, be
     environment.setdefault("SPARK_LAUNCHER_OPTS", _QUICK)
     with log_file.open("ab") as log:
         process = subprocess.Popen(
-            [*command, "pyspark-shell"],
+            dying_with_this([*command, "pyspark-shell"]),
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

@@ -1,29 +1,13 @@
-"""The process of a subtask, seen from inside: it dies with its parent, and what user code prints is passed on."""
+"""The process of a subtask, seen from inside: how it ends, its priority, and where what user code prints goes."""
 
 from __future__ import annotations
 
-import ctypes
 import io
 import os
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
-
-_PR_SET_PDEATHSIG = 1
-_POLL_S = 0.5
-
-
-def die_with_parent(parent_pid: int | None = None) -> None:
-    """SIGKILL for this process when its parent (the Python daemon) ends: by the kernel on Linux, else by looking."""
-    expected = parent_pid or os.getppid()
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != expected:  # it died before the kernel was told
-            os.kill(os.getpid(), signal.SIGKILL)
-        return
-    threading.Thread(target=_watch_parent, args=(expected,), name="parent watch", daemon=True).start()
 
 
 def end_process_after(delay_s: float) -> None:
@@ -73,9 +57,3 @@ class PrintedLines(io.TextIOBase):
             if self._rest:
                 self._tell(self._rest + "\n")
                 self._rest = ""
-
-
-def _watch_parent(expected: int) -> None:
-    while os.getppid() == expected:
-        time.sleep(_POLL_S)
-    os._exit(1)

@@ -1,6 +1,6 @@
 """What runs inside the Spark worker: one process, one subtask attempt, start to end.
 
-    die with the parent ─▶ dial the TaskManager, Hello ─▶ Deploy ─▶ bound the memory ─▶ fetch the job's files and program
+    dial the TaskManager, Hello ─▶ Deploy ─▶ bound the memory ─▶ fetch the job's files and program
         ─▶ run the subtask (``tidegate.taskmanager.runtime``) ─▶ last word ─▶ the TaskManager hangs up ─▶ the process ends
 
 Laws: a partition that Spark runs again by itself does nothing (``TaskContext.attemptNumber``), and nothing is yielded: rows
@@ -32,7 +32,7 @@ from tidegate.taskmanager.spark.control_stream import ControlStream
 from tidegate.taskmanager.spark.dependencies import check_interpreter
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.memory import WorkerSettings, limit_exchange, limit_memory
-from tidegate.taskmanager.spark.process import PrintedLines, die_with_parent, step_back
+from tidegate.taskmanager.spark.process import PrintedLines, step_back
 from tidegate.taskmanager.spark.user_code import load_program, place_files
 
 SWITCH_INTERVAL_S = 0.001
@@ -46,7 +46,6 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | No
     context = TaskContext.get()
     if context is not None and context.attemptNumber() != 0:
         return
-    die_with_parent()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = WorkerSettings.from_texts(entry.settings)
     mailbox = Mailbox()

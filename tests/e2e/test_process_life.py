@@ -3,14 +3,16 @@ and what a lost JobManager's job had checkpointed is taken up again, at the same
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.e2e.cluster import END_LIMIT_S, Cluster
+from tests.e2e.cluster import DAEMON, END_LIMIT_S, START_LIMIT_S, Cluster, Proc
 from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.jobs import counts
@@ -18,6 +20,15 @@ from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch
 
 GONE_WITHIN_S = 30
+ENDS_WITHIN_S = 5
+"""Of a TaskManager that is killed: what it started does not know yet whom it belongs to."""
+MOMENTS = {
+    "the scripts of Spark run": lambda process: _has(process, "spark-submit"),
+    "the JVM starts": lambda process: _has(process, "org.apache.spark.deploy.SparkSubmit", "java"),
+    "Spark is up": lambda process: process.says("is up after"),
+    "the Python daemon starts": lambda process: _has(process, DAEMON, "python"),
+    "its first workers start": lambda process: bool(process.subtasks()),
+}
 RETAINED = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
 
 
@@ -38,9 +49,32 @@ def test_nothing_is_left_of_a_killed_taskmanager(cluster: Cluster, tmp_path: Pat
     assert "java" in names, names
     assert len(victim.subtasks()) >= 3, "it runs subtasks of every vertex"
     cluster.kill9(victim)
-    wait_until(lambda: not victim.family(), GONE_WITHIN_S, "the JVM, the daemon and the subtasks are gone")
+    wait_until(lambda: not victim.family(), ENDS_WITHIN_S, "the JVM, the daemon and the subtasks are gone")
     watch.wait_finished(90)
     run.assert_exact()
+
+
+@pytest.mark.timeout(600)
+def test_nothing_outlives_a_taskmanager_that_is_killed_while_it_starts(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "cluster") as cluster:
+        for moment, has_come in MOMENTS.items():
+            victim = cluster.add_taskmanager(2)
+            wait_until(partial(has_come, victim), START_LIMIT_S, moment)
+            cluster.kill9(victim)
+            wait_until(partial(_is_gone, victim), ENDS_WITHIN_S, lambda: f"{moment}: {victim.described()}")  # noqa: B023
+
+
+def _has(process: Proc, argument: str, name: str = "") -> bool:
+    """Whether one of its family has such an argument."""
+    for member in process.family():
+        with contextlib.suppress(psutil.Error):
+            if member.name().startswith(name) and any(argument in text for text in member.cmdline()):
+                return True
+    return False
+
+
+def _is_gone(process: Proc) -> bool:
+    return not process.family()
 
 
 def test_a_lost_jobmanager_ends_the_work_and_a_new_one_takes_it_up(own_cluster: Cluster, tmp_path: Path) -> None:

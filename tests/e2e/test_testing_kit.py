@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
+import psutil
 import pytest
+
+from tests.e2e.waiting import wait_until
+from tidegate.aio.working_directories import sweep_dead
 
 pytestmark = pytest.mark.e2e
 
@@ -78,3 +85,34 @@ def test_a_mark_that_says_nothing_known(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", timeout=60)
     assert "not ['workers']" in result.stdout.str()
     assert Path(pytester.path).is_dir()
+
+
+def test_nothing_is_left_of_a_test_that_is_killed(tmp_path: Path) -> None:
+    script = """
+import signal
+from tidegate.testing import MiniCluster
+with MiniCluster() as cluster:
+    print(cluster.directory, flush=True)
+    signal.pause()
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment) as test:
+        assert test.stdout is not None
+        directory = Path(test.stdout.readline().strip())
+        assert directory.parent == tmp_path
+        family = psutil.Process(test.pid).children(recursive=True)
+        test.kill()
+    wait_until(lambda: not any(is_alive(process) for process in family), 30, lambda: f"{family} end")
+
+    def is_swept() -> bool:
+        sweep_dead(tmp_path)  # as every process that starts does
+        return not list(tmp_path.iterdir())
+
+    wait_until(is_swept, 10, "its directories go")
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

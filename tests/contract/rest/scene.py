@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, running_job, two_stage
 from tidegate.aio.inspection import LogFile, ThreadInfo
+from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.machines.commands import Command, ReportSnapshot
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.jobmanager.machines.events import Event
@@ -24,8 +24,9 @@ from tidegate.pb.common_pb2 import Accumulator, TaskMetrics
 from tidegate.wire.task_metrics import Span
 
 SETTINGS = {"rest.cache.execution-graph.timeout": "0 ms", "rest.cache.checkpoint-statistics.timeout": "0 ms"}
-_UPLOADS = tempfile.TemporaryDirectory(prefix="tidegate-test-uploads-")
-atexit.register(_UPLOADS.cleanup)
+_UPLOADS = make_working_directory("test-uploads", Configuration.from_strings({}))
+_UPLOADED_TO = str(_UPLOADS.directory)
+atexit.register(_UPLOADS.remove)
 
 T = TypeVar("T")
 
@@ -122,7 +123,7 @@ class Scene:
         self.savepoint_directory = False
         self.inspector = Inspected()
         self.programs: ProgramRuns | None = ProgramRuns(
-            ProgramFiles(_UPLOADS.name, _UPLOADS.name, 100_000), Inline(), 30_000, _UPLOADS.name
+            ProgramFiles(_UPLOADED_TO, _UPLOADED_TO, 100_000), Inline(), 30_000, _UPLOADED_TO
         )
         self.disposed: list[str] = []
         self.shut_down_for: list[str] = []

@@ -1,17 +1,19 @@
 """A sink that gives its records to the test, under PyFlink's name (``pyflink.datastream.tests.test_util``).
 
 Subtasks write each batch as a file into a directory of the sink, on the machine of the test; the test reads them when its
-job has ended. For programs, ``execute_and_collect`` does more: it streams, and each record comes once.
+job has ended; it goes with the process of the test. For programs, ``execute_and_collect`` does more: it streams, and each record comes once.
 """
 
 from __future__ import annotations
 
+import atexit
 import pickle
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tidegate.aio.working_directories import make_below
 from tidegate.common.records.batch import Batch
 from tidegate.common.records.column_codec import pickle_value
 from tidegate.common.records.record_codec import records_of
@@ -26,7 +28,9 @@ class DataStreamTestSinkFunction(Sink):
     """``stream.add_sink(sink)``, then ``get_results()`` when the job is over."""
 
     def __init__(self) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="tidegate-results-"))
+        claim = make_below(Path(tempfile.gettempdir()), "results", "$TMPDIR")
+        atexit.register(claim.remove)
+        self._directory = claim.directory
 
     def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
         return _FileOfEachBatch(self._directory, context.subtask_index, input_type)
@@ -46,7 +50,7 @@ class DataStreamTestSinkFunction(Sink):
             file.unlink()
 
     def _files(self) -> list[Path]:
-        return sorted(self._directory.iterdir()) if self._directory.exists() else []
+        return sorted(self._directory.glob("[0-9]*"))
 
 
 class _FileOfEachBatch(SinkWriter):

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tidegate.cli.embedded.children import Child, end_processes, tell_ready
+from tidegate.model.errors import ExternalError
+
+
+def test_a_process_that_is_ready_says_its_ports_and_leaves_no_file_of_it(tmp_path: Path) -> None:
+    log = tmp_path / "jobmanager.log"
+    options = ["--rpc-port", "0", "--rest-port", "0", "-D", f"io.tmp.dirs={tmp_path}"]
+    told, untold = (Child("JobManager", ["jobmanager", *options, "--log-file", str(log)]) for _ in range(2))
+    try:
+        assert sorted(told.wait_ready(60)) == ["rest_port", "rpc_port"]
+    finally:
+        end_processes([told.pid, untold.pid])
+    assert not told.is_alive()
+    assert not untold.is_alive()
+    assert list(tmp_path.iterdir()) == [log]
+
+
+def test_what_keeps_a_process_from_starting_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        child = Child("JobManager", ["jobmanager", "--rpc-port", str(port), "--rest-port", "0"])
+        with pytest.raises(ExternalError, match=rf"{port}\D.* in use"):
+            child.wait_ready(60)
+    end_processes([child.pid])
+    assert not child.is_alive()
+
+
+def test_a_process_that_ends_without_a_word_is_told_with_its_exit_code(tmp_path: Path) -> None:
+    with pytest.raises(ExternalError, match="ended with exit code 2; see"):
+        Child("JobManager", ["jobmanager", "--no-such-option"], tmp_path / "out", tmp_path / "log").wait_ready(60)
+
+
+def test_a_process_goes_on_when_nobody_waits_for_it_any_more() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    tell_ready(writing, {"rpc_port": 1})
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(writing)
