@@ -16,16 +16,20 @@ import contextlib
 import ipaddress
 import json
 import os
+import re
+import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.aio.process import read_pid_file
-from tidegate.aio.working_directories import temporary_root
+from tidegate.aio.working_directories import OWNER_FILE, Claim, claim, if_dead, temporary_root
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.options import CheckpointingOptions, CheckpointStorageKind, FileOptions, JobManagerOptions
+from tidegate.wire.manifest import METADATA_FILE
 
+_JOB = re.compile("[0-9a-f]{32}")
 DEFAULT_ID = "default"
 JOB_MANAGER = "jobmanager"
 CHECKPOINTS = "checkpoints"
@@ -61,6 +65,18 @@ class ClusterFiles:
                 f"cannot make {error.filename}: {error.strerror}; give another directory (tidegate.home)"
             ) from None
 
+    def claim(self) -> Claim:
+        """Own the directory, for the processes that inherit it. When nobody has, what a killed JobManager had begun to write is removed."""
+        try:
+            with if_dead(self.directory) as is_dead:
+                if is_dead:
+                    remove_unfinished(self.checkpoints)
+            return claim(self.directory)
+        except OSError as error:
+            raise ExternalError(
+                f"cannot write into {self.directory}: {error.strerror}; give another directory (tidegate.home)"
+            ) from None
+
     def checkpoint_definitions(self, configuration: Configuration) -> list[str]:
         """The default for ``execution.checkpointing.dir`` as a definition for the JobManager; none where the configuration says where
         checkpoints go, or where TaskManagers of other machines may come, which do not have this disk."""
@@ -93,6 +109,13 @@ class ClusterFiles:
         for name in self.known():
             (self.pids / f"{name}.pid").unlink(missing_ok=True)
         self._ports.unlink(missing_ok=True)
+        with if_dead(self.directory) as is_dead:
+            if is_dead:
+                remove_unfinished(self.checkpoints)
+                (self.directory / OWNER_FILE).unlink(missing_ok=True)
+        for directory in (self.pids, self.checkpoints):
+            with contextlib.suppress(OSError):  # it holds something
+                directory.rmdir()
 
     def listens(self, host: str, ports: dict[str, int]) -> None:
         self._ports.write_text(json.dumps({**ports, "host": host}), encoding="utf-8")
@@ -113,6 +136,19 @@ class ClusterFiles:
 def clusters_of(home: Path) -> Path:
     """The directory with a directory for each cluster."""
     return home.expanduser().absolute() / "clusters"
+
+
+def remove_unfinished(checkpoints: Path) -> None:
+    """Remove the directories of checkpoints that were never completed, and those of jobs that hold nothing then. Nobody may use them any
+    more. Files in ``shared`` stay: who restored one of these jobs elsewhere may use them."""
+    for numbered in checkpoints.glob("*/chk-*"):
+        if _JOB.fullmatch(numbered.parent.name) and not (numbered / METADATA_FILE).exists():
+            shutil.rmtree(numbered, ignore_errors=True)
+    for job in checkpoints.glob("*"):
+        if _JOB.fullmatch(job.name):
+            for directory in (job / "shared", job / "taskowned", job):
+                with contextlib.suppress(OSError):  # it holds something, or is not there
+                    directory.rmdir()
 
 
 def home_of(configuration: Configuration) -> Path:

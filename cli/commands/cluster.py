@@ -16,6 +16,7 @@ from tidegate.cli.options import configuration_options, load_configuration
 from tidegate.model.errors import Misuse, TidegateError, Unreachable
 
 if TYPE_CHECKING:
+    from tidegate.aio.working_directories import Claim
     from tidegate.cli.cluster_files import ClusterFiles
     from tidegate.cli.embedded.children import Child
     from tidegate.model.configuration import Configuration
@@ -66,20 +67,23 @@ def start(
     if files.running():
         names = ", ".join(f"{name} (pid {pid})" for name, pid in files.running().items())
         raise Misuse(f"a cluster is running already in {files.directory}: {names}; `tidegate cluster stop` ends it")
+    owned = files.claim()
     common = [*(["--config", str(config.absolute())] if config else [])]
     for definition in definitions:
         common += ["-D", definition]
     children: list[Child] = []
     try:
         own_checkpoints = [f"-D{definition}" for definition in files.checkpoint_definitions(configuration)]
-        job_manager = _start(files, JOB_MANAGER, JOB_MANAGER, [*common, *own_checkpoints])
+        job_manager = _start(files, owned, JOB_MANAGER, JOB_MANAGER, [*common, *own_checkpoints])
         children.append(job_manager)
         ports = job_manager.wait_ready(START_TIMEOUT_S)
         host = configuration.get(JobManagerOptions.RPC_ADDRESS)
         files.listens(host, ports)
         address = f"{host}:{ports['rpc_port']}"
         own = [*common, "--jobmanager", address, *(["--slots", str(slots)] if slots else [])]
-        task_managers = [_start(files, f"taskmanager-{n}", "taskmanager", own) for n in range(1, taskmanagers + 1)]
+        task_managers = [
+            _start(files, owned, f"taskmanager-{n}", "taskmanager", own) for n in range(1, taskmanagers + 1)
+        ]
         children += task_managers
         for task_manager in task_managers:
             task_manager.wait_ready(START_TIMEOUT_S)
@@ -139,12 +143,12 @@ def status(directory: Path | None, config: Path | None, definitions: tuple[str, 
     sys.exit(0 if is_up and len(running) == len(known) else 1)
 
 
-def _start(files: ClusterFiles, name: str, command: str, options: list[str]) -> Child:
+def _start(files: ClusterFiles, owned: Claim, name: str, command: str, options: list[str]) -> Child:
     from tidegate.cli.embedded.children import Child
 
     log = files.logs / f"{name}.log"
     told = ["--log-file", str(log), "--pid-file", str(files.pids / f"{name}.pid")]
-    return Child(name, [command, *options, *told], files.logs / f"{name}.out", log)
+    return Child(name, [command, *options, *told], files.logs / f"{name}.out", log, [owned.descriptor])
 
 
 def _wait_registered(address: str, expected: int) -> pb.ClusterStatus:

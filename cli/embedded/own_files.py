@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from tidegate.aio.working_directories import Claim, claim, remove_all_but, sweep
-from tidegate.cli.cluster_files import CHECKPOINTS, ClusterFiles, clusters_of, home_of
+from tidegate.cli.cluster_files import CHECKPOINTS, ClusterFiles, clusters_of, home_of, remove_unfinished
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.wire.manifest import METADATA_FILE
@@ -48,6 +48,7 @@ class EmbeddedFiles:
     def end(self, *, keep_logs: bool = False) -> list[Path]:
         """No process uses it any more. Returns the checkpoints that stay. Again: no-op."""
         directory = self._files.directory
+        remove_unfinished(self._files.checkpoints)
         kept = completed_in(self._files.checkpoints)
         if directory.exists():
             names = [CHECKPOINTS] if kept else []
@@ -61,6 +62,7 @@ def sweep_embedded(clusters: Path) -> list[Path]:
     kept: list[Path] = []
 
     def remove(directory: Path) -> None:
+        remove_unfinished(directory / CHECKPOINTS)
         found = completed_in(directory / CHECKPOINTS)
         remove_all_but(directory, [CHECKPOINTS] if found else [])
         kept.extend(found)

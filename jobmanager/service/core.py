@@ -165,6 +165,7 @@ class JobManagerCore:
                 self._log_late_records(command.job_id)
                 self.attempts.forget(command.job_id)
                 self._blobs.release(command.job_id)
+                self._files.job_terminated(command.job_id)
                 self.watchers.changed(command.job_id)
                 self.on_asked()
                 self.on_terminated(command.job_id)

@@ -82,7 +82,7 @@ def sweep(parent: Path, prefixes: Sequence[str], remove: Callable[[Path], None] 
     ``remove`` is called for each instead, when it is given."""
     swept = []
     for path in _directories(parent, tuple(prefixes)):
-        with _if_dead(path) as is_dead:
+        with if_dead(path) as is_dead:
             if is_dead:
                 (remove or _remove)(path)
                 swept.append(path)
@@ -123,7 +123,7 @@ def _directories(parent: Path, prefixes: tuple[str, ...]) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _if_dead(directory: Path) -> Iterator[bool]:
+def if_dead(directory: Path) -> Iterator[bool]:
     """Whether nobody owns a directory any more. Nobody can begin to while the block runs."""
     try:
         descriptor = os.open(directory / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

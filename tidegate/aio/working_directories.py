@@ -10,14 +10,16 @@ import logging
 import tempfile
 from pathlib import Path
 
-from tidegate.aio.ownership import Claim, claim, make_owned, remove_all_but, sweep
+from tidegate.aio.ownership import OWNER_FILE, Claim, claim, if_dead, make_owned, remove_all_but, sweep
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.options import FileOptions
 
 __all__ = [
+    "OWNER_FILE",
     "Claim",
     "claim",
+    "if_dead",
     "make_below",
     "make_working_directory",
     "remove_all_but",

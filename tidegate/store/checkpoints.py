@@ -1,7 +1,7 @@
 """Checkpoints as the JobManager keeps them:
 
     <directory>/<job id>/chk-<n>/_metadata ...      exclusive files, and the manifest that makes them a checkpoint
-    <directory>/<job id>/shared/  taskowned/        stay until somebody removes them
+    <directory>/<job id>/shared/  taskowned/        what is in them stays until somebody removes it; empty ones go with the job
     <target>/savepoint-<6 of job id>-<12 hex>/      savepoints
 
 All methods block and belong into a pool. ``_metadata`` is written last and deleted first. Without a directory the
@@ -24,6 +24,7 @@ from tidegate.store.segments import written_by
 from tidegate.store.state_files import SHARED_DIRECTORY, check_sizes, handles_of, with_moved_files
 from tidegate.wire.manifest import METADATA_FILE, manifest_from_bytes, manifest_to_parts
 
+TASK_OWNED = "taskowned"
 _NUMBERED = re.compile(r"chk-(\d+)")
 _DISCARDABLE = re.compile(r"(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})")
 
@@ -79,7 +80,7 @@ class CheckpointStorage:
         if directory is None:
             return f"{MEMORY_SCHEME}{job_id}/chk-{checkpoint_id}"
         base = f"{normalized(directory)}/{job_id}" if create_subdir else normalized(directory)
-        for shared in (SHARED_DIRECTORY, "taskowned"):
+        for shared in (SHARED_DIRECTORY, TASK_OWNED):
             self._make(f"{base}/{shared}")
         location = f"{base}/chk-{checkpoint_id}"
         files, path = self._open(location)
@@ -207,6 +208,17 @@ class CheckpointStorage:
             files.delete_tree(path)
         except OSError as error:
             raise storage_error("remove", location, error) from error
+
+    def remove_empty(self, directory: str, job_id: JobId) -> None:
+        """The job has ended, and what is not kept of it was discarded: its directories go, but for those that hold something.
+        Raises ``StorageError``."""
+        base = f"{normalized(directory)}/{job_id}"
+        for place in (f"{base}/{SHARED_DIRECTORY}", f"{base}/{TASK_OWNED}", base):
+            try:
+                files, path = self._open(place)
+                files.delete_empty(path)
+            except OSError as error:
+                raise storage_error("remove", place, error) from error
 
     def _discard_named(self, location: str) -> None:
         """A snapshot that was moved: what else is in its directory is not ours."""

@@ -76,6 +76,9 @@ class Files(Protocol):
     def delete_tree(self, path: str) -> None:
         """A directory with all that is in it; it may be missing."""
 
+    def delete_empty(self, path: str) -> None:
+        """A directory in which nothing is; otherwise it stays. It may be missing."""
+
 
 class LocalCalls:
     """The system calls of a durable write, and of a large read."""
@@ -211,6 +214,15 @@ class LocalFiles:
             else:
                 return
 
+    def delete_empty(self, path: str) -> None:
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
     def _open_file(self, path: str) -> tuple[int, int]:
         """Descriptor and size. Opening a FIFO does not wait for who writes there."""
         descriptor = self._calls.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -294,6 +306,9 @@ class MemoryFiles:
 
     def delete(self, path: str) -> None:
         self._files.pop(path, None)
+
+    def delete_empty(self, path: str) -> None:
+        del path  # directories exist as prefixes
 
     def delete_tree(self, path: str) -> None:
         for name in [name for name in self._files if name.startswith(f"{path}/")]:

@@ -73,5 +73,9 @@ class ObjectFiles:
         except FileNotFoundError:
             return
 
+    def delete_empty(self, path: str) -> None:
+        if not self._below(path):
+            self.delete_tree(path)
+
     def _below(self, path: str) -> list[fs.FileInfo]:
         return list(self._fs.get_file_info(fs.FileSelector(path, allow_not_found=True)))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
 from tidegate.jobmanager.machines.commands import (
     CreateLocation,
@@ -82,6 +83,7 @@ class CheckpointFiles:
         self._last: dict[tuple[JobId, CheckpointId], asyncio.Task[None]] = {}
         self._writes: dict[tuple[JobId, CheckpointId], asyncio.Future[ManifestWrite]] = {}
         self._one_discard = asyncio.Lock()
+        self._leaving: set[asyncio.Task[None]] = set()
 
     def add_job(self, job_id: JobId, directories: JobDirectories) -> None:
         self._directories[job_id] = directories
@@ -98,10 +100,24 @@ class CheckpointFiles:
         self._last[key] = task
         task.add_done_callback(partial(self._forget, key))
 
+    def job_terminated(self, job_id: JobId) -> None:
+        """Everything of it that was to be discarded is: its directories go too, where they hold nothing."""
+        places = self._directories.get(job_id)
+        if places is not None and places.checkpoints is not None and places.create_subdir:
+            task = asyncio.create_task(self._remove_empty(places.checkpoints, job_id))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
     async def settled(self) -> None:
         """Until every command that was begun is answered."""
-        while self._last:
-            await asyncio.gather(*self._last.values(), return_exceptions=True)
+        while self._last or self._leaving:
+            await asyncio.gather(*self._last.values(), *self._leaving, return_exceptions=True)
+
+    async def _remove_empty(self, directory: str, job_id: JobId) -> None:
+        try:
+            await self._pool.submit(partial(self._storage.remove_empty, directory, job_id))
+        except TidegateError as error:
+            _log.warning("%s", with_ids(f"empty directories of the job stay: {error.message}", job=job_id))
 
     async def _after(self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, Event]) -> None:
         if before is not None:

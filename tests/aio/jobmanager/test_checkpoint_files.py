@@ -166,3 +166,32 @@ async def test_shared_files_go_in_parallel_or_one_after_the_other(world: World, 
     assert world.events == [SharedFilesDiscarded(JOB, N)]
     assert world.disk.most_at_once == (2 if parallel else 1)
     assert not world.has_shared_files()
+
+
+async def test_the_directories_of_a_job_go_with_it_where_they_hold_nothing(world: World, tmp_path: Path) -> None:
+    await world.create()
+    kept = world.two_shared_files()
+    world.files.job_terminated(JOB)
+    await world.files.settled()
+    assert names_in(tmp_path / JOB) == ["chk-1", "shared"]
+    world.files.execute(DiscardSharedFiles(JOB, N, kept))
+    world.files.execute(DiscardCheckpoint(JOB, N, world.location))
+    await world.files.settled()
+    world.files.job_terminated(JOB)
+    await world.files.settled()
+    assert names_in(tmp_path) == []
+
+
+async def test_a_directory_that_jobs_share_stays(world: World, tmp_path: Path) -> None:
+    world.files.add_job(JOB, JobDirectories(str(tmp_path), None, create_subdir=False))
+    world.files.execute(CreateLocation(JOB, N, SnapshotType.CHECKPOINT))
+    await world.files.settled()
+    world.files.execute(DiscardCheckpoint(JOB, N, f"{tmp_path}/chk-1"))
+    await world.files.settled()
+    world.files.job_terminated(JOB)
+    await world.files.settled()
+    assert names_in(tmp_path) == ["shared", "taskowned"], "another may be about to write there"
+
+
+def names_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())

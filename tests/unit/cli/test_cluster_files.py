@@ -108,6 +108,32 @@ def test_the_next_one_removes_what_a_killed_one_has_left_but_no_checkpoint(tmp_p
     assert living.files.logs.is_dir()
 
 
+def test_what_a_killed_jobmanager_had_begun_goes_with_the_next_start_when_nobody_owns_the_directory(
+    tmp_path: Path,
+) -> None:
+    files = ClusterFiles.of(tmp_path, configured())
+    job, other = (files.checkpoints / (letter * 32) for letter in "ab")
+    checkpoint = completed(job / "chk-7")
+    for begun in (job / "chk-8", other / "chk-1"):
+        begun.mkdir(parents=True)
+        (begun / "count-x-0").write_bytes(b"x")
+    for directory in (job / "shared", other / "shared", other / "taskowned", tmp_path / "clusters" / "default" / "log"):
+        directory.mkdir(parents=True)
+    (job / "shared" / "segment").write_bytes(b"x")
+    first = files.claim()
+    assert (job / "chk-8").exists(), "nobody can say whose it is"
+    files.claim().release()
+    assert (job / "chk-8").exists(), "the first one lives"
+    first.release()  # as the kernel does
+    files.claim().release()
+    assert sorted(path.name for path in files.checkpoints.rglob("*")) == [
+        "_metadata", "a" * 32, "chk-7", "segment", "shared",
+    ]  # fmt: skip
+    files.forget()
+    assert checkpoint.exists()
+    assert sorted(os.listdir(files.directory)) == ["checkpoints", "log"]
+
+
 def completed(checkpoint: Path) -> Path:
     checkpoint.mkdir(parents=True)
     (checkpoint / "_metadata").write_bytes(b"x")

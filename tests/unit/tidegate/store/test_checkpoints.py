@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from tests.unit.tidegate.wire.test_manifest import make_manifest
 from tidegate.model.checkpoint import (
@@ -20,7 +21,8 @@ from tidegate.model.errors import CorruptData, StorageError
 from tidegate.model.ids import AttemptId, CheckpointId, JobId, OperatorId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.checkpoints import CheckpointStorage
-from tidegate.store.files import LocalCalls, LocalFiles, Part
+from tidegate.store.files import Files, LocalCalls, LocalFiles, Part
+from tidegate.store.object_files import ObjectFiles
 from tidegate.store.segments import open_segment_store
 
 JOB = JobId("a" * 32)
@@ -323,3 +325,13 @@ def test_a_fifo_as_metadata_does_not_hold_the_reader(tmp_path: Path, suffix: str
             read(str(location))
     with pytest.raises(CorruptData, match="it is a FIFO"):
         storage.read_checkpoint(f"{location}{suffix}")
+
+
+@pytest.mark.parametrize("files", [LocalFiles(), ObjectFiles(fs.LocalFileSystem())], ids=["local", "object"])
+def test_only_a_directory_that_holds_nothing_is_empty(tmp_path: Path, files: Files) -> None:
+    (tmp_path / "full" / "empty").mkdir(parents=True)
+    for name in ("full", "full/empty", "missing"):
+        files.delete_empty(str(tmp_path / name))
+        assert (tmp_path / "full").exists()
+    files.delete_empty(str(tmp_path / "full"))
+    assert list(tmp_path.iterdir()) == []
