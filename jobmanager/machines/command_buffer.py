@@ -54,6 +54,14 @@ class CommandBuffer:
         self._connected: set[TaskManagerId] = set()
         self._timers: set[str] = set()
 
+    def begin(self, now_ms: int) -> None:
+        """The next event is handled, at this time."""
+        self.now_ms = now_ms
+
+    def begin_generation(self, generation: Generation, seed: int) -> None:
+        """A new life of the JobManager; chance comes from the seed."""
+        self.generation, self.draws = generation, SplitMix64(seed)
+
     def emit(self, command: Command) -> None:
         self._commands.append(command)
 
@@ -113,6 +121,19 @@ class CommandBuffer:
 
     def log(self, level: str, message: str, **fields: object) -> None:
         self.emit(Log(level, message, {key: str(value) for key, value in fields.items()}))
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when open calls, their TaskManagers and cancels contradict each other."""
+        listed = {call_id: tm for tm, calls in self._calls_of.items() for call_id in calls}
+        wanted = {call_id: call.task_manager_id for call_id, call in self._calls.items()}
+        assert listed == wanted, f"calls by TaskManager {listed}, and open are {wanted}"
+        lost = set(wanted.values()) - self._connected
+        assert not lost, f"calls are open to {sorted(lost)}, which are lost"
+        for attempt, call_id in self._cancels.items():
+            call = self._calls.get(call_id)
+            assert call is not None, f"the cancel {call_id} of {attempt} is not open"
+            assert call.attempt == attempt, f"the cancel {call_id} of {attempt} is not open"
+        assert not self._commands, f"{len(self._commands)} commands were left behind"
 
     def _close_cancel(self, call: Call) -> None:
         if call.kind is CallKind.CANCEL and call.attempt is not None:

@@ -178,6 +178,14 @@ class JobChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceWatermark:
+    """The answer to ``WatermarkReported``: the lowest watermark of the group; the end of time when it holds nobody back."""
+
+    report_id: int
+    lowest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobTerminated:
     """Globally terminal: blobs may go. Last command of a job."""
 
@@ -211,6 +219,7 @@ Command = (
     | StartTimer
     | CancelTimer
     | ReportSnapshot
+    | AnnounceWatermark
     | JobChanged
     | JobTerminated
     | Log

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from tidegate.jobmanager.machines import view_builder as show
 from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
-from tidegate.jobmanager.machines.commands import CancelTask, CloseTaskManager, Command
+from tidegate.jobmanager.machines.commands import AnnounceWatermark, CancelTask, CloseTaskManager, Command
 from tidegate.jobmanager.machines.events import (
     CallAnswered,
     CheckpointDiscarded,
@@ -37,9 +37,10 @@ from tidegate.jobmanager.machines.events import (
     TaskManagerRegistered,
     TaskStateChanged,
     TimerFired,
+    WatermarkReported,
 )
 from tidegate.jobmanager.machines.job.job_master import JobMaster
-from tidegate.jobmanager.machines.random import SplitMix64
+from tidegate.jobmanager.machines.job.watermark_groups import WatermarkGroups
 from tidegate.jobmanager.machines.resources.slots import AllocationGone
 from tidegate.jobmanager.machines.resources.task_managers import HEARTBEAT_TIMER, ResourceManager
 from tidegate.jobmanager.machines.settings import cluster_settings, job_settings
@@ -66,6 +67,7 @@ class Dispatcher:
         self._fx = CommandBuffer()
         self._resources = ResourceManager(cluster_settings(configuration or {}), self._fx)
         self._jobs: dict[JobId, JobMaster] = {}
+        self._watermarks = WatermarkGroups()
         self._start_ms = 0
 
     # ---- what is shown -----------------------------------------------------------------------------------------------
@@ -103,15 +105,23 @@ class Dispatcher:
 
     def on(self, event: Event, now_ms: int) -> Sequence[Command]:
         """Commands in the order in which they are to be carried out. ``now_ms`` never goes back."""
-        self._fx.now_ms = now_ms
+        self._fx.begin(now_ms)
         self._handle(event)
         self._serve_waiting_jobs()
         return self._fx.take()
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when any machine below contradicts itself or another; between events."""
+        self._fx.check_invariants()
+        self._resources.check_invariants()
+        self._watermarks.check_invariants()
+        for job in self._jobs.values():
+            job.check_invariants()
+
     def _handle(self, event: Event) -> None:
         match event:
             case GenerationStarted():
-                self._fx.generation, self._fx.draws = event.generation, SplitMix64(event.seed)
+                self._fx.begin_generation(event.generation, event.seed)
                 self._start_ms = self._fx.now_ms
             case JobSubmitted() | JobRecovered():
                 self._on_submitted(event)
@@ -119,6 +129,9 @@ class Dispatcher:
                 self._on_task_manager(event)
             case CallAnswered():
                 self._on_answered(event)
+            case WatermarkReported():
+                lowest_ms = self._watermarks.on(event, self._fx.now_ms)
+                self._fx.emit(AnnounceWatermark(event.report_id, lowest_ms))
             case TimerFired():
                 self._on_timer(event.timer)
             case _:
@@ -247,9 +260,8 @@ class Dispatcher:
 
     def _serve_waiting_jobs(self) -> None:
         """A slot became free: in the order of their submission, jobs that wait may have it."""
-        if not self._resources.has_news:
+        if not self._resources.take_news():
             return
-        self._resources.has_news = False
         for job in self._jobs.values():
             job.on_slots_available()
 

@@ -178,6 +178,18 @@ class SubtaskDeclined:
     error: ErrorInfo | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WatermarkReported:
+    """A subtask of a source is in a group of sources that keep together. Answered by ``AnnounceWatermark`` with this id."""
+
+    attempt: AttemptId
+    group: str
+    watermark_ms: int
+    interval_ms: int
+    """How often the subtask reports."""
+    report_id: int = 0
+
+
 # ---- storage and time ------------------------------------------------------------------------------------------------
 
 
@@ -262,6 +274,7 @@ Event = (
     | EndOfDataReached
     | SubtaskAcknowledged
     | SubtaskDeclined
+    | WatermarkReported
     | LocationCreated
     | ManifestWritten
     | ManifestWriteFailed

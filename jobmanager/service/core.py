@@ -35,6 +35,7 @@ from tidegate.jobmanager.service.storage.inline_state import InlineState, Readin
 from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
 from tidegate.jobmanager.service.task_managers.heartbeats import HeartbeatStreams
 from tidegate.jobmanager.service.task_managers.outbox import Link, Outbox, TaskManagerCall, dial
+from tidegate.jobmanager.service.task_managers.watermark_reports import WatermarkReports
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import Generation, JobId, TaskManagerId
@@ -67,6 +68,7 @@ class JobManagerCore:
         self.streams = HeartbeatStreams()
         self.attempts = CurrentAttempts()
         self.snapshots = SnapshotRequests()
+        self.watermarks = WatermarkReports()
         self._blobs = blobs
         self._connect = connect
         self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
@@ -173,6 +175,8 @@ class JobManagerCore:
                 _log.info("%s", with_ids("snapshot request is over", request=command.request_id, path=command.path))
                 self.snapshots.reported(command)
                 self.on_asked()
+            case cmd.AnnounceWatermark():
+                self.watermarks.announced(command)
             case cmd.Log():
                 _log.log(_LEVELS.get(command.level.upper(), logging.ERROR), with_ids(command.message, **command.fields))
             case _:

@@ -109,6 +109,19 @@ class AsyncWaitQueue:
             commands.append(Invoke(self._waiting.popleft()))
         return commands
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when segments, invocations and what waits contradict each other."""
+        lefts = [segment.left for segment in self._segments]
+        in_flight = len(self._segment_of)
+        assert 0 <= self._invoked <= self._capacity, f"{self._invoked} are invoked, {self._capacity} may be"
+        assert self._invoked + len(self._waiting) == in_flight, f"{in_flight} records are neither invoked nor waiting"
+        assert not (self._waiting and self.has_room), f"{len(self._waiting)} wait, and there is room"
+        assert sum(lefts) == in_flight, f"segments hold {sum(lefts)} records, and {in_flight} are in flight"
+        assert not self._ordered or max(lefts) <= 1, f"an ordered queue has a segment of {max(lefts)} records"
+        first = self._segments[0]
+        assert not first.done, f"records {list(first.done)} are done, and were not emitted"
+        assert first.left or (first.mark is None and len(self._segments) == 1), "the first segment is empty, and stays"
+
     def _add(self, number: int) -> None:
         last = self._segments[-1]
         if last.mark is not None or (self._ordered and last.left):

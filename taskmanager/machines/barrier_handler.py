@@ -1,15 +1,8 @@
 """Exactly-once barriers, aligned, unaligned, and aligned until it takes too long: what a subtask does with those of its input
 channels.
 
-    Waiting ── announcement ──▶ Announced n ── barrier ─┐
-       ├── aligned barrier of n ────────────────────────┴──▶ Aligning n (channels blocked) ── the last barrier ──▶ snapshot, Waiting
-       │                             │ timed out               │ timed out · an unaligned barrier of n came
-       └── unaligned barrier of n ───┴──▶ snapshot ◀───────────┘ (channels unblocked)
-                                             └──▶ Persisting n ── every open channel delivered n or ended ──▶ finished, Waiting
-
-    cancel n · newer barrier · abort n, in Announced, Aligning and Persisting: n aborted, Waiting
-
-The states are classes of ``barrier_states``; the handler compares checkpoint ids, knows which channels are open, and holds a trigger.
+The states are classes of ``barrier_states``, and where each event leads is data: ``BARRIER_TRANSITIONS`` (docs/state-machines.md draws it).
+The handler compares checkpoint ids, knows which channels are open, and holds a trigger.
 
 Laws. A channel is blocked when its aligned barrier arrives; the snapshot starts before the channels are unblocked, and an abort
 unblocks them too. Ids only grow: what is older than the current id, or finished, is ignored. A channel that ended is not waited
@@ -31,7 +24,7 @@ instead of making the announced barriers overtake first, which gives the same co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -53,6 +46,8 @@ from tidegate.taskmanager.machines.alignment import (
     StartSnapshot,
 )
 from tidegate.taskmanager.machines.barrier_states import (
+    Aligning,
+    Announced,
     BarrierState,
     Persisting,
     Step,
@@ -61,6 +56,43 @@ from tidegate.taskmanager.machines.barrier_states import (
     start_delay,
     start_unaligned,
 )
+
+_GIVEN_UP: Mapping[type[AlignmentEvent], tuple[type[BarrierState], ...]] = {
+    CancelBarrierArrived: (Waiting,),
+    CheckpointAborted: (Waiting,),
+}
+BARRIER_TRANSITIONS: Mapping[type[BarrierState], Mapping[type[AlignmentEvent], tuple[type[BarrierState], ...]]] = {
+    Waiting: {
+        BarrierArrived: (Aligning, Persisting),
+        BarrierAnnounced: (Announced, Persisting),
+        CheckpointTriggered: (Persisting,),
+        AlignmentTimedOut: (Persisting,),
+    },
+    Announced: {
+        **_GIVEN_UP,
+        BarrierArrived: (Aligning, Persisting, Waiting),
+        BarrierAnnounced: (Persisting,),
+        ChannelEnded: (Waiting,),
+        CheckpointTriggered: (Persisting,),
+        AlignmentTimedOut: (Persisting,),
+    },
+    Aligning: {
+        **_GIVEN_UP,
+        BarrierArrived: (Persisting, Waiting),
+        BarrierAnnounced: (Announced, Persisting),
+        ChannelEnded: (Waiting,),
+        CheckpointTriggered: (Persisting,),
+        AlignmentTimedOut: (Persisting,),
+    },
+    Persisting: {
+        **_GIVEN_UP,
+        BarrierArrived: (Aligning, Waiting),
+        BarrierAnnounced: (Announced,),
+        ChannelDrained: (Waiting,),
+        ChannelEnded: (Waiting,),
+    },
+}
+"""The states that an event may lead to; it may also leave the state as it is."""
 
 
 class ExactlyOnceBarrierHandler:
@@ -91,6 +123,14 @@ class ExactlyOnceBarrierHandler:
         return frozenset(self.state.blocked)
 
     def on(self, event: AlignmentEvent, now_ms: float) -> Sequence[AlignmentCommand]:
+        before = type(self.state)
+        commands = self._on(event, now_ms)
+        after = type(self.state)
+        allowed = after is before or after in BARRIER_TRANSITIONS[before].get(type(event), ())
+        assert allowed, f"{type(event).__name__} led from {before.__name__} to {after.__name__}"
+        return commands
+
+    def _on(self, event: AlignmentEvent, now_ms: float) -> Sequence[AlignmentCommand]:
         match event:
             case BarrierArrived(channel, barrier):
                 assert channel in self._open, f"barrier {barrier.checkpoint_id} on channel {channel} after its end"

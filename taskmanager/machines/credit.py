@@ -103,6 +103,11 @@ class BufferDebloater:
             self._decided_ms = None if self._rate.bytes_per_ms is None else now_ms
         return self._window
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when the window is outside its bounds."""
+        least, most = self._bounds.min_bytes, self._bounds.max_bytes
+        assert least <= self._window <= most, f"a window of {self._window} bytes, and {least} to {most} are allowed"
+
 
 @dataclass(frozen=True, slots=True)
 class GrantCredit:
@@ -151,6 +156,12 @@ class SenderCredit:
         self._open = True
         self.granted, self.consumed = granted_bytes, consumed_bytes
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when sent, consumed and granted bytes contradict each other."""
+        assert 0 <= self.consumed <= self.sent, f"{self.consumed} bytes are consumed, and {self.sent} were sent"
+        assert self._open or not (self.sent or self.granted), f"{self.sent} bytes were sent before the first grant"
+        assert self._open or not self._asked, "credit is asked for before the first grant"
+
 
 class ReceiverCredit:
     """The consumer's side."""
@@ -196,3 +207,10 @@ class ReceiverCredit:
             self._asked = False
         self.granted = wanted
         return GrantCredit(self.granted, self.consumed)
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when received and consumed bytes contradict each other."""
+        assert 0 <= self.consumed <= self.received, f"{self.consumed} bytes are consumed, {self.received} were received"
+        assert self.consumed <= self.granted or self.consumed == self.received, (
+            f"{self.granted} bytes are granted, {self.consumed} consumed, and more is queued"
+        )

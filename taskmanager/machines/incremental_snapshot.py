@@ -111,6 +111,18 @@ class Increments:
         chains = [*self._written.values(), *([self._confirmed[1]] if self._confirmed else [])]
         return min((_oldest(chain) for chain in chains), default=None)
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when a chain has levels that cannot be."""
+        confirmed = [self._confirmed] if self._confirmed is not None else []
+        for checkpoint_id, chain in (*self._written.items(), *confirmed):
+            levels = [delta.level for delta in chain.deltas]
+            sinces = [delta.since for delta in chain.deltas]
+            unknown = {segment.level for segment in chain.segments} - {0, *levels}
+            assert levels == sorted(set(levels)), f"levels of checkpoint {checkpoint_id} are out of order: {levels}"
+            assert sinces == sorted(sinces), f"deltas of checkpoint {checkpoint_id} begin out of order: {sinces}"
+            assert not unknown, f"checkpoint {checkpoint_id} has segments of levels {sorted(unknown)} and no such delta"
+            assert max(sinces, default=RESTORED) <= chain.epoch, f"a delta begins at {sinces}, after {chain.epoch}"
+
 
 def decide(base: Chain | None, owned: KeyGroupRange, rows: Sequence[int], changed: Sequence[int]) -> Plan:
     """``rows[i]`` entries are in group ``owned.start + i``; ``changed[i]`` of them were written or removed since

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
 
-from tidegate.model.errors import ErrorInfo, Fenced, IllegalTransition, NoResourceAvailable, SubtaskLost
+from tidegate.model.errors import ErrorInfo, Fenced, NoResourceAvailable, SubtaskLost
 from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId
 
 
@@ -195,6 +195,22 @@ class SlotTable:
             case _:
                 assert_never(event)
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when slots and their tasks contradict each other; its driver calls it after each event."""
+        slots = self._slots.values()
+        assert len({slot.index for slot in slots}) == len(slots), f"two allocations share a slot: {self.report()}"
+        for allocation_id, slot in self._slots.items():
+            assert slot.allocation_id == allocation_id, f"slot {slot.index} is kept under {allocation_id}"
+            assert 0 <= slot.index < self._size, f"slot {slot.index} of {self._size}"
+            assert slot.state is not SlotState.FREE, f"slot {slot.index} is free, and has an allocation"
+            assert slot.state is not SlotState.ALLOCATED or not slot.tasks, (
+                f"slot {slot.index} has tasks, and is not active"
+            )
+            assert slot.state is not SlotState.RELEASING or slot.tasks, (
+                f"slot {slot.index} is empty, and still releasing"
+            )
+            assert {task.job_id for task in slot.tasks} <= {slot.job_id}, f"slot {slot.index} has tasks of another job"
+
     def _fence(self, generation: Generation) -> Sequence[SlotCommand]:
         refusal = fence(generation, self._generation)
         return (Refuse(refusal),) if refusal else ()
@@ -289,18 +305,6 @@ def fence(generation: Generation, registered: Generation | None) -> ErrorInfo | 
         return None
     here = f"registered with generation {registered}" if registered else "not registered with any JobManager"
     return ErrorInfo.of(Fenced(f"a message of JobManager generation {generation}, but this TaskManager is {here}"))
-
-
-def check(table: SlotTable) -> None:
-    """What holds after every event. Raises ``IllegalTransition``; called by tests and by the driver."""
-    slots = table._slots.values()
-    if len({slot.index for slot in slots}) != len(slots):
-        raise IllegalTransition(f"two allocations share a slot: {table.report()}")
-    for slot in slots:
-        if slot.state is SlotState.ALLOCATED and slot.tasks:
-            raise IllegalTransition(f"slot {slot.index} has tasks but is not active")
-        if slot.state is SlotState.RELEASING and not slot.tasks:
-            raise IllegalTransition(f"slot {slot.index} is empty and still releasing")
 
 
 def _refuse(message: str) -> Refuse:

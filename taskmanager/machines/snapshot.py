@@ -217,6 +217,18 @@ class SnapshotCoordinator:
             case _:
                 assert_never(event)
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when what is written, confirmed and aborted contradict each other."""
+        ahead = [n for n in self._writes if n > self._last_id]
+        behind = [n for n in self._aborted if n <= self._last_id]
+        assert not ahead, f"checkpoints {ahead} are written, and the newest id is {self._last_id}"
+        assert not behind, f"remembers the aborts of {behind}, and has seen {self._last_id}"
+        assert len(self._aborted) <= MAX_ABORTED, f"remembers {len(self._aborted)} aborts"
+        assert self._restored_id <= min(self._last_id, self._last_confirmed), (
+            f"forgot that {self._restored_id} is restored"
+        )
+        assert not (self._stopped and self._writes), f"has stopped, and writes {sorted(self._writes)}"
+
     def _on_requested(self, barrier: Barrier) -> list[SnapshotCommand]:
         checkpoint_id = barrier.checkpoint_id
         if checkpoint_id <= self._last_id:

@@ -42,3 +42,8 @@ class SourcePause:
     def left_ms(self, now_ms: float) -> float:
         """How long it should not read yet; 0: read."""
         return max(0.0, self._rest_ms - (now_ms - self._barrier_ms))
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when it would rest for longer than it may."""
+        assert 0.0 <= self._rest_ms <= MOST_MS, f"rests {self._rest_ms} ms, and {MOST_MS} are the most"
+        assert self._share > 0 or not self._rest_ms, f"rests {self._rest_ms} ms, and should never"

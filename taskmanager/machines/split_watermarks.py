@@ -109,6 +109,17 @@ class SplitWatermarks:
         """Whether there are splits, and all of them are idle."""
         return bool(self._splits) and not self._expected and all(split.is_idle for split in self._splits.values())
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when splits and what is expected contradict each other."""
+        both = self._splits.keys() & self._expected.keys()
+        lowest = min(self._expected.values(), default=None)
+        assert not both, f"splits {sorted(both)} are begun, and expected"
+        assert self._lowest_expected in (None, lowest), f"{self._lowest_expected} is not the lowest expected: {lowest}"
+        timeout_ms = self._idle_timeout_ms
+        for name, split in self._splits.items():
+            quiet = timeout_ms is not None and split.quiet_ms >= timeout_ms
+            assert split.is_idle or not quiet, f"split {name} is quiet for {split.quiet_ms} ms, and counts as active"
+
     def _of(self, split: str) -> _Split:
         """It is begun, if it was not."""
         known = self._splits.get(split)

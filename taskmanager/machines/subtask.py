@@ -1,9 +1,6 @@
 """The life of a subtask, with the rules of its final checkpoint.
 
-    CREATED ─▶ INITIALIZING ─▶ RUNNING ── data ended ──▶ AT_END ── final checkpoint confirmed, ──▶ SETTLING ─▶ CLOSING ─▶ FINISHED
-                   │              │                        │       inputs closed                     │           │
-                   └──────────────┴────────────────────────┴─────────────────────────────────────────┴───────────┘
-                              cancel ─▶ CANCELED    error ─▶ FAILED    control stream lost ─▶ CUT_OFF (silent)
+The states and where each event leads are data, ``LIFE_TRANSITIONS``; docs/state-machines.md draws them.
 
 To the outside RUNNING, AT_END, SETTLING and CLOSING are all RUNNING. AT_END: all input was processed, operators have finished,
 end of data was sent and reported once; the subtask still takes part in checkpoints, also after its final one while its
@@ -20,10 +17,10 @@ Follows Flink's ``StreamTask.java`` (``finalCheckpointMinId``, ``endData``) and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import assert_never
+from typing import ClassVar
 
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import DeclineReason, SnapshotType
@@ -45,10 +42,6 @@ class LifeState(Enum):
     CANCELED = "CANCELED"
     FAILED = "FAILED"
     CUT_OFF = "CUT_OFF"
-
-
-_OVER = frozenset({LifeState.FINISHED, LifeState.CANCELED, LifeState.FAILED, LifeState.CUT_OFF})
-_ACTIVE = frozenset({LifeState.RUNNING, LifeState.AT_END, LifeState.SETTLING, LifeState.CLOSING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +107,11 @@ class SubtaskFailed:
     error: ErrorInfo
 
 
+@dataclass(frozen=True, slots=True)
+class ClosingFailed:
+    """It had finished, and then its operators could not be closed."""
+
+
 LifeEvent = (
     InitializationStarted
     | Initialized
@@ -127,6 +125,7 @@ LifeEvent = (
     | CancelRequested
     | ControlBroken
     | SubtaskFailed
+    | ClosingFailed
 )
 
 
@@ -181,69 +180,160 @@ LifeCommand = (
 )
 
 
+# ---- states: a class with its payload for each -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    state: ClassVar = LifeState.CREATED
+
+
+@dataclass(frozen=True, slots=True)
+class Initializing:
+    state: ClassVar = LifeState.INITIALIZING
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    state: ClassVar = LifeState.RUNNING
+    inputs_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AtEnd:
+    """``is_confirmed``: the final checkpoint was confirmed, or none is needed. ``final_min_id``: the first snapshot taken at the
+    end of data; the final checkpoint is this one or a later one."""
+
+    state: ClassVar = LifeState.AT_END
+    inputs_closed: bool
+    is_confirmed: bool = False
+    final_min_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    state: ClassVar = LifeState.SETTLING
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    state: ClassVar = LifeState.CLOSING
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The last word is said, or with CUT_OFF never will be."""
+
+    state: LifeState
+
+
+Life = Created | Initializing | Running | AtEnd | Settling | Closing | Over
+Step = tuple[Life, Sequence[LifeCommand]]
+
+_S = LifeState
+_ENDS: dict[type[LifeEvent], tuple[LifeState, ...]] = {
+    CancelRequested: (_S.CANCELED,),
+    SubtaskFailed: (_S.FAILED,),
+    ControlBroken: (_S.CUT_OFF,),
+}
+LIFE_TRANSITIONS: Mapping[LifeState, Mapping[type[LifeEvent], tuple[LifeState, ...]]] = {
+    _S.CREATED: {InitializationStarted: (_S.INITIALIZING,), **_ENDS},
+    _S.INITIALIZING: {Initialized: (_S.RUNNING,), **_ENDS},
+    _S.RUNNING: {DataFinished: (_S.AT_END, _S.SETTLING), **_ENDS},
+    _S.AT_END: {CheckpointConfirmed: (_S.SETTLING,), InputsClosed: (_S.SETTLING,), **_ENDS},
+    _S.SETTLING: {SnapshotsSettled: (_S.CLOSING,), **_ENDS},
+    _S.CLOSING: {OutputsDrained: (_S.FINISHED,), **_ENDS},
+    _S.FINISHED: {ClosingFailed: (_S.FAILED,)},
+    _S.CANCELED: {},
+    _S.FAILED: {},
+    _S.CUT_OFF: {},
+}
+"""The states that an event may lead to; it may also leave the state as it is."""
+
+ILLEGAL: Mapping[type[LifeEvent], frozenset[LifeState]] = {
+    InitializationStarted: frozenset({_S.INITIALIZING, _S.RUNNING, _S.AT_END, _S.SETTLING, _S.CLOSING}),
+    Initialized: frozenset({_S.CREATED, _S.RUNNING, _S.AT_END, _S.SETTLING, _S.CLOSING}),
+    DataFinished: frozenset({_S.CREATED, _S.INITIALIZING, _S.AT_END, _S.SETTLING, _S.CLOSING}),
+    InputsClosed: frozenset({_S.CREATED, _S.INITIALIZING}),
+    ClosingFailed: frozenset({_S.CREATED, _S.INITIALIZING, _S.RUNNING, _S.AT_END, _S.SETTLING, _S.CLOSING}),
+}
+"""States in which only a mistake of ours can bring an event about."""
+
+
 class SubtaskLife:
     def __init__(self, *, checkpointing: bool, has_inputs: bool, has_snapshots: bool = True) -> None:
         """``has_snapshots``: false for a job in BATCH execution mode, which has no savepoints either."""
-        self.state = LifeState.CREATED
+        self._now: Life = Created()
         self._has_snapshots = has_snapshots
         self._checkpointing = checkpointing
         self._has_inputs = has_inputs
-        self._inputs_closed = not has_inputs
-        self._may_settle = False
-        """The final checkpoint was confirmed, or none is needed."""
-        self._final_min_id: int | None = None
-        """First snapshot taken at the end of data: the final checkpoint is this one or a later one."""
+
+    @property
+    def state(self) -> LifeState:
+        return self._now.state
 
     @property
     def is_over(self) -> bool:
-        return self.state in _OVER
+        return isinstance(self._now, Over)
 
     def on(self, event: LifeEvent, now_ms: float) -> Sequence[LifeCommand]:
-        if self.is_over:
-            return []
-        match event:
-            case InitializationStarted():
-                assert self.state is LifeState.CREATED, self.state
-                self.state = LifeState.INITIALIZING
-                return [ReportState(ExecutionState.INITIALIZING)]
-            case Initialized():
-                assert self.state is LifeState.INITIALIZING, self.state
-                self.state = LifeState.RUNNING
-                return [ReportState(ExecutionState.RUNNING)]
-            case TriggerReceived(barrier):
-                return self._on_trigger(barrier)
-            case SnapshotStarted(checkpoint_id):
-                if self.state is LifeState.AT_END and self._final_min_id is None:
-                    self._final_min_id = checkpoint_id
-                return []
-            case DataFinished():
-                return self._on_data_finished()
-            case InputsClosed():
-                self._inputs_closed = True
-                return self._settle()
-            case CheckpointConfirmed(checkpoint_id, may_finish):
-                return self._on_confirmed(checkpoint_id, may_finish)
-            case SnapshotsSettled():
-                if self.state is not LifeState.SETTLING:
-                    return []
-                self.state = LifeState.CLOSING
-                return [EndPartitions()]
-            case OutputsDrained():
-                if self.state is not LifeState.CLOSING:
-                    return []
-                self.state = LifeState.FINISHED
-                return [StopWork()]
-            case CancelRequested():
-                self.state = LifeState.CANCELED
-                return [StopWork()]
-            case ControlBroken():
-                self.state = LifeState.CUT_OFF
-                return [StopWork()]
-            case SubtaskFailed():
-                self.state = LifeState.FAILED
-                return [StopWork()]
+        """Raises ``AssertionError`` for an event that the state cannot meet."""
+        before = self.state
+        assert before not in ILLEGAL.get(type(event), ()), f"{type(event).__name__} while {before.value}"
+        self._now, commands = self._decide(event)
+        allowed = (before, *LIFE_TRANSITIONS[before].get(type(event), ()))
+        assert self.state in allowed, f"{type(event).__name__} led from {before.value} to {self.state.value}"
+        return commands
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when the state and its payload contradict each other."""
+        match self._now:
+            case Running(inputs_closed):
+                assert inputs_closed or self._has_inputs, "a source waits for the ends of its inputs"
+            case AtEnd(inputs_closed, is_confirmed):
+                assert not (inputs_closed and is_confirmed), "at its end, and nothing is waited for"
+                assert not is_confirmed or self._has_inputs, "a source is confirmed, and goes on waiting"
+            case Over(state):
+                assert not LIFE_TRANSITIONS[state].keys() - {ClosingFailed}, f"over, and {state.value}"
+
+    def _decide(self, event: LifeEvent) -> Step:
+        now = self._now
+        match now, event:
+            case Over(LifeState.FINISHED), ClosingFailed():
+                return Over(LifeState.FAILED), []
+            case Over(), _:
+                return now, []
+            case _, CancelRequested():
+                return Over(LifeState.CANCELED), [StopWork()]
+            case _, ControlBroken():
+                return Over(LifeState.CUT_OFF), [StopWork()]
+            case _, SubtaskFailed():
+                return Over(LifeState.FAILED), [StopWork()]
+            case _, TriggerReceived(barrier):
+                return now, self._on_trigger(barrier)
+            case Created(), InitializationStarted():
+                return Initializing(), [ReportState(ExecutionState.INITIALIZING)]
+            case Initializing(), Initialized():
+                return Running(inputs_closed=not self._has_inputs), [ReportState(ExecutionState.RUNNING)]
+            case Running(inputs_closed), DataFinished():
+                return self._at_end(inputs_closed)
+            case Running() | AtEnd(), InputsClosed():
+                return _settled(replace(now, inputs_closed=True)), []
+            case AtEnd(final_min_id=None), SnapshotStarted(checkpoint_id):
+                return replace(now, final_min_id=checkpoint_id), []
+            case AtEnd(final_min_id=int(first)), CheckpointConfirmed(checkpoint_id, True) if checkpoint_id >= first:
+                return _settled(replace(now, is_confirmed=True)), []
+            case Settling(), SnapshotsSettled():
+                return Closing(), [EndPartitions()]
+            case Closing(), OutputsDrained():
+                return Over(LifeState.FINISHED), [StopWork()]
             case _:
-                assert_never(event)
+                return now, []
+
+    def _at_end(self, inputs_closed: bool) -> Step:
+        if self._checkpointing:
+            return AtEnd(inputs_closed), [ReportEndOfData()]
+        return _settled(AtEnd(inputs_closed, is_confirmed=True)), [ReportEndOfData(), CommitAll()]
 
     def _on_trigger(self, barrier: Barrier) -> list[LifeCommand]:
         kind = barrier.options.snapshot_type
@@ -251,31 +341,18 @@ class SubtaskLife:
             kind.is_synchronous and not self._checkpointing
         ):  # everything was, or will be, committed at the end of data
             return [DeclineTrigger(barrier.checkpoint_id, DeclineReason.DECLINED)]
-        if kind.is_synchronous and self.state is LifeState.RUNNING and not self._has_inputs:
-            return [EndData(drain=kind is SnapshotType.TERMINATE), PassTrigger(barrier)]
-        if self.state in (LifeState.RUNNING, LifeState.AT_END):
-            return [PassTrigger(barrier)]
-        closing = self.state in _ACTIVE
-        reason = DeclineReason.TASK_CLOSING if closing else DeclineReason.TASK_NOT_READY
-        return [DeclineTrigger(barrier.checkpoint_id, reason)]
+        match self._now:
+            case Running() if kind.is_synchronous and not self._has_inputs:
+                return [EndData(drain=kind is SnapshotType.TERMINATE), PassTrigger(barrier)]
+            case Running() | AtEnd():
+                return [PassTrigger(barrier)]
+            case Settling() | Closing():
+                return [DeclineTrigger(barrier.checkpoint_id, DeclineReason.TASK_CLOSING)]
+            case _:
+                return [DeclineTrigger(barrier.checkpoint_id, DeclineReason.TASK_NOT_READY)]
 
-    def _on_data_finished(self) -> list[LifeCommand]:
-        assert self.state is LifeState.RUNNING, self.state
-        self.state = LifeState.AT_END
-        if self._checkpointing:
-            return [ReportEndOfData()]
-        self._may_settle = True
-        return [ReportEndOfData(), CommitAll(), *self._settle()]
 
-    def _on_confirmed(self, checkpoint_id: int, may_finish: bool) -> list[LifeCommand]:
-        if self.state is not LifeState.AT_END or not may_finish:
-            return []
-        if self._final_min_id is None or checkpoint_id < self._final_min_id:
-            return []
-        self._may_settle = True
-        return self._settle()
-
-    def _settle(self) -> list[LifeCommand]:
-        if self.state is LifeState.AT_END and self._may_settle and self._inputs_closed:
-            self.state = LifeState.SETTLING
-        return []
+def _settled(life: Running | AtEnd) -> Life:
+    """Its last state with this payload: at its end, confirmed and with closed inputs, nothing but snapshots is waited for."""
+    is_through = isinstance(life, AtEnd) and life.is_confirmed and life.inputs_closed
+    return Settling() if is_through else life

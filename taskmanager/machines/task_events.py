@@ -5,7 +5,7 @@ Mails and messages that only pass through are ``Any`` here: their types belong t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -58,31 +58,10 @@ class Outcome:
     error: ErrorInfo | None = None
 
 
-@dataclass(slots=True)
-class Task:
-    """One attempt. ``stopping`` is what its end will be called once it was asked to stop."""
-
-    deployment: TaskDeployment
-    token: str
-    phase: TaskPhase = TaskPhase.STARTING
-    stopping: Outcome | None = None
-    outcome: Outcome | None = None
-    early_mails: list[Any] = field(default_factory=list)
-    data_address: str | None = None
-    pid: int = 0
-    host: str = ""
-    is_disowned: bool = False
-    """The JobManager does not know the attempt any more: nothing is reported of it."""
-
-    @property
-    def attempt(self) -> AttemptId:
-        return self.deployment.attempt
-
-    @property
-    def name(self) -> str:
-        """As logs show it, such as ``map (2/4)#0``."""
-        attempt = self.deployment.attempt
-        return f"{self.deployment.task_name} ({attempt.subtask + 1}/{self.deployment.parallelism})#{attempt.attempt}"
+def name_of(deployment: TaskDeployment) -> str:
+    """The attempt as logs show it, such as ``map (2/4)#0``."""
+    attempt = deployment.attempt
+    return f"{deployment.task_name} ({attempt.subtask + 1}/{deployment.parallelism})#{attempt.attempt}"
 
 
 # ---- events ----------------------------------------------------------------------------------------------------------

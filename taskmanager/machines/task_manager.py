@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.model.errors import IllegalTransition
 from tidegate.taskmanager.machines.slots import (
     FailTasks,
     JobManagerFound,
@@ -26,7 +25,6 @@ from tidegate.taskmanager.machines.slots import (
     StopSlotTimer,
     TaskAdded,
     TaskRemoved,
-    check,
     fence,
 )
 from tidegate.taskmanager.machines.task_events import (
@@ -52,7 +50,7 @@ class TaskManagerMachine:
 
     def on(self, event: TaskManagerEvent, now_ms: int) -> Sequence[TaskManagerCommand]:
         commands = self._dispatch(event, now_ms)
-        self._check()
+        self.check_invariants()
         return commands
 
     def _dispatch(self, event: TaskManagerEvent, now_ms: int) -> Sequence[TaskManagerCommand]:
@@ -101,10 +99,11 @@ class TaskManagerMachine:
                 commands += self._slot_commands(TaskRemoved(command.allocation_id, command.attempt), now_ms)
         return commands
 
-    def _check(self) -> None:
-        check(self.slots)
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when the two tables contradict each other."""
+        self.slots.check_invariants()
+        self.tasks.check_invariants()
         allocations = [slot.allocation_id for slot in self.slots.report() if slot.allocation_id is not None]
         slotted = {attempt for allocation in allocations for attempt in self.slots.tasks_in(allocation)}
         known = set(self.tasks.attempts())
-        if slotted != known:
-            raise IllegalTransition(f"tasks in slots and in the task table differ: {slotted ^ known}")
+        assert slotted == known, f"tasks in slots and in the task table differ: {slotted ^ known}"

@@ -24,7 +24,8 @@ Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Fl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from dataclasses import dataclass, field
+from typing import Any, assert_never
 
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
@@ -56,7 +57,6 @@ from tidegate.taskmanager.machines.task_events import (
     SubtaskListening,
     SubtaskStateChanged,
     SubtaskTold,
-    Task,
     TaskCommand,
     TaskEvent,
     TaskFailed,
@@ -65,7 +65,33 @@ from tidegate.taskmanager.machines.task_events import (
     TaskSubmitted,
     TimerFired,
     TimerKind,
+    name_of,
 )
+
+
+@dataclass(slots=True)
+class Task:
+    """One attempt. ``stopping`` is what its end will be called once it was asked to stop."""
+
+    deployment: TaskDeployment
+    token: str
+    phase: TaskPhase = TaskPhase.STARTING
+    stopping: Outcome | None = None
+    outcome: Outcome | None = None
+    early_mails: list[Any] = field(default_factory=list)
+    data_address: str | None = None
+    pid: int = 0
+    host: str = ""
+    is_disowned: bool = False
+    """The JobManager does not know the attempt any more: nothing is reported of it."""
+
+    @property
+    def attempt(self) -> AttemptId:
+        return self.deployment.attempt
+
+    @property
+    def name(self) -> str:
+        return name_of(self.deployment)
 
 
 class TaskTable:
@@ -86,6 +112,17 @@ class TaskTable:
     def task(self, attempt: AttemptId) -> Task | None:
         """To look at; only ``on`` may change it."""
         return self._tasks.get(attempt)
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when a task has what its phase cannot have."""
+        for attempt, task in self._tasks.items():
+            is_over = task.phase in (TaskPhase.ENDED, TaskPhase.KILLED)
+            assert task.attempt == attempt, f"{task.attempt} is kept under {attempt}"
+            assert is_over == (task.outcome is not None), f"{attempt} is {task.phase.value} with {task.outcome}"
+            assert task.phase is TaskPhase.STARTING or not task.early_mails, (
+                f"{attempt} is {task.phase.value}, mails wait"
+            )
+            assert task.phase is not TaskPhase.STARTING or task.stopping is None, f"{attempt} is stopped, and starts"
 
     def on(self, event: TaskEvent, now_ms: int) -> Sequence[TaskCommand]:
         match event:

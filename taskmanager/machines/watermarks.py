@@ -94,6 +94,19 @@ class WatermarkValve:
             case _:
                 assert_never(event)
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when channels and output contradict each other."""
+        for number, channel in enumerate(self._channels):
+            is_out = channel.idle or channel.ended
+            assert not (channel.aligned and is_out), (
+                f"channel {number} holds the watermark back, and is idle or at its end"
+            )
+            assert not channel.aligned or channel.watermark >= self._output, (
+                f"channel {number} counts as caught up at {channel.watermark}, and the output is {self._output}"
+            )
+        left = [channel for channel in self._channels if not channel.ended]
+        assert self._idle == (bool(left) and all(channel.idle for channel in left)), f"the output is idle: {self._idle}"
+
     def _on_watermark(self, channel: _Channel, timestamp_ms: int) -> list[ValveCommand]:
         if channel.idle or timestamp_ms <= channel.watermark:
             return []

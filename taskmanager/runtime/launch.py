@@ -100,7 +100,7 @@ class SubtaskRun:
             error = self._failed(raised)
         if error is None and self._closing_errors and self._life.state is life.LifeState.FINISHED:
             error = failure_info(self._closing_errors[0], self._origin)
-            self._life.state = life.LifeState.FAILED
+            self._life.on(life.ClosingFailed(), self._clock.now_ms())
         self.outcome = self._last_word(error)
 
     def _run(self, resources: ExitStack) -> Steps:

@@ -246,7 +246,7 @@ class TaskExecutor:
         match command:
             case tv.StartSubtask(deployment, token):
                 self._is_empty.clear()
-                self._names[deployment.attempt] = tv.Task(deployment, token).name
+                self._names[deployment.attempt] = tv.name_of(deployment)
                 self._deployer.start(deployment, token, self._on_spark_job_ended)
             case tv.AcceptStream(attempt, deployment, mails):
                 assert self._opening is not None

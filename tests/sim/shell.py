@@ -181,7 +181,7 @@ class Shell:
                 | c.DiscardSharedFiles()
             ):
                 self.files.start(command)
-            case c.JobChanged() | c.Log():
+            case c.JobChanged() | c.Log() | c.AnnounceWatermark():
                 pass
             case _:
                 outbox = self._outboxes.get(command.task_manager_id)

@@ -1,11 +1,5 @@
-"""The states of a job and of an execution, with their legal transitions as data.
-
-    INITIALIZING ─▶ CREATED ─▶ RUNNING ─▶ FINISHED            CREATED ─▶ SCHEDULED ─▶ DEPLOYING ─▶ INITIALIZING ─▶ RUNNING ─▶ FINISHED
-         │             │        │  ▲                              │           │            │             │            │
-         │             │        ▼  │                              └─────┬─────┘            └─────────────┴────────────┤
-         │             │     RESTARTING                                 ▼                                             ▼
-         └─────────────┴────────┴──▶ FAILING ─▶ FAILED               CANCELED ◀──────────────────────────────── CANCELING
-       any not terminal ─▶ CANCELLING ─▶ CANCELED                     any not terminal ─▶ FAILED
+"""The states of a job and of an execution; those of an execution with their legal transitions as data (docs/state-machines.md draws
+them, and those of a job).
 
 Follows Flink's ``JobStatus.java``, ``DefaultExecutionGraph.java`` and ``ExecutionState.java``.
 """
@@ -52,20 +46,6 @@ class ExecutionState(Enum):
     def is_terminal(self) -> bool:
         return self in (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
-
-_J = JobState
-JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    _J.INITIALIZING: frozenset({_J.CREATED, _J.FAILING, _J.FAILED, _J.CANCELLING, _J.SUSPENDED}),
-    _J.CREATED: frozenset({_J.RUNNING, _J.FAILING, _J.CANCELLING, _J.SUSPENDED}),
-    _J.RUNNING: frozenset({_J.RESTARTING, _J.FAILING, _J.CANCELLING, _J.FINISHED, _J.SUSPENDED}),
-    _J.RESTARTING: frozenset({_J.RUNNING, _J.FAILING, _J.CANCELLING, _J.SUSPENDED}),
-    _J.FAILING: frozenset({_J.FAILED, _J.CANCELLING, _J.SUSPENDED}),
-    _J.CANCELLING: frozenset({_J.CANCELED, _J.SUSPENDED}),
-    _J.FAILED: frozenset(),
-    _J.CANCELED: frozenset(),
-    _J.FINISHED: frozenset(),
-    _J.SUSPENDED: frozenset(),
-}
 
 _E = ExecutionState
 EXECUTION_TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {

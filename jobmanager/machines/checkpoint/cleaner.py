@@ -66,3 +66,8 @@ class CheckpointCleaner:
 
     def on_discarded(self, checkpoint_id: CheckpointId) -> None:
         self._cleaning.discard(checkpoint_id)
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when more was answered than asked, or too much is remembered."""
+        assert self._shared_open >= 0, f"{-self._shared_open} removals were answered that nobody asked for"
+        assert len(self._aborted) <= ABORTED_REMEMBERED, f"remembers {len(self._aborted)} aborted checkpoints"

@@ -36,7 +36,6 @@ class CheckpointCommands:
         )
 
     def trigger(self, pending: PendingCheckpoint, options: CheckpointOptions) -> None:
-        pending.is_triggered = True
         for task_manager_id, attempts in self._placed(pending.plan.trigger):
             call_id = self._call(CallKind.TRIGGER, task_manager_id, pending.checkpoint_id)
             self._fx.emit(

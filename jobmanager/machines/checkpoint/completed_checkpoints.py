@@ -72,3 +72,9 @@ class CompletedCheckpointStore:
         """The job has ended in ``state``. Returns those that are not kept."""
         checkpoints, self._checkpoints = self._checkpoints, []
         return [] if state in _KEPT_AT_END[self._retention] else checkpoints
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when too many are kept, or out of order."""
+        ids = [checkpoint.checkpoint_id for checkpoint in self._checkpoints]
+        assert len(ids) <= self._num_retained, f"keeps {ids}, and {self._num_retained} are retained"
+        assert ids == sorted(set(ids)), f"completed checkpoints are out of order: {ids}"

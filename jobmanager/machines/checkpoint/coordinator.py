@@ -1,6 +1,6 @@
 """The CheckpointCoordinator of one job: from a request to the confirmation, or to the abort.
 
-Laws (docs/architecture, "The laws of a checkpoint"): only ``_start`` triggers, and only the tasks of the plan without a
+Laws (docs/architecture.md, "The seven laws"): only ``_start`` triggers, and only the tasks of the plan without a
 running predecessor; ``_confirm`` needs a ``CommitPermit``; an abort is possible until the last acknowledgement, later only
 the storage decides; acknowledgements of attempts outside the plan change nothing.
 
@@ -11,18 +11,13 @@ from __future__ import annotations
 
 from tidegate.jobmanager.machines.checkpoint.commands import CheckpointCommands
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
-from tidegate.jobmanager.machines.checkpoint.failure import (
-    FailureCounter,
-    FailureReason,
-    failure_text,
-    reason_of_decline,
-)
+from tidegate.jobmanager.machines.checkpoint.failure import FailureCounter, FailureReason, failure_text
 from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import Inventory
 from tidegate.jobmanager.machines.checkpoint.options import decide_options
 from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import AckResult, CommitPermit, PendingCheckpoint
-from tidegate.jobmanager.machines.checkpoint.pending_checkpoints import TIMEOUT_TIMER, PendingCheckpoints
+from tidegate.jobmanager.machines.checkpoint.pending_checkpoints import PendingCheckpoints
 from tidegate.jobmanager.machines.checkpoint.plan import PlanRefused, decide_plan
-from tidegate.jobmanager.machines.checkpoint.requests import TRIGGER_TIMER, CheckpointRequests
+from tidegate.jobmanager.machines.checkpoint.requests import CheckpointRequests
 from tidegate.jobmanager.machines.checkpoint.retention import RetainedCheckpoints
 from tidegate.jobmanager.machines.checkpoint.shared_state import SharedStateRegistry
 from tidegate.jobmanager.machines.checkpoint.statistics import CheckpointStatistics
@@ -48,8 +43,6 @@ from tidegate.model.ids import AttemptId, CheckpointId
 from tidegate.model.options import ClaimMode
 from tidegate.model.states import JobState
 
-__all__ = ["TIMEOUT_TIMER", "TRIGGER_TIMER", "CheckpointCoordinator"]
-
 
 class CheckpointCoordinator:
     def __init__(self, graph: ExecutionGraph, settings: CheckpointSettings, effects: CommandBuffer) -> None:
@@ -62,7 +55,7 @@ class CheckpointCoordinator:
         self._pending = PendingCheckpoints(graph.graph.job_id, settings.timeout_ms, effects)
         self._custody = RetainedCheckpoints(graph.graph.job_id, settings, effects)
         self._failures = FailureCounter(settings.tolerable_failures)
-        self._stats = CheckpointStatistics(settings.history)
+        self.stats = CheckpointStatistics(settings.history)
         self._must_be_full = False
         """Until the first checkpoint is complete: nothing may refer to the files that the job started from."""
         self._ended: JobState | None = None
@@ -81,10 +74,6 @@ class CheckpointCoordinator:
     @property
     def shared_files(self) -> SharedStateRegistry:
         return self._custody.shared_files
-
-    @property
-    def stats(self) -> CheckpointStatistics:
-        return self._stats
 
     @property
     def is_settling(self) -> bool:
@@ -107,7 +96,7 @@ class CheckpointCoordinator:
         self._pending.count_from(CheckpointId(max(inventory.next_id, origin_id + 1)))
 
     def on_restored(self, checkpoint: CompletedCheckpoint) -> None:
-        self._stats.on_restored(checkpoint, self._fx.now_ms)
+        self.stats.on_restored(checkpoint, self._fx.now_ms)
 
     def activate(self) -> None:
         """Every task is RUNNING or FINISHED, and so is the job."""
@@ -123,7 +112,7 @@ class CheckpointCoordinator:
 
     def keep_everything(self) -> None:
         """The latest checkpoint cannot be read: whatever else there is stays for the user when the job ends."""
-        self._custody.keeps_everything = True
+        self._custody.keep_everything()
 
     def close(self, state: JobState) -> None:
         """The job has ended. What it leaves behind is decided when the storage has answered everything."""
@@ -178,7 +167,7 @@ class CheckpointCoordinator:
         result = pending.acknowledge(event.attempt, event.snapshot) if pending else AckResult.DISCARDED
         if result in (AckResult.SUCCESS, AckResult.DISCARDED):
             told_ms = self._fx.now_ms - event.held_ms
-            self._stats.on_acknowledged(event.attempt, event.checkpoint_id, told_ms, event.metrics, size)
+            self.stats.on_acknowledged(event.attempt, event.checkpoint_id, told_ms, event.metrics, size)
         counts = pending is not None and result is AckResult.SUCCESS
         if pending is not None and result is AckResult.UNKNOWN:
             self._custody.on_stray(event.checkpoint_id, pending.location, event.snapshot)
@@ -195,7 +184,7 @@ class CheckpointCoordinator:
         pending = self._pending.get(event.checkpoint_id)
         if pending is None or event.attempt not in pending.plan.wait_for:
             return None
-        return self._abort(pending, reason_of_decline(event.reason), event.error, on_task_side=True)
+        return self._abort(pending, FailureReason.of_decline(event.reason), event.error, on_task_side=True)
 
     def on_task_finished(self, attempt: AttemptId) -> ErrorInfo | None:
         """What it has not acknowledged by now it never will: the trigger or the barrier came too late for it. What waited for
@@ -217,26 +206,25 @@ class CheckpointCoordinator:
         if event.error is not None:
             return self._abort(pending, FailureReason.IO_EXCEPTION, event.error)
         pending.on_located(event.location)
-        self._stats.on_sent(event.checkpoint_id, event.location, self._fx.now_ms)
+        self.stats.on_sent(event.checkpoint_id, event.location, self._fx.now_ms)
         oldest_base_id = self._custody.hold(pending.checkpoint_id)
         options = decide_options(
             self._settings, pending.request, event, oldest_base_id, must_be_full=self._must_be_full
         )
         self._custody.on_triggered(pending.checkpoint_id, options.shared_location)
+        pending.on_triggered()
         self._commands.trigger(pending, options)
         if pending.request.snapshot_type.is_synchronous:
             self.stop.on_triggered()
         return self._try_next()
 
     def on_manifest_written(self, event: ManifestWritten) -> ErrorInfo | None:
-        pending = self._pending.get(event.checkpoint_id)
-        if pending is None or not pending.state.is_settling:
-            return None
-        return self._complete(pending, pending.on_manifest_written(event))
+        pending = self._pending.settling(event.checkpoint_id)
+        return self._complete(pending, pending.on_manifest_written(event)) if pending else None
 
     def on_manifest_failed(self, event: ManifestWriteFailed) -> ErrorInfo | None:
-        pending = self._pending.get(event.checkpoint_id)
-        if pending is None or not pending.state.is_settling:
+        pending = self._pending.settling(event.checkpoint_id)
+        if pending is None:
             return None
         if event.outcome_unknown:
             pending.on_manifest_unknown()
@@ -247,7 +235,7 @@ class CheckpointCoordinator:
 
     def on_discarded(self, event: CheckpointDiscarded) -> ErrorInfo | None:
         self._custody.on_discarded(event.checkpoint_id)
-        self._stats.on_discarded(event.checkpoint_id)
+        self.stats.on_discarded(event.checkpoint_id)
         return self._try_next()
 
     def on_shared_discarded(self, event: SharedFilesDiscarded) -> ErrorInfo | None:
@@ -295,7 +283,7 @@ class CheckpointCoordinator:
             cause = ErrorInfo.of(InternalError(plan.message))
             return self._refused(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, cause)
         pending = self._pending.begin(request, plan)
-        self._stats.on_started(
+        self.stats.on_started(
             pending.checkpoint_id,
             request.snapshot_type,
             self._fx.now_ms,
@@ -307,7 +295,7 @@ class CheckpointCoordinator:
 
     def _refused(self, request: CheckpointRequest, reason: FailureReason, cause: ErrorInfo | None) -> ErrorInfo | None:
         text = failure_text(reason, cause)
-        self._stats.on_failed(None, self._fx.now_ms, text)
+        self.stats.on_failed(None, self._fx.now_ms, text)
         self._report(request, None, text)
         return self._failures.judge(reason, None, request.snapshot_type, cause, on_task_side=False)
 
@@ -316,7 +304,7 @@ class CheckpointCoordinator:
         if closing is not None:
             cause = ErrorInfo.of(InternalError(f"only some subtasks of {closing.name} have finished"))
             return self._abort(pending, FailureReason.DECLINED_TASK_CLOSING, cause)
-        self._stats.on_sealed(pending.checkpoint_id, self._fx.now_ms)
+        self.stats.on_sealed(pending.checkpoint_id, self._fx.now_ms)
         self._commands.write_manifest(pending, pending.seal(self._graph.graph, self._fx.generation))
         return None
 
@@ -327,12 +315,12 @@ class CheckpointCoordinator:
         self._pending.forget(pending)
         self._requests.on_completed()
         self._failures.on_success(checkpoint_id)
-        self._stats.on_completed(checkpoint_id, now_ms, permit.written.size_bytes)
+        self.stats.on_completed(checkpoint_id, now_ms, permit.written.size_bytes)
         self._report(pending.request, checkpoint_id, "", pending.location)
         kind = pending.request.snapshot_type
         if is_newest and self._ended is None and (kind.is_synchronous or not kind.is_savepoint):
             self._confirm(permit)
-            self._stats.on_confirmed(checkpoint_id, now_ms)
+            self.stats.on_confirmed(checkpoint_id, now_ms)
         self._custody.on_completed(permit)
         if not kind.is_savepoint:
             self._must_be_full = False
@@ -372,7 +360,7 @@ class CheckpointCoordinator:
         text = failure_text(reason, cause)
         checkpoint_id = pending.checkpoint_id
         self._pending.forget(pending)
-        self._stats.on_failed(checkpoint_id, self._fx.now_ms, text)
+        self.stats.on_failed(checkpoint_id, self._fx.now_ms, text)
         self._fx.log("INFO", f"checkpoint {checkpoint_id} failed: {text}", job=self._graph.graph.job_id)
         self._report(pending.request, checkpoint_id, text)
         if pending.is_triggered:
@@ -397,3 +385,12 @@ class CheckpointCoordinator:
             self.stop.on_savepoint(checkpoint_id, failure, path)
         elif request.request_id is not None:
             self._commands.report(request.request_id, checkpoint_id, failure, path)
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when one of its parts contradicts itself or another; between events."""
+        for part in (self.stop, self._requests, self._pending, self._custody, self._failures):
+            part.check_invariants()
+        assert len(self._pending) == self.stats.in_progress, f"{len(self._pending)} of {self.stats.in_progress} pending"
+        assert self._ended is None or not self._requests.is_active, f"{self._ended}, and the periodic timer runs"
+        early = [pending.checkpoint_id for pending in self._pending if pending.state.is_abortable]
+        assert self._ended is None or not early, f"{self._ended}, and checkpoints {early} can still be aborted"

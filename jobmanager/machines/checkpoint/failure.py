@@ -57,6 +57,10 @@ class FailureReason(Enum):
         self.text = text
         self.counts = counts
 
+    @staticmethod
+    def of_decline(reason: DeclineReason) -> FailureReason:
+        return _OF_DECLINE[reason]
+
 
 _OF_DECLINE = {
     DeclineReason.TASK_NOT_READY: FailureReason.DECLINED_TASK_NOT_READY,
@@ -68,10 +72,6 @@ _OF_DECLINE = {
     DeclineReason.TASK_FAILURE: FailureReason.TASK_FAILURE,
     DeclineReason.DECLINED: FailureReason.DECLINED,
 }
-
-
-def reason_of_decline(reason: DeclineReason) -> FailureReason:
-    return _OF_DECLINE[reason]
 
 
 def failure_text(reason: FailureReason, cause: ErrorInfo | None) -> str:
@@ -142,3 +142,12 @@ class FailureCounter:
     def _reset(self) -> None:
         self._count = 0
         self._counted_ids.clear()
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when what is counted contradicts what is tolerable."""
+        assert 0 <= self._count <= self._tolerable, (
+            f"{self._count} failures are counted, {self._tolerable} are tolerable"
+        )
+        assert len(self._counted_ids) <= self._count, f"{sorted(self._counted_ids)} are {self._count} failures"
+        old = [n for n in self._counted_ids if n <= self._last_succeeded]
+        assert not old, f"failures of {old} count, and {self._last_succeeded} succeeded after them"

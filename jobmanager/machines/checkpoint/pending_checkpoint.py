@@ -98,6 +98,11 @@ class PendingCheckpoint:
         assert self.state is PendingState.LOCATING, self.state
         self.state, self.location = PendingState.COLLECTING, location
 
+    def on_triggered(self) -> None:
+        """Its tasks are told: they have to learn of an abort, too."""
+        assert self.state is PendingState.COLLECTING, self.state
+        self.is_triggered = True
+
     def acknowledge(self, attempt: AttemptId, snapshot: SubtaskSnapshot) -> AckResult:
         if self.state is PendingState.COLLECTING and self._waiting.pop(attempt, False) is None:
             self._acknowledged[attempt] = snapshot
@@ -105,6 +110,19 @@ class PendingCheckpoint:
         if attempt in self._acknowledged:
             return AckResult.DUPLICATE
         return AckResult.DISCARDED if attempt in self._waiting else AckResult.UNKNOWN
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when its state and its acknowledgements contradict each other."""
+        here = f"checkpoint {self.checkpoint_id}, which is {self.state.value},"
+        known = self._waiting.keys() | self._acknowledged.keys()
+        assert not self._waiting.keys() & self._acknowledged.keys(), f"{here} waits for an attempt that acknowledged"
+        assert known == set(self.plan.wait_for), f"{here} collects from others than those of its plan"
+        if self.state is PendingState.LOCATING:
+            begun = self.location or self.is_triggered or self._acknowledged
+            assert not begun, f"{here} was triggered already"
+        if self.state.is_settling:
+            assert not self._waiting, f"{here} waits for {sorted(self._waiting)}"
+            assert self._manifest is not None, f"{here} has no manifest"
 
     def union_state_closing(self, graph: JobGraph) -> JobVertex | None:
         """A vertex that has finished in part and keeps union state: what the finished subtasks knew would be lost."""

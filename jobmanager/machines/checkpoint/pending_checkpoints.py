@@ -44,6 +44,11 @@ class PendingCheckpoints:
     def get(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
         return self._pending.get(checkpoint_id)
 
+    def settling(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
+        """The checkpoint, if only the storage's answer can decide it now."""
+        pending = self._pending.get(checkpoint_id)
+        return pending if pending is not None and pending.state.is_settling else None
+
     @property
     def is_triggering(self) -> bool:
         """The directory of one is being made."""
@@ -104,6 +109,16 @@ class PendingCheckpoints:
         self._fx.changed(self._job_id)
         del self._pending[pending.checkpoint_id]
         self._fx.cancel_timer(self._timer(pending.checkpoint_id))
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when ids, directories and states contradict each other."""
+        locating = sum(p.state is PendingState.LOCATING for p in self._pending.values())
+        assert locating <= self._locating <= 1, f"{locating} wait for {self._locating} directories that are made"
+        for checkpoint_id, pending in self._pending.items():
+            pending.check_invariants()
+            over = not (pending.state.is_abortable or pending.state.is_settling)
+            assert pending.checkpoint_id == checkpoint_id < self._next_id, f"{checkpoint_id}, next is {self._next_id}"
+            assert not over, f"checkpoint {checkpoint_id} is {pending.state.value}, and pending"
 
     def _timer(self, checkpoint_id: CheckpointId) -> str:
         return f"job/{self._job_id}/{TIMEOUT_TIMER}/{checkpoint_id}"

@@ -101,5 +101,10 @@ class CheckpointRequests:
         if (is_overdue or is_urgent) and self.is_active and self._schedule is not None:
             self._arm(self._schedule.bring_forward(self._fx.now_ms + self._retry_ms))
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when the queue contradicts the scheduler."""
+        self._queue.check_invariants()
+        assert self.is_active or not self._queue.periodic, "a periodic request waits, and the scheduler is off"
+
     def _arm(self, at_ms: int) -> None:
         self._fx.start_timer(self._timer, at_ms - self._fx.now_ms)

@@ -39,7 +39,7 @@ class RetainedCheckpoints:
         self._shared_locations: dict[CheckpointId, str] = {}
         """Of pending checkpoints that may write shared files."""
         self._is_closed = False
-        self.keeps_everything = False
+        self._keeps_everything = False
         """At the end of the job, whatever the retention."""
 
     @property
@@ -127,12 +127,25 @@ class RetainedCheckpoints:
     def on_shared_discarded(self) -> None:
         self._cleaner.on_shared_discarded()
 
+    def keep_everything(self) -> None:
+        """Nothing is removed at the end of the job."""
+        self._keeps_everything = True
+
     def close(self, state: JobState) -> None:
         """The job has ended in ``state``, and nothing is pending."""
-        if not self.keeps_everything:
+        if not self._keeps_everything:
             self._remove(self._store.close(state))
         self._is_closed = True
         self._cleaner.sweep()
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when kept checkpoints, their shared files and removals contradict each other."""
+        self._cleaner.check_invariants()
+        self._store.check_invariants()
+        self._registry.check_invariants()
+        for checkpoint in self._store.all:
+            gone = [path for path in shared_paths_of(checkpoint.manifest) if path not in self._registry]
+            assert not gone, f"checkpoint {checkpoint.checkpoint_id} is kept, and {gone} are not"
 
     def _adopt(self, found: Sequence[CompletedCheckpoint]) -> None:
         """All are registered before one is removed: of concurrent ones a later checkpoint may build on the one before the last."""

@@ -91,6 +91,21 @@ class SharedStateRegistry:
             self._retired.add(checkpoint_id)
         return self._sweep()
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when files and those who use them contradict each other."""
+        users: dict[str, int] = {}
+        for paths in self._used_by.values():
+            for path in paths:
+                users[path] = users.get(path, 0) + 1
+        counted = {path: file.users for path, file in self._files.items()}
+        assert counted == users, f"users are counted as {counted}, and are {users}"
+        for path, file in self._files.items():
+            assert file.created_by <= file.last_used_by, (
+                f"{path} is used by {file.last_used_by}, before {file.created_by}"
+            )
+        unknown = self._retired - self._used_by.keys()
+        assert not unknown, f"checkpoints {sorted(unknown)} are retired, and use nothing"
+
     def _sweep(self) -> list[str]:
         held_from = min(self._held.values(), default=None)
         free = sorted(r for r in self._retired if held_from is None or r < held_from)

@@ -132,6 +132,10 @@ class CheckpointStatistics:
         self._last_restored_ms: int | None = None
         self._summary = _Summary()
 
+    @property
+    def in_progress(self) -> int:
+        return self._in_progress
+
     def on_started(
         self, checkpoint_id: CheckpointId, snapshot_type: SnapshotType, now_ms: int, expected: int, *, is_periodic: bool
     ) -> None:

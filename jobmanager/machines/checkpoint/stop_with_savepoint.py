@@ -97,6 +97,12 @@ class StopWithSavepoint:
         failure = "" if state is JobState.FINISHED else self._unfinished
         self._commands.report(self._request_id, self._checkpoint_id, failure, self._path)
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when the state and what is known of the savepoint contradict each other."""
+        assert not self.is_active or self._request_id, f"{self.state.value}, and nobody asked for it"
+        assert not self.is_finishing or self._path, "it is complete, and its path is not known"
+        assert self._restart is None or not self.is_active, f"{self.state.value}, and tasks are to restart"
+
     @property
     def _unfinished(self) -> str:
         return (

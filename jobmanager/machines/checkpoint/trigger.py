@@ -94,7 +94,7 @@ class RequestQueue:
     def add(self, request: CheckpointRequest) -> CheckpointRequest | None:
         """Returns the request that found no place: a periodic one where as many wait as may be pending; if the queue is full,
         the new one or the last periodic one."""
-        if request.is_periodic and sum(r.is_periodic for r in self._queue) >= self.settings.max_concurrent:
+        if request.is_periodic and self.periodic >= self.settings.max_concurrent:
             return request
         if len(self._queue) >= MAX_QUEUED_REQUESTS:
             last = self._queue[-1]
@@ -105,6 +105,19 @@ class RequestQueue:
             return last
         insort(self._queue, request, key=lambda r: r.order)
         return None
+
+    @property
+    def periodic(self) -> int:
+        """How many of those that wait are the timer's."""
+        return sum(request.is_periodic for request in self._queue)
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when the queue is out of order or too long."""
+        orders = [request.order for request in self._queue]
+        assert orders == sorted(orders), f"requests wait out of order: {orders}"
+        assert len(orders) <= MAX_QUEUED_REQUESTS, f"{len(orders)} requests wait"
+        most = self.settings.max_concurrent
+        assert self.periodic <= most, f"{self.periodic} periodic requests wait, and {most} may be pending"
 
     def drop_periodic(self) -> bool:
         """Whether one had waited."""

@@ -1,9 +1,6 @@
 """The JobMaster: one job's state machine, and who does what in it.
 
-    submitted ─▶ INITIALIZING ─▶ CREATED ─▶ RUNNING ◀─▶ RESTARTING         scheduler    slots, deployment
-                                              │  all tasks FINISHED        failover     who restarts, when
-                                              ▼                            coordinator  checkpoints
-                                           FINISHED     (FAILING ─▶ FAILED, CANCELLING ─▶ CANCELED from anywhere)
+``scheduler``: slots and deployment; ``failover``: who restarts, and when; ``coordinator``: checkpoints; ``life``: the state.
 
 A job that waits for slots is RUNNING with SCHEDULED tasks; RESTARTING lasts while tasks are canceled and the backoff runs.
 Nothing of an attempt that is over counts. Follows Flink's ``SchedulerBase.java`` and ``DefaultExecutionGraph.java``.
@@ -13,9 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.jobmanager.machines.checkpoint.coordinator import TIMEOUT_TIMER, TRIGGER_TIMER, CheckpointCoordinator
+from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.jobmanager.machines.checkpoint.failure import FailureReason
 from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import decide_origin
+from tidegate.jobmanager.machines.checkpoint.pending_checkpoints import TIMEOUT_TIMER
+from tidegate.jobmanager.machines.checkpoint.requests import TRIGGER_TIMER
 from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
 from tidegate.jobmanager.machines.commands import JobTerminated
 from tidegate.jobmanager.machines.events import (
@@ -32,7 +31,7 @@ from tidegate.jobmanager.machines.events import (
     SubtaskDeclined,
     TaskStateChanged,
 )
-from tidegate.jobmanager.machines.job.job_status import JobStatusHistory
+from tidegate.jobmanager.machines.job.job_status import JobEvent, JobStatusHistory
 from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
 from tidegate.jobmanager.machines.restore.restore import Restoring
 from tidegate.jobmanager.machines.scheduling.attempts import Attempts
@@ -94,19 +93,18 @@ class JobMaster:
             self.life.remember(self._origin.refusal, None)
             for execution in self.executions:
                 self._attempts.cancel(execution)
-            self.life.move(_J.FAILED)
+            self.life.on(JobEvent.REFUSED)
             self._end()
             return
         self.coordinator.start_from(self._origin.submitted.restore, self._origin.inventory)
-        self.life.move(_J.CREATED)
-        self.life.move(_J.RUNNING)
+        self.life.on(JobEvent.ACCEPTED)
+        self.life.on(JobEvent.SCHEDULED)
         self._restoring.assign(e.subtask_id for e in self.executions)
         self.scheduler.schedule(e.subtask_id for e in self.executions)
 
     def cancel(self) -> None:
-        if self.life.state.is_terminal or self.life.state is _J.CANCELLING:
-            return
-        self._stop(_J.CANCELLING)
+        if self.life.on(JobEvent.CANCEL_REQUESTED):
+            self._stop()
 
     def on_snapshot_requested(self, event: SnapshotRequested) -> None:
         self._after_coordinator(self.coordinator.on_snapshot_requested(event))
@@ -186,7 +184,7 @@ class JobMaster:
         """SubmitTask was answered: from now on its TaskManager's heartbeats must list it."""
         execution = self.executions.current(attempt)
         if execution is not None:
-            execution.submit_answered = True
+            execution.on_submit_answered()
 
     # ---- TaskManagers ------------------------------------------------------------------------------------------------
 
@@ -272,7 +270,7 @@ class JobMaster:
         self._fx.changed(self.job_id)
         self.coordinator.deactivate(FailureReason.JOB_FAILOVER_REGION, failure)
         failure, everything = self.coordinator.stop.judge(failure)
-        if self.life.state not in (_J.RUNNING, _J.RESTARTING):
+        if not self.life.may(JobEvent.RESTART_DECIDED):
             self._proceed()
             return
         self.life.remember(failure, execution.attempt if execution else None)
@@ -282,14 +280,15 @@ class JobMaster:
         decision = self._failover.decide(failure, failed, self._fx.now_ms)
         if isinstance(decision, FailTheJob):
             self.life.amend(decision.failure)
-            self._stop(_J.FAILING)
+            self.life.on(JobEvent.FAILED_FOR_GOOD)
+            self._stop()
             return
         self._restart_later(decision, failure)
 
     def _restart_later(self, decision: RestartLater, failure: ErrorInfo) -> None:
-        self.life.restarts += decision.is_new
-        if self.life.state is _J.RUNNING:
-            self.life.move(_J.RESTARTING)
+        if decision.is_new:
+            self.life.count_restart()
+        self.life.on(JobEvent.RESTART_DECIDED)
         delay_ms = decision.at_ms - self._fx.now_ms
         self._fx.log(
             "WARN", f"restarting {len(decision.affected)} tasks in {delay_ms} ms: {failure.message}", job=self.job_id
@@ -299,9 +298,8 @@ class JobMaster:
             self._attempts.cancel(self.executions[subtask])
         self._proceed()
 
-    def _stop(self, state: JobState) -> None:
+    def _stop(self) -> None:
         """FAILING or CANCELLING: cancel everything, and end when everything is over."""
-        self.life.move(state)
         self._failover.clear()
         self._fx.cancel_timer(self._restart_timer)
         self.coordinator.deactivate(FailureReason.COORDINATOR_SUSPEND)
@@ -311,16 +309,17 @@ class JobMaster:
 
     def _proceed(self) -> None:
         """Take the step that waited for tasks to be over, if it can be taken now."""
-        if self.life.state is _J.RUNNING and self.executions.all_finished:
-            self.life.move(_J.FINISHED)
-            self._end()
-        elif self.life.state is _J.RUNNING and self.executions.all_running_or_finished:
-            self.coordinator.activate()
-        elif self.life.state is _J.RESTARTING and not self.coordinator.is_settling:
-            self._restart()
-        elif self.life.state in (_J.FAILING, _J.CANCELLING) and self.executions.all_terminal:
-            self.life.move(_J.FAILED if self.life.state is _J.FAILING else _J.CANCELED)
-            self._end()
+        match self.life.state:
+            case _J.RUNNING if self.executions.all_finished:
+                self.life.on(JobEvent.TASKS_FINISHED)
+                self._end()
+            case _J.RUNNING if self.executions.all_running_or_finished:
+                self.coordinator.activate()
+            case _J.RESTARTING if not self.coordinator.is_settling:
+                self._restart()
+            case _J.FAILING | _J.CANCELLING if self.executions.all_terminal:
+                self.life.on(JobEvent.TASKS_OVER)
+                self._end()
 
     def _restart(self) -> None:
         subtasks = self._failover.take_ready()
@@ -329,7 +328,7 @@ class JobMaster:
         for subtask in subtasks:
             self.executions.reset(subtask, self._fx.now_ms)
         self._restoring.assign(subtasks)
-        self.life.move(_J.RUNNING)
+        self.life.on(JobEvent.RESTARTED)
         self.scheduler.schedule(subtasks)
 
     def _after_coordinator(self, failure: ErrorInfo | None) -> None:
@@ -344,7 +343,7 @@ class JobMaster:
         if self.life.state is _J.RESTARTING and self.coordinator.stop.is_finishing:
             self._fail(ErrorInfo.of(SubtaskLost("a task failed before it knew of the savepoint")), None)
         cause = self.coordinator.stop.take_restart()
-        if cause is not None and self.life.state in (_J.RUNNING, _J.RESTARTING):
+        if cause is not None and self.life.may(JobEvent.RESTART_DECIDED):
             self.life.remember(cause, None)
             self._restart_later(self._failover.restart_all(self._fx.now_ms), cause)
 
@@ -357,6 +356,22 @@ class JobMaster:
         if self.life.state.is_terminal and self.coordinator.is_idle and not self._is_reported_terminated:
             self._is_reported_terminated = True
             self._fx.emit(JobTerminated(self.job_id))
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when the state of the job contradicts one of its parts; between events."""
+        for part in (self.life, self.executions, self.coordinator, self.scheduler, self._failover):
+            part.check_invariants()
+        state, graph = self.life.state, self.executions
+        assert state not in (_J.INITIALIZING, _J.CREATED), f"stays {state.value}"
+        assert self._failover.is_pending == (state is _J.RESTARTING), (
+            f"{state.value}, restart: {self._failover.is_pending}"
+        )
+        over = graph.count(_E.CANCELED, _E.FAILED)
+        assert state is not _J.RUNNING or not over, f"RUNNING, and {over} tasks are over and nobody restarts them"
+        assert not state.is_terminal or graph.all_terminal, f"{state.value}, and some tasks live"
+        ended = state.is_terminal and self.coordinator.is_idle
+        assert self._is_reported_terminated or not ended, f"{state.value}, and not reported over"
+        assert state.is_terminal or not self._is_reported_terminated, f"{state.value}, and reported over"
 
     @property
     def _restart_timer(self) -> str:

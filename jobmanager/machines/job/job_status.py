@@ -1,16 +1,59 @@
-"""The state of a job, when it entered each state, and the failures on its way (``tidegate.model.states`` has the table)."""
+"""The state of a job, when it entered each state, and the failures on its way.
+
+What may happen in a state, and where it leads, is data: ``JOB_LIFE`` (docs/state-machines.md draws it). What a state has no entry
+for changes nothing there.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from enum import Enum
 
 from tidegate.jobmanager.machines.command_buffer import CommandBuffer
 from tidegate.jobmanager.machines.views import FailureView
-from tidegate.model.errors import ErrorInfo, IllegalTransition
+from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId, JobId
-from tidegate.model.states import JOB_TRANSITIONS, JobState
+from tidegate.model.states import JobState
 
 FAILURES_REMEMBERED = 16
+
+
+class JobEvent(Enum):
+    ACCEPTED = "accepted"
+    REFUSED = "cannot be restored"
+    SCHEDULED = "slots are asked for"
+    RESTART_DECIDED = "a task failed, and some are to restart"
+    RESTARTED = "those are over, and the backoff too"
+    FAILED_FOR_GOOD = "a task failed, and nothing restarts"
+    CANCEL_REQUESTED = "a user cancels it"
+    TASKS_FINISHED = "all tasks have finished"
+    TASKS_OVER = "all tasks are over"
+
+
+_J, _E = JobState, JobEvent
+JOB_LIFE: Mapping[JobState, Mapping[JobEvent, JobState]] = {
+    _J.INITIALIZING: {_E.ACCEPTED: _J.CREATED, _E.REFUSED: _J.FAILED},
+    _J.CREATED: {_E.SCHEDULED: _J.RUNNING},
+    _J.RUNNING: {
+        _E.RESTART_DECIDED: _J.RESTARTING,
+        _E.FAILED_FOR_GOOD: _J.FAILING,
+        _E.CANCEL_REQUESTED: _J.CANCELLING,
+        _E.TASKS_FINISHED: _J.FINISHED,
+    },
+    _J.RESTARTING: {
+        _E.RESTART_DECIDED: _J.RESTARTING,
+        _E.RESTARTED: _J.RUNNING,
+        _E.FAILED_FOR_GOOD: _J.FAILING,
+        _E.CANCEL_REQUESTED: _J.CANCELLING,
+    },
+    _J.FAILING: {_E.CANCEL_REQUESTED: _J.CANCELLING, _E.TASKS_OVER: _J.FAILED},
+    _J.CANCELLING: {_E.TASKS_OVER: _J.CANCELED},
+    _J.FAILED: {},
+    _J.CANCELED: {},
+    _J.FINISHED: {},
+    _J.SUSPENDED: {},
+}
 
 
 class JobStatusHistory:
@@ -23,18 +66,24 @@ class JobStatusHistory:
         self.failures: deque[FailureView] = deque(maxlen=FAILURES_REMEMBERED)
         self.restarts = 0
 
-    def move(self, state: JobState) -> None:
-        """Raises ``IllegalTransition``."""
-        if state not in JOB_TRANSITIONS[self.state]:
-            story = ", ".join(f"{s.value} at {at}" for s, at in self.timestamps_ms.items())
-            raise IllegalTransition(
-                f"job {self._job_id} cannot go from {self.state.value} to {state.value} at {self._fx.now_ms} "
-                f"(so far: {story}); this is a bug in the JobManager"
-            )
-        self._fx.log("INFO", f"job {self._name!r} is {state.value}", job=self._job_id)
-        self.state = state
-        self.timestamps_ms[state] = self._fx.now_ms
-        self._fx.changed(self._job_id)
+    def may(self, event: JobEvent) -> bool:
+        """Whether it means something in this state."""
+        return event in JOB_LIFE[self.state]
+
+    def on(self, event: JobEvent) -> bool:
+        """Whether it meant something; the state is the one that it leads to."""
+        state = JOB_LIFE[self.state].get(event)
+        if state is None:
+            return False
+        if state is not self.state:
+            self._fx.log("INFO", f"job {self._name!r} is {state.value}", job=self._job_id)
+            self.state = state
+            self.timestamps_ms[state] = self._fx.now_ms
+            self._fx.changed(self._job_id)
+        return True
+
+    def count_restart(self) -> None:
+        self.restarts += 1
 
     def remember(self, failure: ErrorInfo, attempt: AttemptId | None) -> None:
         self.failures.append(FailureView(self._fx.now_ms, failure, attempt))
@@ -43,3 +92,11 @@ class JobStatusHistory:
         """The last failure, told with its consequence."""
         last = self.failures.pop()
         self.failures.append(FailureView(last.at_ms, failure, last.attempt))
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when the state is not the one that was entered last."""
+        latest_ms = max(self.timestamps_ms.values())
+        assert self.timestamps_ms.get(self.state) == latest_ms, (
+            f"{self.state.value} is not the newest of {self.timestamps_ms}"
+        )
+        assert self.restarts >= 0, self.restarts

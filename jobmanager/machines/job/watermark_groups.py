@@ -14,19 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.model.ids import AttemptId, JobId
+from tidegate.jobmanager.machines.events import WatermarkReported
+from tidegate.model.ids import JobId
 
 FORGET_MS = 10_000
 END_OF_TIME = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class WatermarkReported:
-    attempt: AttemptId
-    group: str
-    watermark_ms: int
-    interval_ms: int
-    """How often the subtask reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +51,8 @@ class WatermarkGroups:
                 del reports[source]
             if not reports:
                 del self._groups[name]
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when a group is kept that nobody reports to."""
+        empty = [name for name, reports in self._groups.items() if not reports]
+        assert not empty, f"groups {empty} are empty"

@@ -51,6 +51,30 @@ class Slot:
         """What is in it is not known until the next report."""
         self.state, self.allocation_id, self.job_id = SlotState.UNKNOWN, None, None
 
+    def confirm(self) -> None:
+        """Its TaskManager has given it to the job."""
+        self.state = SlotState.ALLOCATED
+
+    def order_free(self) -> None:
+        """A FreeSlot is sent; what is in it is being freed, or not known."""
+        self.free_is_open = True
+
+    def release(self) -> None:
+        """Its job does not need it any longer."""
+        self.state = SlotState.FREEING
+
+    def on_free_answered(self) -> None:
+        self.free_is_open = False
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when its state and what is in it contradict each other."""
+        is_empty = self.state in (SlotState.FREE, SlotState.UNKNOWN)
+        assert is_empty == (self.allocation_id is None), f"{self.state.value} with allocation {self.allocation_id}"
+        owned = self.state not in (SlotState.PENDING, SlotState.ALLOCATED) or self.job_id is not None
+        assert owned, f"slot {self.index} is {self.state.value} for no job"
+        is_sure = self.state is not SlotState.ALLOCATED or self.contradictions <= CONTRADICTIONS_TOLERATED
+        assert is_sure, f"{self.contradictions} reports contradict slot {self.index}"
+
 
 @dataclass(frozen=True, slots=True)
 class FreeIt:

@@ -39,14 +39,14 @@ class Placement:
 
 
 class ResourceManager:
-    """``has_news`` is set when a slot became free: jobs that wait should ask again."""
+    """``take_news`` says that a slot became free: jobs that wait should ask again."""
 
     def __init__(self, settings: ClusterSettings, effects: CommandBuffer) -> None:
         self._settings = settings
         self._fx = effects
         self._task_managers: dict[TaskManagerId, RegisteredTaskManager] = {}
         self._slot_of: dict[AllocationId, tuple[TaskManagerId, Slot]] = {}
-        self.has_news = False
+        self._has_news = False
 
     def __iter__(self) -> Iterator[RegisteredTaskManager]:
         return iter(self._task_managers.values())
@@ -99,7 +99,7 @@ class ResourceManager:
                     gone.append(correction)
             if held is not None and slot.allocation_id != held:
                 self._slot_of.pop(held, None)
-            self.has_news |= slot.state is SlotState.FREE and not was_free
+            self._has_news |= slot.state is SlotState.FREE and not was_free
         return gone
 
     @property
@@ -132,7 +132,7 @@ class ResourceManager:
         if found is None or found[1].state is not SlotState.PENDING:
             return
         if success:
-            found[1].state = SlotState.ALLOCATED
+            found[1].confirm()
             return
         del self._slot_of[allocation_id]
         found[1].forget()
@@ -143,7 +143,7 @@ class ResourceManager:
         found = self._slot_of.get(allocation_id)
         if found is None or found[1].state is SlotState.FREEING:
             return
-        found[1].state = SlotState.FREEING
+        found[1].release()
         self._order_free(found[0], found[1], allocation_id, reason)
 
     def on_free_answered(self, allocation_id: AllocationId, task_manager_id: TaskManagerId) -> None:
@@ -151,7 +151,7 @@ class ResourceManager:
         task_manager = self._task_managers.get(task_manager_id)
         for slot in task_manager.slots.values() if task_manager else ():
             if slot.free_is_open and slot.allocation_id in (allocation_id, None):
-                slot.free_is_open = False
+                slot.on_free_answered()
 
     def on_freed(self, task_manager_id: TaskManagerId, allocation_id: AllocationId) -> AllocationGone | None:
         """Returns what a job has lost by it, if that job had not given it up."""
@@ -163,12 +163,31 @@ class ResourceManager:
         was, job_id = slot.state, slot.job_id
         self._slot_of.pop(allocation_id, None)
         slot.vacate()
-        self.has_news = True
+        self._has_news = True
         lost = was in (SlotState.PENDING, SlotState.ALLOCATED) and job_id is not None
         return AllocationGone(allocation_id, job_id) if lost and job_id else None
 
+    def take_news(self) -> bool:
+        """Whether a slot became free since it was asked last."""
+        news, self._has_news = self._has_news, False
+        return news
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when slots and allocations contradict each other."""
+        held: dict[AllocationId, tuple[TaskManagerId, int]] = {}
+        for task_manager_id, task_manager in self._task_managers.items():
+            assert self._fx.is_connected(task_manager_id), f"{task_manager_id} is registered, and cannot be called"
+            for slot in task_manager.slots.values():
+                slot.check_invariants()
+                if slot.allocation_id is not None and slot.state in (SlotState.PENDING, SlotState.ALLOCATED):
+                    assert slot.allocation_id not in held, f"allocation {slot.allocation_id} is in two slots"
+                    held[slot.allocation_id] = (task_manager_id, slot.index)
+        known = {allocation: (tm, slot.index) for allocation, (tm, slot) in self._slot_of.items()}
+        missing = {allocation: place for allocation, place in held.items() if known.get(allocation) != place}
+        assert not missing, f"allocations {missing} are not where they are looked up: {known}"
+
     def _order_free(self, tm: TaskManagerId, slot: Slot, allocation_id: AllocationId, reason: str) -> None:
-        slot.free_is_open = True
+        slot.order_free()
         call_id = self._fx.open_call(Call(CallKind.FREE, tm, allocation_id=allocation_id))
         self._fx.emit(FreeSlot(call_id, tm, allocation_id, reason))
 

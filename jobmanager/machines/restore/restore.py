@@ -38,6 +38,5 @@ class Restoring:
         assignment = StateAssignment(self._graph.graph, manifest, latest.location)
         for subtask in subtasks:
             restore = assignment.restore_of(subtask)
-            execution = self._graph[subtask]
-            execution.restore, execution.finished_on_restore = restore.task, restore.finished
+            self._graph[subtask].restore_from(restore.task, finished=restore.finished)
         self._coordinator.on_restored(latest)

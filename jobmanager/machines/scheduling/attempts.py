@@ -58,8 +58,7 @@ class Attempts:
         missing = []
         for execution in self._scheduler.executions_on(task_manager_id):
             is_missing = execution.submit_answered and execution.attempt not in attempts
-            execution.missing_reports = execution.missing_reports + 1 if is_missing else 0
-            if execution.missing_reports > MISSING_REPORTS_TOLERATED:
+            if execution.on_reported(is_missing=is_missing) > MISSING_REPORTS_TOLERATED:
                 missing.append(execution)
         return missing
 

@@ -20,7 +20,7 @@ RUNNING_OR_FINISHED = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED
 
 
 class Execution:
-    """Mutable, but only ``ExecutionGraph.move`` changes its state."""
+    """Mutable, but only by its own methods, and only ``ExecutionGraph.move`` changes its state."""
 
     __slots__ = (
         "address",
@@ -66,7 +66,41 @@ class Execution:
         is_restoring = self.restore is not None and ExecutionState.RUNNING not in self.timestamps_ms
         return is_restoring and failure.code == CorruptData.code
 
-    def enter(self, state: ExecutionState, now_ms: int) -> None:
+    def assign(self, allocation_id: AllocationId, task_manager_id: TaskManagerId) -> None:
+        """It is to be deployed in that slot."""
+        self.allocation_id, self.task_manager_id = allocation_id, task_manager_id
+
+    def restore_from(self, restore: TaskRestore | None, *, finished: bool) -> None:
+        """What it starts with; ``finished``: it had come to its end in that checkpoint."""
+        self.restore, self.finished_on_restore = restore, finished
+
+    def listen_at(self, address: str) -> None:
+        self.address = address
+
+    def reach_end_of_data(self) -> None:
+        self.at_end_of_data = True
+
+    def let_finish(self) -> None:
+        self.may_finish = True
+
+    def on_submit_answered(self) -> None:
+        self.submit_answered = True
+
+    def on_reported(self, *, is_missing: bool) -> int:
+        """A heartbeat of its TaskManager; how many in a row did not list it."""
+        self.missing_reports = self.missing_reports + 1 if is_missing else 0
+        return self.missing_reports
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when its state and its place contradict each other."""
+        here = f"{self.attempt} is {self.state.value}"
+        placed = self.task_manager_id is not None and self.allocation_id is not None
+        assert self.state in self.timestamps_ms, f"{here}, and never entered that state"
+        assert placed or not self.is_deployed, f"{here} on {self.task_manager_id} in slot {self.allocation_id}"
+        assert not placed or ExecutionState.DEPLOYING in self.timestamps_ms, f"{here}, has a slot, and was not deployed"
+        assert not self.may_finish or ExecutionState.DEPLOYING in self.timestamps_ms, f"{here}, and may finish"
+
+    def enter(self, state: ExecutionState, now_ms: int, failure: ErrorInfo | None = None) -> None:
         """Raises ``IllegalTransition`` when the table has no such step."""
         if state not in EXECUTION_TRANSITIONS[self.state]:
             story = ", ".join(f"{s.value} at {at}" for s, at in self.timestamps_ms.items())
@@ -76,3 +110,4 @@ class Execution:
             )
         self.state = state
         self.timestamps_ms[state] = now_ms
+        self.failure = failure or self.failure

@@ -81,26 +81,25 @@ class ExecutionGraph:
         """Raises ``IllegalTransition``."""
         assert self._current[execution.subtask_id] is execution, execution.attempt
         self._count(execution, -1)
-        execution.enter(state, now_ms)
-        execution.failure = failure or execution.failure
+        execution.enter(state, now_ms, failure)
         self._count(execution, +1)
 
     def let_finish(self, execution: Execution) -> None:
         """Its final checkpoint was confirmed."""
         self._count(execution, -1)
-        execution.may_finish = True
+        execution.let_finish()
         self._count(execution, +1)
 
     def note_end_of_data(self, execution: Execution) -> None:
         if not execution.at_end_of_data:
-            execution.at_end_of_data = True
+            execution.reach_end_of_data()
             self._at_end[execution.subtask_id.vertex_id] += 1
 
     def note_address(self, execution: Execution, address: str) -> bool:
         """``False`` when it is known already."""
         if execution.address is not None:
             return False
-        execution.address = address
+        execution.listen_at(address)
         self._addressed[execution.subtask_id.vertex_id] += 1
         return True
 
@@ -171,6 +170,24 @@ class ExecutionGraph:
         vertex, attempt = self.vertices[execution.attempt.vertex_id], execution.attempt
         where = f" on {execution.task_manager_id}" if execution.task_manager_id else ""
         return f"{vertex.name} ({attempt.subtask + 1}/{vertex.parallelism})#{attempt.attempt}{where}"
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when the counts are not those of the executions."""
+        counts = {v: dict.fromkeys(ExecutionState, 0) for v in self.vertices}
+        at_end, addressed, leaving = (dict.fromkeys(self.vertices, 0) for _ in range(3))
+        for execution in self._current.values():
+            execution.check_invariants()
+            vertex_id = execution.subtask_id.vertex_id
+            counts[vertex_id][execution.state] += 1
+            at_end[vertex_id] += execution.at_end_of_data
+            addressed[vertex_id] += execution.address is not None
+            leaving[vertex_id] += execution.may_finish and execution.state is ExecutionState.RUNNING
+        assert self._vertex_counts == counts, f"states are counted as {self._vertex_counts}, and are {counts}"
+        whole = {state: sum(of[state] for of in counts.values()) for state in ExecutionState}
+        assert self._counts == whole, f"states of the job are counted as {self._counts}, and are {whole}"
+        assert self._at_end == at_end, f"ends of data are counted as {self._at_end}, and are {at_end}"
+        assert self._addressed == addressed, f"addresses are counted as {self._addressed}, and are {addressed}"
+        assert self._leaving == leaving, f"those who leave are counted as {self._leaving}, and are {leaving}"
 
     def _put(self, execution: Execution) -> Execution:
         self._current[execution.subtask_id] = execution

@@ -15,6 +15,9 @@ from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGra
 from tidegate.jobmanager.machines.scheduling.restart import RestartStrategy, RestartSuppressed
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import SubtaskId
+from tidegate.model.states import ExecutionState
+
+_CANCELING = ExecutionState.CANCELING
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,12 @@ class Failover:
     def clear(self) -> None:
         """The job ends: nothing restarts."""
         self._affected = {}
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when somebody is to restart who goes on living."""
+        self._strategy.check_invariants()
+        alive = [s for s in self._affected if self._graph[s].is_deployed and self._graph[s].state is not _CANCELING]
+        assert not alive, f"{alive} are to restart, and nobody cancels them"
 
 
 def _given(subtask: SubtaskId | None) -> SubtaskId:

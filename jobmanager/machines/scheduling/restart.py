@@ -40,6 +40,9 @@ RestartDecision = RestartAfter | RestartSuppressed
 class RestartStrategy(Protocol):
     def on_failure(self, now_ms: int) -> RestartDecision: ...
 
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when it has counted what cannot be."""
+
 
 def make_restart_strategy(settings: RestartSettings, draws: SplitMix64) -> RestartStrategy:
     match settings.strategy:
@@ -57,6 +60,9 @@ class NoRestart:
     def on_failure(self, now_ms: int) -> RestartDecision:
         return RestartSuppressed("NoRestartBackoffTimeStrategy")
 
+    def check_invariants(self) -> None:
+        """It counts nothing."""
+
 
 class FixedDelay:
     def __init__(self, settings: RestartSettings) -> None:
@@ -71,6 +77,10 @@ class FixedDelay:
             )
         self._attempts += 1
         return RestartAfter(self._settings.fixed_delay_ms)
+
+    def check_invariants(self) -> None:
+        most = self._settings.fixed_attempts
+        assert 0 <= self._attempts <= most, f"{self._attempts} restarts of {most}"
 
 
 class FailureRate:
@@ -89,6 +99,10 @@ class FailureRate:
                 f"backoffTimeMS={settings.rate_delay_ms}, maxFailuresPerInterval={settings.rate_max_failures})"
             )
         return RestartAfter(settings.rate_delay_ms)
+
+    def check_invariants(self) -> None:
+        times = list(self._failures_ms)
+        assert times == sorted(times), f"failures are out of order: {times}"
 
 
 class ExponentialDelay:
@@ -117,6 +131,11 @@ class ExponentialDelay:
         self._backoff_ms = min(self._backoff_ms * settings.backoff_multiplier, settings.max_backoff_ms)
         self._pending_until_ms = now_ms + delay_ms
         return RestartAfter(delay_ms)
+
+    def check_invariants(self) -> None:
+        least, most = self._settings.initial_backoff_ms, self._settings.max_backoff_ms
+        assert min(least, most) <= self._backoff_ms <= max(least, most), f"a backoff of {self._backoff_ms} ms"
+        assert (self._pending_until_ms is None) == (self._attempts == 0), f"{self._attempts} attempts, none was begun"
 
     def _with_jitter(self, backoff_ms: float) -> int:
         jitter_ms = backoff_ms * self._settings.jitter_factor * (2 * self._draws.fraction() - 1)

@@ -98,7 +98,7 @@ class Scheduler:
         allocation = self._pool.find(allocation_id)
         if allocation is None:
             return
-        allocation.is_ready = True
+        allocation.confirm()
         for batch in list(self._batches.values()):
             batch.unready.pop(allocation.slot, None)
             self._deploy_if_ready(batch)
@@ -135,7 +135,7 @@ class Scheduler:
         allocation = self._pool.of(slot)
         if allocation is None or not self._is_idle(slot):
             return
-        allocation.idle_since_ms = self._fx.now_ms
+        allocation.rest_since(self._fx.now_ms)
         self._fx.start_timer(self._timer(SLOT_IDLE_TIMER), self._settings.slot_idle_timeout_ms)
 
     def on_idle_timeout(self) -> None:
@@ -150,6 +150,17 @@ class Scheduler:
         self._fx.cancel_timer(self._timer(SLOT_IDLE_TIMER))
         for allocation in self._pool.allocations:
             self._give_back(allocation.allocation_id, "the job has ended")
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when what waits for slots contradicts the states of the executions."""
+        self._pool.check_invariants()
+        batched = [subtask for batch in self._batches.values() for subtask in batch.subtasks]
+        waiting = {execution.subtask_id for execution in self._graph if execution.state is ExecutionState.SCHEDULED}
+        assert len(batched) == len(set(batched)), f"some wait in two batches: {batched}"
+        assert set(batched) == waiting, f"{batched} wait in batches, SCHEDULED are {waiting}"
+        for batch in self._batches.values():
+            assert batch.unready, f"batch {batch.number} has all of its slots, and is not deployed"
+            assert batch.unready.keys() <= batch.slots.keys(), f"batch {batch.number} waits for slots of others"
 
     def _ask(self, missing: list[SharedSlot]) -> None:
         placements = self._resources.decide_placement(len(missing), map(self._pool.previous, missing))
@@ -169,9 +180,8 @@ class Scheduler:
             execution = self._graph[subtask]
             allocation = self._pool.of(self._sharing.slot_of(subtask))
             assert allocation is not None, subtask
-            allocation.idle_since_ms = None
-            execution.allocation_id = allocation.allocation_id
-            execution.task_manager_id = allocation.placement.task_manager_id
+            allocation.use()
+            execution.assign(allocation.allocation_id, allocation.placement.task_manager_id)
             self._graph.move(execution, ExecutionState.DEPLOYING, self._fx.now_ms)
             executions.append(execution)
         self._deployments.submit(executions)

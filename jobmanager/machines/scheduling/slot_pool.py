@@ -19,6 +19,16 @@ class Allocation:
     """The TaskManager has confirmed it."""
     idle_since_ms: int | None = None
 
+    def confirm(self) -> None:
+        self.is_ready = True
+
+    def rest_since(self, now_ms: int) -> None:
+        """Everything in it has finished."""
+        self.idle_since_ms = now_ms
+
+    def use(self) -> None:
+        self.idle_since_ms = None
+
 
 class SlotPool:
     def __init__(self) -> None:
@@ -66,3 +76,10 @@ class SlotPool:
     def on_task_manager(self, task_manager_id: TaskManagerId) -> list[Allocation]:
         """Asked at every heartbeat, so it must not depend on the size of the job."""
         return list(self._by_manager.get(task_manager_id, {}).values())
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when the three ways to look an allocation up contradict each other."""
+        by_slot = {allocation.allocation_id: allocation for allocation in self._by_slot.values()}
+        by_manager = {n: allocation for found in self._by_manager.values() for n, allocation in found.items()}
+        assert by_slot == self._by_id, f"by place {sorted(by_slot)}, by id {sorted(self._by_id)}"
+        assert by_manager == self._by_id, f"by TaskManager {sorted(by_manager)}, by id {sorted(self._by_id)}"

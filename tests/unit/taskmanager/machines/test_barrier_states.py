@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import get_args
 
 import pytest
@@ -23,7 +23,7 @@ from tidegate.taskmanager.machines.alignment import (
     CheckpointAborted,
     CheckpointTriggered,
 )
-from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
+from tidegate.taskmanager.machines.barrier_handler import BARRIER_TRANSITIONS, ExactlyOnceBarrierHandler
 from tidegate.taskmanager.machines.barrier_states import Aligning, Announced, BarrierState, Persisting, Waiting
 
 OPTIONS = CheckpointOptions("mem")
@@ -206,9 +206,9 @@ EXPECTED: dict[str, tuple[str, str, str, str]] = {
 """The next state and the commands, from Waiting, Announced, Aligning and Persisting."""
 
 
-def handler_in(state: type[BarrierState]) -> ExactlyOnceBarrierHandler:
-    """Three open channels, and checkpoint 4 as far as the state says."""
-    handler = ExactlyOnceBarrierHandler(range(3), last_id=3)
+def handler_in(state: type[BarrierState], channels: int = 3) -> ExactlyOnceBarrierHandler:
+    """Open channels, and checkpoint 4 as far as the state says."""
+    handler = ExactlyOnceBarrierHandler(range(channels), last_id=3)
     for event in LEADS_TO[state]:
         handler.on(event, 1010.0)
         handler.check_invariants()
@@ -229,6 +229,26 @@ def test_every_state_answers_every_event(state: type[BarrierState], event: str) 
     commands = names(handler.on(EVENTS[event], 1020.0))
     assert " ".join([f"{type(handler.state).__name__}:", *commands]) == EXPECTED[event][list(LEADS_TO).index(state)]
     handler.check_invariants()
+
+
+@pytest.mark.parametrize("state", LEADS_TO, ids=lambda state: state.__name__)
+def test_every_transition_of_the_table_happens_and_no_other(state: type[BarrierState]) -> None:
+    events = [*EVENTS.values(), ChannelEnded(0), AlignmentTimedOut(5)]  # 5: of the trigger that is held
+    ways = [[event] for event in events] + [[first, last] for first in events for last in events]
+    reached: set[tuple[type[AlignmentEvent], type[BarrierState]]] = set()
+    for channels, way, now_ms in product((1, 2, 3), ways, (1020.0, 1060.0)):
+        if channels == 1 and state in (Aligning, Persisting):
+            continue  # one channel alone is never waited for
+        handler = handler_in(state, channels)
+        for event in way:
+            before = type(handler.state)
+            if getattr(event, "channel", 0) not in handler._open:
+                break
+            handler.on(event, now_ms)
+            if before is state and type(handler.state) is not state:
+                reached.add((type(event), type(handler.state)))
+    wanted = {(event, target) for event, targets in BARRIER_TRANSITIONS[state].items() for target in targets}
+    assert reached == wanted
 
 
 def test_the_table_has_every_state_and_every_kind_of_event() -> None:

@@ -22,7 +22,6 @@ from tidegate.taskmanager.machines.slots import (
     StopSlotTimer,
     TaskAdded,
     TaskRemoved,
-    check,
 )
 
 GENERATION = Generation("g1")
@@ -93,7 +92,7 @@ def test_transition(state: SlotState, event: SlotEvent, commands: list[str], aft
     table = table_in(state)
     assert shape(table.on(event, 5)) == commands
     assert table.report()[0].state is after
-    check(table)
+    table.check_invariants()
 
 
 def test_every_state_meets_every_event() -> None:

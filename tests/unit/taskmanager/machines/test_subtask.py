@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tidegate.model.channel_events import Barrier
@@ -7,8 +9,11 @@ from tidegate.model.checkpoint import CheckpointOptions, DeclineReason, Snapshot
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.subtask import (
+    ILLEGAL,
+    LIFE_TRANSITIONS,
     CancelRequested,
     CheckpointConfirmed,
+    ClosingFailed,
     CommitAll,
     ControlBroken,
     DataFinished,
@@ -223,3 +228,68 @@ def test_a_job_in_batch_mode_declines_every_snapshot(kind: SnapshotType) -> None
     barrier = Barrier(1, 0, CheckpointOptions("somewhere", snapshot_type=kind))
     assert life.on(TriggerReceived(barrier), 0) == [DeclineTrigger(1, DeclineReason.DECLINED)]
     assert life.state is LifeState.RUNNING
+
+
+EVENTS: list[LifeEvent] = [
+    InitializationStarted(),
+    Initialized(),
+    TriggerReceived(BARRIER),
+    SnapshotStarted(4),
+    DataFinished(),
+    InputsClosed(),
+    CheckpointConfirmed(4, True),
+    CheckpointConfirmed(4, False),
+    SnapshotsSettled(),
+    OutputsDrained(),
+    CancelRequested(),
+    ControlBroken(),
+    SubtaskFailed(ERROR),
+    ClosingFailed(),
+]
+
+
+def lives_in(state: LifeState) -> list[SubtaskLife]:
+    """Every way to be in that state: with and without inputs, closed or open, with and without checkpoints, confirmed or not."""
+    found = []
+    for checkpointing, has_inputs, closed in itertools.product([True, False], [True, False], [True, False]):
+        life = SubtaskLife(checkpointing=checkpointing, has_inputs=has_inputs)
+        for event in PATHS[state]:
+            if life.state is LifeState.RUNNING and isinstance(event, DataFinished) and has_inputs and closed:
+                life.on(InputsClosed(), 0)
+            life.on(event, 0)
+        if life.state is state:
+            found.append(life)
+    return found
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("state", LifeState)
+def test_every_event_in_every_state_leads_where_the_table_says(state: LifeState, event: LifeEvent) -> None:
+    allowed = LIFE_TRANSITIONS[state].get(type(event), ())
+    lives = lives_in(state)
+    assert lives, f"{state} is never reached"
+    for life in lives:
+        if state in ILLEGAL.get(type(event), ()):
+            with pytest.raises(AssertionError, match=f"{type(event).__name__} while {state.value}"):
+                life.on(event, 0)
+        else:
+            commands = on(life, event)
+            assert life.state in (state, *allowed)
+            if life.state in OVER and state not in OVER:
+                assert commands == [StopWork()]
+            if state in OVER:
+                assert not commands
+
+
+@pytest.mark.parametrize("state", LifeState)
+def test_every_transition_of_the_table_happens(state: LifeState) -> None:
+    wanted = {(event, target) for event, targets in LIFE_TRANSITIONS[state].items() for target in targets}
+    reached = set()
+    for event in EVENTS:
+        if state in ILLEGAL.get(type(event), ()):
+            continue
+        for life in lives_in(state):
+            life.on(event, 0)
+            if life.state is not state:
+                reached.add((type(event), life.state))
+    assert reached == wanted

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.jobmanager.machines.job.watermark_groups import END_OF_TIME, FORGET_MS, WatermarkGroups, WatermarkReported
+from tidegate.jobmanager.machines.events import WatermarkReported
+from tidegate.jobmanager.machines.job.watermark_groups import END_OF_TIME, FORGET_MS, WatermarkGroups
 from tidegate.model.ids import AttemptId, JobId, VertexId
 
 JOB, OTHER = JobId("a" * 32), JobId("b" * 32)

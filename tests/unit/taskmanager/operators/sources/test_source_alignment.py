@@ -13,7 +13,8 @@ from tidegate.common import Duration, Row, Types
 from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, RecordsBatch
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, Split
-from tidegate.jobmanager.machines.job.watermark_groups import END_OF_TIME, WatermarkGroups, WatermarkReported
+from tidegate.jobmanager.machines.events import WatermarkReported
+from tidegate.jobmanager.machines.job.watermark_groups import END_OF_TIME, WatermarkGroups
 from tidegate.model.errors import InvalidJob, Unreachable
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.taskmanager.operators.sources.source import SourceOperator

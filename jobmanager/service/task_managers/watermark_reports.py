@@ -1,0 +1,33 @@
+"""Reports of watermarks that wait for the machine's answer.
+
+begin ─▶ WatermarkReported ─▶ machine ─▶ AnnounceWatermark ─▶ announced ─▶ whoever called
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from tidegate.jobmanager.machines.commands import AnnounceWatermark
+from tidegate.jobmanager.machines.events import WatermarkReported
+from tidegate.model.ids import AttemptId
+
+
+class WatermarkReports:
+    """Belongs to the loop's thread."""
+
+    def __init__(self) -> None:
+        self._last_id = 0
+        self._open: dict[int, asyncio.Future[int]] = {}
+
+    def begin(
+        self, attempt: AttemptId, group: str, watermark_ms: int, interval_ms: int
+    ) -> tuple[WatermarkReported, asyncio.Future[int]]:
+        """The event to post, and the lowest watermark of the group to be awaited."""
+        self._last_id += 1
+        answer = self._open[self._last_id] = asyncio.get_running_loop().create_future()
+        return WatermarkReported(attempt, group, watermark_ms, interval_ms, self._last_id), answer
+
+    def announced(self, command: AnnounceWatermark) -> None:
+        answer = self._open.pop(command.report_id, None)
+        if answer is not None and not answer.done():  # the caller may have gone
+            answer.set_result(command.lowest_ms)

@@ -1,0 +1,91 @@
+"""Machines keep their state to themselves, and can say what must hold of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import ROOT, tree_of
+from tests.invariants import EVENTS
+
+FILES = sorted(path for room in ("jobmanager", "taskmanager") for path in (ROOT / room / "machines").rglob("*.py"))
+
+WITHOUT_INVARIANTS = {
+    "CheckpointCommands": "builds commands",
+    "CheckpointStatistics": "only shown; its count is compared by the coordinator",
+    "Deployments": "builds commands; what it holds is computed from the graph",
+    "Attempts": "decides by the executions, which check themselves",
+    "Restoring": "hands manifests to executions",
+    "StateAssignment": "computed from a manifest once",
+    "ChannelAssignment": "computed from a manifest once",
+    "Regions": "computed from the graph once",
+    "SlotSharing": "computed from the graph once",
+    "PeriodicSchedule": "one number: when it triggers next",
+    "SplitMix64": "every number is a state",
+    "WorkRate": "two sums of measurements",
+    "Allocation": "a record of the pool",
+    "_Record": "a record of the statistics",
+    "FailureReason": "a value",
+    "_Summary": "a record of the statistics",
+}
+
+
+def _classes(path: Path) -> Iterator[ast.ClassDef]:
+    return (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef))
+
+
+def _written(node: ast.AST, *, by_self: bool) -> set[str]:
+    return {
+        part.attr
+        for part in ast.walk(node)
+        if isinstance(part, ast.Attribute)
+        and isinstance(part.ctx, ast.Store)
+        and (isinstance(part.value, ast.Name) and part.value.id == "self") == by_self
+    }
+
+
+def _declared(path: Path) -> set[str]:
+    """Fields of the classes of a module."""
+    found: set[str] = set()
+    for kind in _classes(path):
+        found |= _written(kind, by_self=True)
+        found |= {n.target.id for n in kind.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_module_writes_only_fields_of_its_own_classes(path: Path) -> None:
+    assert _written(tree_of(path), by_self=False) <= _declared(path)
+
+
+def _machines() -> Iterator[ast.ClassDef]:
+    """Classes that change themselves after their construction."""
+    for path in FILES:
+        for kind in _classes(path):
+            methods = [node for node in kind.body if isinstance(node, ast.FunctionDef)]
+            if any(method.name == "__init__" for method in methods):
+                yield kind
+
+
+def test_every_machine_checks_its_invariants() -> None:
+    without = {
+        kind.name
+        for kind in _machines()
+        if not any(isinstance(n, ast.FunctionDef) and n.name == "check_invariants" for n in kind.body)
+    }
+    assert without - WITHOUT_INVARIANTS.keys() == set()
+
+
+def test_tests_and_simulators_check_every_machine_that_events_enter() -> None:
+    with_events = {
+        kind.name
+        for path in FILES
+        for kind in _classes(path)
+        if any(isinstance(n, ast.FunctionDef) and n.name == "on" for n in kind.body)
+    }
+    within = {"JobStatusHistory", "WatermarkGroups", "SlotTable", "TaskTable", "BarrierHandler"}
+    """Checked by what holds them (the last is the protocol)."""
+    assert with_events - within <= {machine.__name__ for machine in EVENTS}
