@@ -119,9 +119,11 @@ class MiniCluster:
             os.kill(found[index], signal.SIGKILL)
 
     def completed_checkpoints(self, client: JobClient) -> int:
+        """Returns how many checkpoints of the job have completed."""
         return self._client.status(str(client.get_job_id())).checkpoints_completed
 
     def restarts(self, client: JobClient) -> int:
+        """Returns how often the job has restarted."""
         return self._client.status(str(client.get_job_id())).restarts
 
     def wait_for_checkpoints(self, client: JobClient, count: int) -> None:

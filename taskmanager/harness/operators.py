@@ -194,6 +194,7 @@ class OperatorHarness:
 
     @property
     def watermarks(self) -> list[int]:
+        """The watermarks that came out so far."""
         return list(self._end.watermarks)
 
     @property

@@ -30,9 +30,11 @@ class CompletableFuture:
         return self._future.cancel()
 
     def cancelled(self) -> bool:
+        """Tells whether the call was cancelled before it began."""
         return self._future.cancelled()
 
     def done(self) -> bool:
+        """Tells whether there is a result, an exception or a cancellation."""
         return self._future.done()
 
     def result(self) -> Any:

@@ -26,10 +26,13 @@ class ConfigOption(Generic[T]):
 
 @dataclass(frozen=True)
 class TypedConfigOptionBuilder:
+    """An option with key and type; ``default_value`` or ``no_default_value`` completes it."""
+
     key: str
     parse: Callable[[str], Any]
 
     def default_value(self, value: Any) -> ConfigOption[Any]:
+        """Returns the option with a default."""
         return ConfigOption(self.key, value, self.parse)
 
     def no_default_value(self) -> ConfigOption[Any]:
@@ -39,24 +42,32 @@ class TypedConfigOptionBuilder:
 
 @dataclass(frozen=True)
 class OptionBuilder:
+    """An option with a key; the next call gives its type."""
+
     key: str
 
     def boolean_type(self) -> TypedConfigOptionBuilder:
+        """Declares an option that is true or false."""
         return TypedConfigOptionBuilder(self.key, lambda text: text.lower() == "true")
 
     def int_type(self) -> TypedConfigOptionBuilder:
+        """Declares an option that is a whole number."""
         return TypedConfigOptionBuilder(self.key, int)
 
     def long_type(self) -> TypedConfigOptionBuilder:
+        """Declares an option that is a whole number."""
         return TypedConfigOptionBuilder(self.key, int)
 
     def float_type(self) -> TypedConfigOptionBuilder:
+        """Declares an option that is a number."""
         return TypedConfigOptionBuilder(self.key, float)
 
     def double_type(self) -> TypedConfigOptionBuilder:
+        """Declares an option that is a number."""
         return TypedConfigOptionBuilder(self.key, float)
 
     def string_type(self) -> TypedConfigOptionBuilder:
+        """Declares an option that is text."""
         return TypedConfigOptionBuilder(self.key, str)
 
 
@@ -64,6 +75,9 @@ _Builder = OptionBuilder
 
 
 class ConfigOptions:
+    """Starts the declaration of an option: ``ConfigOptions.key("x").int_type().default_value(1)`` (PyFlink:
+    ``ConfigOptions``)."""
+
     OptionBuilder = OptionBuilder
     TypedConfigOptionBuilder = TypedConfigOptionBuilder
 

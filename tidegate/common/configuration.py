@@ -19,7 +19,8 @@ _TRUE, _FALSE = "true", "false"
 
 
 class Configuration:
-    """Every setter returns the configuration itself."""
+    """A mapping from option keys to texts, with typed access (PyFlink: ``Configuration``). Setters return the
+    configuration itself; getters raise ``ConfigurationError`` for a text that does not mean a value of their type."""
 
     def __init__(self, other: Configuration | Mapping[str, str] | None = None, j_configuration: Any = None) -> None:
         """``j_configuration``: in the place of ``other``, what ``java_utils.get_j_env_configuration`` gave."""
@@ -39,9 +40,11 @@ class Configuration:
         return cls(map)
 
     def get_string(self, key: str, default_value: str) -> str:
+        """Returns the text of an option, or the default."""
         return self._texts.get(key, default_value)
 
     def set_string(self, key: str, value: str) -> Configuration:
+        """Sets an option to a text."""
         if not isinstance(value, str):
             raise ConfigurationError(f"{key}: set_string needs a str, not {type(value).__name__} {value!r}")
         self._texts[key] = value
@@ -49,6 +52,7 @@ class Configuration:
         return self
 
     def get_integer(self, key: str, default_value: int) -> int:
+        """Returns an option as a whole number, or the default."""
         text = self._texts.get(key)
         try:
             return default_value if text is None else int(text)
@@ -56,18 +60,22 @@ class Configuration:
             raise ConfigurationError(f"{key}: {text!r} is not a whole number") from None
 
     def set_integer(self, key: str, value: int) -> Configuration:
+        """Sets an option to a whole number."""
         return self._set_typed(key, str(int(value)), int(value))
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
+        """Returns an option as true or false, or the default."""
         text = self._texts.get(key)
         if text is not None and text.lower() not in (_TRUE, _FALSE):
             raise ConfigurationError(f"{key}: {text!r} is neither true nor false")
         return default_value if text is None else text.lower() == _TRUE
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
+        """Sets an option to true or false."""
         return self._set_typed(key, _TRUE if value else _FALSE, bool(value))
 
     def get_float(self, key: str, default_value: float) -> float:
+        """Returns an option as a number, or the default."""
         text = self._texts.get(key)
         try:
             return default_value if text is None else float(text)
@@ -75,9 +83,11 @@ class Configuration:
             raise ConfigurationError(f"{key}: {text!r} is not a number") from None
 
     def set_float(self, key: str, value: float) -> Configuration:
+        """Sets an option to a number."""
         return self._set_typed(key, str(float(value)), float(value))
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
+        """Returns an option as bytes, or the default; text counts as hexadecimal digits."""
         found = self._typed.get(key)
         if found is None and key in self._texts:
             try:
@@ -91,9 +101,11 @@ class Configuration:
         return self._set_typed(key, value.hex(), bytearray(value))
 
     def key_set(self) -> set[str]:
+        """Returns the keys of all options that are set."""
         return set(self._texts)
 
     def contains_key(self, key: str) -> bool:
+        """Tells whether an option is set."""
         return key in self._texts
 
     def remove_config(self, key: str) -> bool:
@@ -113,6 +125,7 @@ class Configuration:
         target_dict.update(self._texts | self._typed)
 
     def to_dict(self) -> dict[str, str]:
+        """Returns keys and texts of all options as a new dict."""
         return dict(self._texts)
 
     @staticmethod

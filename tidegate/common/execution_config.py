@@ -32,8 +32,8 @@ _LATENCY_INTERVAL = "metrics.latency.interval"
 
 
 class ExecutionConfig:
-    """Reads and writes the configuration that it was given; setters return the view itself. What has no effect here, such as
-    how Java serialises, is kept all the same, and told once as a warning when the job is executed."""
+    """The execution options of an environment (PyFlink: ``ExecutionConfig``). Setters return the view itself. Options that
+    have no effect here, such as how Java serializes, are kept, and the job logs one warning that names them."""
 
     PARALLELISM_DEFAULT = -1
     PARALLELISM_UNKNOWN = -2
@@ -42,9 +42,11 @@ class ExecutionConfig:
         self._configuration = configuration
 
     def get_parallelism(self) -> int:
+        """Returns the parallelism of operators that set none themselves; 1 when it was not set."""
         return self._configuration.get_integer(PARALLELISM, 1)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
+        """Sets the parallelism of operators that set none themselves, from 1 to 32768."""
         self._configuration.set_integer(PARALLELISM, check_parallelism(parallelism))
         return self
 
@@ -53,6 +55,7 @@ class ExecutionConfig:
         return self._configuration.get_integer(MAX_PARALLELISM, -1)
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
+        """Sets the number of key groups, from 1 to 32768."""
         self._configuration.set_integer(MAX_PARALLELISM, check_max_parallelism(max_parallelism))
         return self
 
@@ -68,6 +71,7 @@ class ExecutionConfig:
         return self
 
     def get_global_job_parameters(self) -> dict[str, str]:
+        """Returns the parameters that every function can read by ``RuntimeContext.get_job_parameter``."""
         text = self._configuration.get_string(GLOBAL_JOB_PARAMETERS, "")
         return dict(pair.split(":", 1) for pair in _split_unquoted(text) if ":" in pair)
 
@@ -85,6 +89,8 @@ class ExecutionConfig:
         return self._ms(_CANCELLATION_INTERVAL, "30 s")
 
     def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
+        """Sets Flink's interval between interrupts of a task that is being cancelled, in milliseconds. It has no effect
+        here."""
         return self._set(_CANCELLATION_INTERVAL, f"{interval} ms")
 
     def get_task_cancellation_timeout(self) -> int:
@@ -92,62 +98,81 @@ class ExecutionConfig:
         return self._ms(_CANCELLATION_TIMEOUT, "180 s")
 
     def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
+        """Sets after how many milliseconds a task that ignores its cancellation ends with its process."""
         return self._set(_CANCELLATION_TIMEOUT, f"{timeout} ms")
 
     # --- Flink's switches that are about the JVM --------------------------------------------------
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
+        """Sets Flink's cleaner of Java closures. It has no effect here."""
         return self._set(_CLOSURE_CLEANER, "RECURSIVE")
 
     def disable_closure_cleaner(self) -> ExecutionConfig:
+        """Clears Flink's cleaner of Java closures. It has no effect here."""
         return self._set(_CLOSURE_CLEANER, "NONE")
 
     def is_closure_cleaner_enabled(self) -> bool:
+        """Tells whether the cleaner of Java closures is set."""
         return self._configuration.get_string(_CLOSURE_CLEANER, "RECURSIVE").upper() != "NONE"
 
     def enable_generic_types(self) -> ExecutionConfig:
+        """Allows types that Flink serializes with Kryo. It has no effect here."""
         return self._set(_GENERIC_TYPES, "true")
 
     def disable_generic_types(self) -> ExecutionConfig:
+        """Refuses types that Flink serializes with Kryo. It has no effect here."""
         return self._set(_GENERIC_TYPES, "false")
 
     def has_generic_types_disabled(self) -> bool:
+        """Tells whether types that Flink serializes with Kryo are refused."""
         return not self._configuration.get_boolean(_GENERIC_TYPES, True)
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
+        """Sets Flink's option that lets operators go without a uid. It has no effect here: they always may."""
         return self._set(_AUTO_UIDS, "true")
 
     def disable_auto_generated_uids(self) -> ExecutionConfig:
+        """Sets Flink's option that requires a uid of every operator. It has no effect here."""
         return self._set(_AUTO_UIDS, "false")
 
     def has_auto_generated_uids_enabled(self) -> bool:
+        """Tells whether Flink's option lets operators go without a uid."""
         return self._configuration.get_boolean(_AUTO_UIDS, True)
 
     def enable_force_kryo(self) -> ExecutionConfig:
+        """Sets Flink's option to serialize with Kryo. It has no effect here."""
         return self._set(_FORCE_KRYO, "true")
 
     def disable_force_kryo(self) -> ExecutionConfig:
+        """Clears Flink's option to serialize with Kryo. It has no effect here."""
         return self._set(_FORCE_KRYO, "false")
 
     def is_force_kryo_enabled(self) -> bool:
+        """Tells whether Flink's option to serialize with Kryo is set."""
         return self._configuration.get_boolean(_FORCE_KRYO, False)
 
     def enable_force_avro(self) -> ExecutionConfig:
+        """Sets Flink's option to serialize with Avro. It has no effect here."""
         return self._set(_FORCE_AVRO, "true")
 
     def disable_force_avro(self) -> ExecutionConfig:
+        """Clears Flink's option to serialize with Avro. It has no effect here."""
         return self._set(_FORCE_AVRO, "false")
 
     def is_force_avro_enabled(self) -> bool:
+        """Tells whether Flink's option to serialize with Avro is set."""
         return self._configuration.get_boolean(_FORCE_AVRO, False)
 
     def enable_object_reuse(self) -> ExecutionConfig:
+        """Sets Flink's option to hand records to the next operator without a copy. It has no effect here."""
         return self._set(_OBJECT_REUSE, "true")
 
     def disable_object_reuse(self) -> ExecutionConfig:
+        """Clears Flink's option to hand records to the next operator without a copy. It has no effect here."""
         return self._set(_OBJECT_REUSE, "false")
 
     def is_object_reuse_enabled(self) -> bool:
+        """Tells whether Flink's option to hand records on without a copy is set."""
         return self._configuration.get_boolean(_OBJECT_REUSE, False)
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
@@ -155,15 +180,19 @@ class ExecutionConfig:
         return {}
 
     def get_registered_kryo_types(self) -> list[str]:
+        """Returns an empty list: there are no Java types to register."""
         return []
 
     def get_registered_pojo_types(self) -> list[str]:
+        """Returns an empty list: there are no Java types to register."""
         return []
 
     def is_use_snapshot_compression(self) -> bool:
+        """Tells whether state files are compressed."""
         return self._configuration.get_boolean(_SNAPSHOT_COMPRESSION, False)
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
+        """Sets whether state files are compressed."""
         return self._set(_SNAPSHOT_COMPRESSION, "true" if use_snapshot_compression else "false")
 
     def get_latency_tracking_interval(self) -> int:
@@ -171,6 +200,7 @@ class ExecutionConfig:
         return self._ms(_LATENCY_INTERVAL, "0 ms")
 
     def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
+        """Sets Flink's interval of latency markers, in milliseconds. It has no effect here."""
         return self._set(_LATENCY_INTERVAL, f"{interval} ms")
 
     def __eq__(self, other: object) -> bool:
@@ -188,12 +218,14 @@ class ExecutionConfig:
 
 
 def check_parallelism(parallelism: int) -> int:
+    """Returns the parallelism. Raises ``InvalidJob`` unless it is a whole number from 1 to 32768."""
     if isinstance(parallelism, bool) or not isinstance(parallelism, int) or not 1 <= parallelism <= 32768:
         raise InvalidJob(f"the parallelism must be a whole number from 1 to 32768, not {parallelism!r}")
     return parallelism
 
 
 def check_max_parallelism(max_parallelism: int) -> int:
+    """Returns the maximum parallelism. Raises ``InvalidJob`` unless it is a whole number from 1 to 32768."""
     if isinstance(max_parallelism, bool) or not isinstance(max_parallelism, int) or not 1 <= max_parallelism <= 32768:
         raise InvalidJob(f"the maximum parallelism must be a whole number from 1 to 32768, not {max_parallelism!r}")
     return max_parallelism

@@ -9,5 +9,8 @@ __all__ = ["InputDependencyConstraint"]
 
 
 class InputDependencyConstraint(Enum):
+    """Says whether any or all inputs must be there before a vertex of a batch job is scheduled (PyFlink:
+    ``InputDependencyConstraint``)."""
+
     ANY = 0
     ALL = 1

@@ -22,9 +22,11 @@ class JobControl(Protocol):
     """One submitted job. Every method may block, and is called from any thread."""
 
     @property
-    def job_id(self) -> JobId: ...
+    def job_id(self) -> JobId:
+        """The id of the job."""
 
-    def state(self) -> JobState: ...
+    def state(self) -> JobState:
+        """Returns the state in which the job is."""
 
     def cancel(self) -> None:
         """Returns when the cluster has accepted the wish."""
@@ -47,10 +49,14 @@ class JobControl(Protocol):
 
 
 class JobClient:
+    """A handle on a submitted job (PyFlink: ``JobClient``). Methods that talk to the cluster return a
+    ``CompletableFuture``."""
+
     def __init__(self, control: JobControl) -> None:
         self._control = control
 
     def get_job_id(self) -> JobID:
+        """Returns the id of the job."""
         return JobID(self._control.job_id)
 
     def get_job_status(self) -> CompletableFuture:
@@ -58,6 +64,7 @@ class JobClient:
         return CompletableFuture(lambda: JobStatus.of(self._control.state()))
 
     def cancel(self) -> CompletableFuture:
+        """Cancels the job."""
         return CompletableFuture(self._control.cancel)
 
     def stop_with_savepoint(

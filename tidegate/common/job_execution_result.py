@@ -15,13 +15,15 @@ __all__ = ["JobExecutionResult"]
 
 @dataclass(frozen=True)
 class JobExecutionResult:
-    """A job that came to its end."""
+    """What is known of a job that has finished: its id, how long it ran, and its accumulators (PyFlink:
+    ``JobExecutionResult``)."""
 
     job_id: JobId
     net_runtime_ms: int
     accumulators: Mapping[str, Accumulator[Any, Any]] = field(default_factory=dict, hash=False)
 
     def get_job_id(self) -> JobID:
+        """Returns the id of the job."""
         return JobID(self.job_id)
 
     def get_net_runtime(self) -> int:

@@ -26,6 +26,7 @@ class JobStatus(Enum):
 
     @staticmethod
     def of(state: JobState) -> JobStatus:
+        """Translates a state of the model."""
         return JobStatus[state.name]
 
     def is_globally_terminal_state(self) -> bool:

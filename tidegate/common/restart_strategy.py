@@ -16,12 +16,14 @@ __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
 @dataclass(frozen=True)
 class RestartStrategyConfiguration:
-    """``options`` are Flink's keys and texts."""
+    """What happens after a failure, as a description and as Flink's options (PyFlink:
+    ``RestartStrategyConfiguration``)."""
 
     description: str
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def get_description(self) -> str:
+        """Returns a sentence that describes the strategy."""
         return self.description
 
     def _length(self, key: str) -> timedelta:
@@ -37,25 +39,36 @@ class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
 
 
 class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
+    """Restarts the job a number of times, each after the same pause."""
+
     def get_restart_attempts(self) -> int:
+        """Returns how often the job is restarted before it fails."""
         return int(self.options["restart-strategy.fixed-delay.attempts"])
 
     def get_delay_between_attempts_interval(self) -> timedelta:
+        """Returns the pause before each restart."""
         return self._length("restart-strategy.fixed-delay.delay")
 
 
 class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
+    """Restarts the job as long as failures stay below a rate."""
+
     def get_max_failure_rate(self) -> int:
+        """Returns how many failures within the interval the job survives."""
         return int(self.options["restart-strategy.failure-rate.max-failures-per-interval"])
 
     def get_failure_interval(self) -> timedelta:
+        """Returns the interval in which failures are counted."""
         return self._length("restart-strategy.failure-rate.failure-rate-interval")
 
     def get_delay_between_attempts_interval(self) -> timedelta:
+        """Returns the pause before each restart."""
         return self._length("restart-strategy.failure-rate.delay")
 
 
 class RestartStrategies:
+    """Creates restart strategies for ``env.set_restart_strategy`` (PyFlink: ``RestartStrategies``)."""
+
     NoRestartStrategyConfiguration = NoRestartStrategyConfiguration
     FallbackRestartStrategyConfiguration = FallbackRestartStrategyConfiguration
     FixedDelayRestartStrategyConfiguration = FixedDelayRestartStrategyConfiguration
@@ -63,6 +76,7 @@ class RestartStrategies:
 
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:
+        """Lets the first failure fail the job."""
         return NoRestartStrategyConfiguration("Restart deactivated.", {"restart-strategy.type": "none"})
 
     @staticmethod
@@ -74,6 +88,7 @@ class RestartStrategies:
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: int | timedelta
     ) -> RestartStrategyConfiguration:
+        """Restarts ``restart_attempts`` times, each after the same pause (milliseconds or ``timedelta``)."""
         delay_between_attempts = _ms(delay_between_attempts)
         return FixedDelayRestartStrategyConfiguration(
             f"Restart with fixed delay ({delay_between_attempts} ms). #{restart_attempts} restart attempts.",
@@ -88,6 +103,8 @@ class RestartStrategies:
     def failure_rate_restart(
         failure_rate: int, failure_interval: int | timedelta, delay_interval: int | timedelta
     ) -> RestartStrategyConfiguration:
+        """Restarts, after a pause, unless there were more than ``failure_rate`` failures within an interval
+        (milliseconds or ``timedelta``)."""
         failure_interval, delay_interval = _ms(failure_interval), _ms(delay_interval)
         return FailureRateRestartStrategyConfiguration(
             f"Failure rate restart with maximum of {failure_rate} failures within interval {failure_interval} ms "

@@ -81,6 +81,7 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
+        """Creates a row of a kind, such as ``RowKind.DELETE``."""
         row = Row(*args, **kwargs)
         row._row_kind = row_kind
         return row
@@ -94,15 +95,20 @@ class Row:
         return {name: _plain(value) for name, value in zip(self._fields, self._values, strict=False)}
 
     def get_row_kind(self) -> RowKind:
+        """Returns whether the row is an insertion, an update or a deletion."""
         return self._row_kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
+        """Sets whether the row is an insertion, an update or a deletion."""
         self._row_kind = row_kind
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
+        """Names the fields; there must be as many names as values."""
         self._fields = field_names if isinstance(field_names, PositionalNames) else list(field_names)
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
+        """Returns the values of the fields in the order of ``names``. Raises ``KeyError`` for a name that the row does
+        not have."""
         if self._fields is None or list(names) == self._fields:
             return self._values
         missing = [name for name in names if name not in self._fields]

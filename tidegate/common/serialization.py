@@ -34,9 +34,11 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         self.charset = _known(charset)
 
     def serialize(self, element: object) -> bytes:
+        """Encodes ``str(element)``."""
         return str(element).encode(self.charset)
 
     def deserialize(self, message: bytes) -> str:
+        """Decodes a message as text."""
         return message.decode(self.charset)
 
 
@@ -44,9 +46,11 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
     """Bytes as they are."""
 
     def serialize(self, element: bytes) -> bytes:
+        """Returns the element as bytes."""
         return bytes(element)
 
     def deserialize(self, message: bytes) -> bytes:
+        """Returns the message."""
         return message
 
 
@@ -88,6 +92,7 @@ class RowDataBulkWriterFactory(BulkWriterFactory):
     row_type: Any
 
     def get_row_type(self) -> Any:
+        """Returns the type of the rows."""
         return self.row_type
 
 
@@ -99,6 +104,7 @@ class Encoder:
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """Returns the encoder that writes ``str(record)`` and a line end."""
         return Encoder(charset_name)
 
 

@@ -18,29 +18,36 @@ class Duration:
 
     @staticmethod
     def of_days(days: int) -> Duration:
+        """Creates a length of ``days`` days of 24 hours."""
         return Duration.of_hours(days * 24)
 
     @staticmethod
     def of_hours(hours: int) -> Duration:
+        """Creates a length of ``hours`` hours."""
         return Duration.of_minutes(hours * 60)
 
     @staticmethod
     def of_minutes(minutes: int) -> Duration:
+        """Creates a length of ``minutes`` minutes."""
         return Duration.of_seconds(minutes * 60)
 
     @staticmethod
     def of_seconds(seconds: int) -> Duration:
+        """Creates a length of ``seconds`` seconds."""
         return Duration.of_millis(seconds * 1000)
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
+        """Creates a length of ``millis`` milliseconds."""
         return Duration(millis * _NANOS_PER_MS)
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
+        """Creates a length of ``nanos`` nanoseconds."""
         return Duration(nanos)
 
     def to_millis(self) -> int:
+        """Returns the length in milliseconds, rounded down."""
         return self.nanos // _NANOS_PER_MS
 
 
@@ -52,10 +59,12 @@ class Instant:
     nanos: int
 
     def to_epoch_milli(self) -> int:
+        """Returns the milliseconds since the epoch, rounded down."""
         return self.seconds * 1000 + self.nanos // _NANOS_PER_MS
 
     @staticmethod
     def of_epoch_milli(epoch_milli: int) -> Instant:
+        """Creates an instant from milliseconds since the epoch."""
         return Instant(epoch_milli // 1000, epoch_milli % 1000 * _NANOS_PER_MS)
 
     def __repr__(self) -> str:
@@ -72,26 +81,32 @@ class Time:
         object.__setattr__(self, "_milliseconds", milliseconds)
 
     def to_milliseconds(self) -> int:
+        """Returns the length in milliseconds."""
         return self._milliseconds
 
     @staticmethod
     def milliseconds(milliseconds: int) -> Time:
+        """Creates a length of ``milliseconds`` milliseconds."""
         return Time(milliseconds)
 
     @staticmethod
     def seconds(seconds: int) -> Time:
+        """Creates a length of ``seconds`` seconds."""
         return Time(seconds * 1000)
 
     @staticmethod
     def minutes(minutes: int) -> Time:
+        """Creates a length of ``minutes`` minutes."""
         return Time.seconds(minutes * 60)
 
     @staticmethod
     def hours(hours: int) -> Time:
+        """Creates a length of ``hours`` hours."""
         return Time.minutes(hours * 60)
 
     @staticmethod
     def days(days: int) -> Time:
+        """Creates a length of ``days`` days of 24 hours."""
         return Time.hours(days * 24)
 
     def __str__(self) -> str:

@@ -68,6 +68,7 @@ class TypeInformation(ABC):
         return to_internal(self, obj)
 
     def from_internal_type(self, obj: Any) -> Any:
+        """Converts a value from PyFlink's internal form to the form that functions see."""
         return from_internal(self, obj)
 
     def __eq__(self, other: object) -> bool:
@@ -81,6 +82,8 @@ class TypeInformation(ABC):
 
 
 class BasicType(Enum):
+    """Names the basic types (PyFlink: ``BasicType``)."""
+
     STRING = "String"
     BYTE = "Byte"
     BOOLEAN = "Boolean"
@@ -131,50 +134,62 @@ class BasicTypeInfo(TypeInformation):
 
     @staticmethod
     def STRING_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.STRING()``."""
         return BasicTypeInfo(BasicType.STRING)
 
     @staticmethod
     def BYTE_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.BYTE()``."""
         return BasicTypeInfo(BasicType.BYTE)
 
     @staticmethod
     def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.BOOLEAN()``."""
         return BasicTypeInfo(BasicType.BOOLEAN)
 
     @staticmethod
     def SHORT_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.SHORT()``."""
         return BasicTypeInfo(BasicType.SHORT)
 
     @staticmethod
     def INT_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.INT()``."""
         return BasicTypeInfo(BasicType.INT)
 
     @staticmethod
     def LONG_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.LONG()``."""
         return BasicTypeInfo(BasicType.LONG)
 
     @staticmethod
     def FLOAT_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.FLOAT()``."""
         return BasicTypeInfo(BasicType.FLOAT)
 
     @staticmethod
     def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.DOUBLE()``."""
         return BasicTypeInfo(BasicType.DOUBLE)
 
     @staticmethod
     def CHAR_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.CHAR()``."""
         return BasicTypeInfo(BasicType.CHAR)
 
     @staticmethod
     def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.BIG_INT()``."""
         return BasicTypeInfo(BasicType.BIG_INT)
 
     @staticmethod
     def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.BIG_DEC()``."""
         return BasicTypeInfo(BasicType.BIG_DEC)
 
     @staticmethod
     def INSTANT_TYPE_INFO() -> BasicTypeInfo:
+        """Returns ``Types.INSTANT()``."""
         return BasicTypeInfo(BasicType.INSTANT)
 
 
@@ -200,14 +215,17 @@ class SqlTimeTypeInfo(TypeInformation):
 
     @staticmethod
     def DATE() -> SqlTimeTypeInfo:
+        """Returns ``Types.SQL_DATE()``."""
         return SqlTimeTypeInfo("Date")
 
     @staticmethod
     def TIME() -> SqlTimeTypeInfo:
+        """Returns ``Types.SQL_TIME()``."""
         return SqlTimeTypeInfo("Time")
 
     @staticmethod
     def TIMESTAMP() -> SqlTimeTypeInfo:
+        """Returns ``Types.SQL_TIMESTAMP()``."""
         return SqlTimeTypeInfo("Timestamp")
 
 

@@ -55,7 +55,8 @@ class WatermarkOutput(ABC):
         """Nobody should wait for this split until it is active again."""
 
     @abstractmethod
-    def mark_active(self) -> None: ...
+    def mark_active(self) -> None:
+        """Reports that the input delivers records again after ``mark_idle``."""
 
 
 class WatermarkGenerator(ABC):
@@ -67,11 +68,14 @@ class WatermarkGenerator(ABC):
         """A record with this timestamp (the smallest int64: none). What is emitted here goes out right behind it."""
 
     @abstractmethod
-    def on_periodic_emit(self, output: WatermarkOutput) -> None: ...
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Is called every ``pipeline.auto-watermark-interval``, and may emit a watermark."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkAlignment:
+    """A group of sources that wait for each other: none runs ahead of the slowest by more than ``max_drift_ms``."""
+
     group: str
     max_drift_ms: int
     update_ms: int
@@ -79,6 +83,12 @@ class WatermarkAlignment:
 
 @dataclass(frozen=True)
 class WatermarkStrategy:
+    """Says where event time comes from and how watermarks follow it (PyFlink: ``WatermarkStrategy``). Methods that
+    change it return a new strategy::
+
+        WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20)).with_idleness(Duration.of_minutes(1))
+    """
+
     max_out_of_orderness_ms: int | None = 0
     timestamp_assigner: TimestampAssigner | None = None
     timestamp_column: str | None = None
@@ -130,6 +140,8 @@ class WatermarkStrategy:
         return replace(self, timestamp_column=column, timestamp_assigner=None)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+        """Lets an input that delivers nothing for this long hold no watermark back. Raises ``InvalidJob`` unless the
+        time is positive."""
         timeout_ms = to_millis(idle_timeout)
         if timeout_ms <= 0:
             raise InvalidJob(f"the idle timeout must be positive: {timeout_ms} ms")

@@ -167,6 +167,8 @@ class DeliveryGuarantee(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
+    """What a sink learns of the subtask for which it opens a writer."""
+
     subtask_index: int
     parallelism: int
     job_id: str
@@ -182,13 +184,14 @@ class SinkContext:
 
 
 class SinkWriter(ABC):
-    """Writes what one subtask is given. Called from the subtask's thread only."""
+    """Writes the batches of one subtask. All methods are called from the subtask's thread."""
 
     works_on: str = "records"
     """``records`` or ``arrow``: which kind of batch ``write`` takes."""
 
     @abstractmethod
-    def write(self, batch: Batch) -> None: ...
+    def write(self, batch: Batch) -> None:
+        """Takes a batch. It may keep the records until the next checkpoint."""
 
     def has_room(self) -> bool:
         """While not, the subtask takes no further input; barriers and mails go on."""

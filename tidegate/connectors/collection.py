@@ -42,6 +42,8 @@ class CollectionSource(Source):
 
 
 class CollectionReader(SourceReader):
+    """Emits the values of a collection; its position is the number of values emitted."""
+
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._splits: list[Split] = []

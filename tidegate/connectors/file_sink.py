@@ -83,10 +83,12 @@ class FileSink(Sink):
 
     @staticmethod
     def for_csv(path: str, header: bool = True, delimiter: str = ",", rolling: RollingPolicy | None = None) -> FileSink:
+        """Writes CSV files with a column for each column of the stream."""
         return FileSink(path, CsvEncoderFactory(header=header, delimiter=delimiter), rolling)
 
     @staticmethod
     def for_json_lines(path: str, rolling: RollingPolicy | None = None) -> FileSink:
+        """Writes files with one JSON object per line."""
         return FileSink(path, JsonLinesEncoderFactory(), rolling)
 
     @staticmethod
@@ -165,6 +167,7 @@ class FileWriter(SinkWriter):
             self._filesystem.create_dir(self._root, recursive=True)
 
     def write(self, batch: Batch) -> None:
+        """Appends a batch to the open part file, and closes the file when it is large or old enough."""
         assert isinstance(batch, ArrowBatch)
         if not len(batch):
             return

@@ -104,6 +104,7 @@ class FileSource(Source):
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns that are read."""
         return self._format.schema
 
     def produced_type(self) -> Any:

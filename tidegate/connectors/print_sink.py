@@ -34,6 +34,8 @@ class PrintSink(Sink):
 
 
 class PrintWriter(SinkWriter):
+    """Prints the records of one subtask."""
+
     works_on = "records"
 
     def __init__(self, prefix: str, stream: TextIO, input_type: TypeInformation) -> None:
@@ -42,6 +44,7 @@ class PrintWriter(SinkWriter):
         self._input_type = input_type
 
     def write(self, batch: Batch) -> None:
+        """Prints a batch in one write."""
         values = records_of(batch, self._input_type)
         # One write for each batch, so that the lines of several subtasks do not mix.
         self._stream.write("".join([f"{self._prefix}{record_text(value, self._input_type)}\n" for value in values]))

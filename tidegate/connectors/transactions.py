@@ -26,6 +26,8 @@ STATE = "committables"
 
 
 class TransactionStatus(Enum):
+    """What is known of a transaction that a job left behind."""
+
     PENDING = "pending"
     """Voted for, not visible yet."""
     COMMITTED = "committed"

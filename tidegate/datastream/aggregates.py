@@ -30,7 +30,8 @@ RUNNING = ("count", "sum", "min", "max", "avg")
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One output column of a window."""
+    """One output column of a window or of a running aggregation: a function, the column that it reads, and the name of
+    its result."""
 
     function: AggregateFunctionName
     column: str | None = None
@@ -40,19 +41,21 @@ class Aggregate:
 
     @property
     def spec(self) -> str:
-        """The function as operators are told it."""
+        """The function as the operator's options name it."""
         return self.function if self.share is None else f"{self.function}:{self.share}"
 
     def alias(self, name: str) -> Aggregate:
+        """Returns the same aggregate with another name for its output column."""
         return replace(self, name=name)
 
     @property
     def output_name(self) -> str:
-        """``sum_x`` when no alias was given."""
+        """The name of the output column: ``sum_x`` when no alias was given."""
         return self.name or (self.function if self.column is None else f"{self.function}_{self.column}")
 
     def output_field(self, schema: pa.Schema) -> pa.Field:
-        """Raises ``SchemaMismatch`` when the column is not there or is of a type that cannot be aggregated so."""
+        """Returns name and type of the output column. Raises ``SchemaMismatch`` when the input has no such column or
+        its type does not fit."""
         if self.column is None:
             return pa.field(self.output_name, pa.int64())
         if self.column not in schema.names:
@@ -62,7 +65,8 @@ class Aggregate:
         return pa.field(self.output_name, self._output_type(schema.field(self.column).type))
 
     def partial_fields(self, schema: pa.Schema) -> list[pa.Field]:
-        """What travels from the local aggregation to the one behind the exchange: ``avg`` is a sum and a count."""
+        """Returns the columns that travel from the local aggregation to the one behind the exchange: ``avg`` is a sum
+        and a count."""
         name = self.output_name
         if self.function not in RUNNING:
             kind = self.output_field(schema) and schema.field(self.column).type
@@ -119,6 +123,7 @@ def check_running(aggregates: Sequence[Aggregate]) -> None:
 
 
 def check_aggregates(aggregates: Sequence[Aggregate]) -> None:
+    """Raises ``InvalidJob`` when there is no aggregate, or something else among them."""
     if not aggregates:
         raise InvalidJob('agg needs at least one aggregate, such as count() or sum("x")')
     wrong = [aggregate for aggregate in aggregates if not isinstance(aggregate, Aggregate)]
@@ -145,22 +150,27 @@ def distinct(fields: Sequence[pa.Field]) -> pa.Schema:
 
 
 def count(column: str | Expression | None = None) -> Aggregate:
+    """Counts the rows, or with a column its values that are not null. The result is int64."""
     return Aggregate("count", None if column is None else _name_of(column))
 
 
 def sum(column: str | Expression) -> Aggregate:
+    """Sums up a column. Whole numbers give int64 (unsigned: uint64) and wrap on overflow, floats give float64."""
     return Aggregate("sum", _name_of(column))
 
 
 def min(column: str | Expression) -> Aggregate:
+    """Returns the smallest value of a column."""
     return Aggregate("min", _name_of(column))
 
 
 def max(column: str | Expression) -> Aggregate:
+    """Returns the largest value of a column."""
     return Aggregate("max", _name_of(column))
 
 
 def avg(column: str | Expression) -> Aggregate:
+    """Returns the mean of a column as float64."""
     return Aggregate("avg", _name_of(column))
 
 

@@ -37,7 +37,8 @@ ALIGNED_TIMEOUT = _PREFIX + "aligned-checkpoint-timeout"
 
 
 class CheckpointConfig:
-    """Setters return the view itself."""
+    """The checkpoint options of an environment (PyFlink: ``CheckpointConfig``). Times are in milliseconds; setters
+    return the view itself."""
 
     DEFAULT_MODE = CheckpointingMode.EXACTLY_ONCE
     DEFAULT_TIMEOUT = 10 * 60 * 1000
@@ -48,13 +49,15 @@ class CheckpointConfig:
         self._configuration = configuration
 
     def is_checkpointing_enabled(self) -> bool:
+        """Tells whether an interval is set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpoint_interval(self) -> int:
-        """-1 when checkpointing is off."""
+        """Returns the interval in milliseconds, or -1 when checkpointing is off."""
         return self._duration_ms(INTERVAL, -1)
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
+        """Sets the time from one checkpoint's start to the next, in milliseconds. Raises ``ConfigurationError`` below 1."""
         return self._set_duration(INTERVAL, checkpoint_interval, 1)
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
@@ -65,46 +68,59 @@ class CheckpointConfig:
         return CheckpointingMode(text.upper().replace("-", "_"))
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
+        """Sets the guarantee: exactly once (barriers are aligned) or at least once."""
         self._configuration.set_string(MODE, checkpointing_mode.value)
         return self
 
     def get_checkpoint_timeout(self) -> int:
+        """Returns after how many milliseconds a checkpoint is given up."""
         return self._duration_ms(TIMEOUT, self.DEFAULT_TIMEOUT)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
+        """Sets after how many milliseconds a checkpoint is given up. Raises ``ConfigurationError`` below 1."""
         return self._set_duration(TIMEOUT, checkpoint_timeout, 1)
 
     def get_min_pause_between_checkpoints(self) -> int:
+        """Returns the shortest time in milliseconds from one checkpoint's end to the next one's start."""
         return self._duration_ms(MIN_PAUSE, self.DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
+        """Sets the shortest time in milliseconds from one checkpoint's end to the next one's start. Raises
+        ``ValueError`` below 0."""
         return self._set_duration(MIN_PAUSE, min_pause_between_checkpoints, 0)
 
     def get_max_concurrent_checkpoints(self) -> int:
+        """Returns how many checkpoints may be under way at once."""
         return self._configuration.get_integer(MAX_CONCURRENT, self.DEFAULT_MAX_CONCURRENT_CHECKPOINTS)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
+        """Sets how many checkpoints may be under way at once."""
         self._configuration.set_integer(MAX_CONCURRENT, max_concurrent_checkpoints)
         return self
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
+        """Returns how many checkpoints in a row may fail before the job does."""
         return self._configuration.get_integer(TOLERABLE_FAILED, 0)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
+        """Sets how many checkpoints in a row may fail before the job does."""
         self._configuration.set_integer(TOLERABLE_FAILED, tolerable_checkpoint_failure_number)
         return self
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        """Returns what becomes of the latest checkpoint when the job is cancelled."""
         default = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS.name
         return ExternalizedCheckpointRetention[self._configuration.get_string(RETENTION, default).upper()]
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
+        """Sets what becomes of the latest checkpoint when the job is cancelled."""
         self._configuration.set_string(RETENTION, retention_mode.name)
         return self
 
     def is_externalized_checkpoints_enabled(self) -> bool:
+        """Tells whether a retention other than ``NO_EXTERNALIZED_CHECKPOINTS`` is set."""
         none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         return self.get_externalized_checkpoint_retention() is not none
 
@@ -114,9 +130,11 @@ class CheckpointConfig:
         return self
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        """Keeps barriers in line with the records, as they are by default."""
         return self.enable_unaligned_checkpoints(False)
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Tells whether barriers may overtake records."""
         return self._configuration.get_boolean(UNALIGNED, False)
 
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
@@ -124,6 +142,7 @@ class CheckpointConfig:
         return self._set_duration(ALIGNED_TIMEOUT, alignment_timeout.to_millis(), 0)
 
     def get_alignment_timeout(self) -> Duration:
+        """Returns how long a checkpoint stays aligned before its barriers may overtake records."""
         return Duration.of_millis(self._duration_ms(ALIGNED_TIMEOUT, 0))
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
@@ -131,13 +150,16 @@ class CheckpointConfig:
         return self.set_alignment_timeout(alignment_timeout)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
+        """Returns how long a checkpoint stays aligned before its barriers may overtake records."""
         return self.get_alignment_timeout()
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
+        """Takes unaligned checkpoints also where Flink would refuse them."""
         self._configuration.set_boolean(FORCED, force_unaligned_checkpoints)
         return self
 
     def is_force_unaligned_checkpoints(self) -> bool:
+        """Tells whether checkpoints are unaligned also where Flink would refuse it."""
         return self._configuration.get_boolean(FORCED, False)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
@@ -149,6 +171,7 @@ class CheckpointConfig:
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
+        """Sets where checkpoints are written."""
         self._configuration.add_all(Configuration(storage.options))
         return self
 

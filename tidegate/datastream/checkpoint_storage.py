@@ -18,7 +18,8 @@ class CheckpointStorage:
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """In the memory of the JobManager: for small state and tests. Gone with that process."""
+    """Keeps checkpoints in the memory of the JobManager, for small state and tests. They are lost with that process
+    (PyFlink: ``JobManagerCheckpointStorage``)."""
 
     DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
 
@@ -34,6 +35,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return found
 
     def get_checkpoint_path(self) -> str | None:
+        """Returns the directory of the metadata, or ``None`` when none was given."""
         return None if self._given is None else _plain(self._given)
 
     def get_max_state_size(self) -> int:
@@ -41,6 +43,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return self._max_state_size
 
     def get_savepoint_path(self) -> str | None:
+        """Returns ``None``: savepoints have an option of their own."""
         return None
 
     def __str__(self) -> str:
@@ -48,8 +51,9 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """Files below a directory (path or URI) that all processes reach. State below ``file_state_size_threshold`` bytes
-    travels in the acknowledgement and is stored with the metadata."""
+    """Writes checkpoints as files below a directory (path or URI) that all processes reach. State below
+    ``file_state_size_threshold`` bytes travels in the acknowledgement and is stored with the metadata (PyFlink:
+    ``FileSystemCheckpointStorage``)."""
 
     MAX_FILE_STATE_THRESHOLD = 1024 * 1024
 
@@ -73,9 +77,11 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return found
 
     def get_checkpoint_path(self) -> str | None:
+        """Returns the directory of the checkpoints, or ``None`` when none was given."""
         return None if self._given is None else _plain(self._given)
 
     def get_savepoint_path(self) -> str | None:
+        """Returns ``None``: savepoints have an option of their own."""
         return None
 
     def get_min_file_size_threshold(self) -> int:

@@ -7,7 +7,7 @@ column names) need a stream with columns: one with an Arrow schema, or a record 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.records.record_text import RecordText
-from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink
 from tidegate.connectors.print_sink import PrintSink
@@ -32,7 +32,7 @@ from tidegate.datastream._streams.broadcast_stream import BroadcastConnectedStre
 from tidegate.datastream._streams.closeable_iterator import CloseableIterator, execute_and_collect
 from tidegate.datastream._streams.custom_partitioning import CustomTarget
 from tidegate.datastream._streams.operator_handle import DataStreamSink
-from tidegate.datastream._streams.stream_types import TypeHint, bind_strategy, type_of
+from tidegate.datastream._streams.stream_types import TypeHint, bind_strategy, column_key, fields_of, type_of
 from tidegate.datastream.connectors.row_format import RecordsAsText
 from tidegate.functions import adapters
 from tidegate.functions.expressions import Expression
@@ -73,21 +73,26 @@ __all__ = [
 
 
 class DataStream(ColumnMethods):
+    """A stream of records of one type (PyFlink: ``DataStream``). It stands for the last operator of a program in the
+    making; methods that transform it add an operator and return another stream."""
+
     def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Returns the environment to which the stream belongs."""
         return self._env
 
     def get_execution_config(self) -> ExecutionConfig:
+        """Returns the execution options of the stream's environment."""
         return self._env.get_config()
 
     # --- functions of one record -----------------------------------------------------------------
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeHint = None) -> DataStream:
-        """One record out for each record in."""
+        """Emits one record for each record: what the function returns. Without ``output_type`` results travel pickled."""
         adapters.check_function(func, MapFunction, "map")
         return self._transform("map", "Map", {"func": func}, type_of(output_type))
 
     def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeHint = None) -> DataStream:
-        """Any number of records out for each record in."""
+        """Emits any number of records for each record: the elements of what the function returns."""
         adapters.check_function(func, FlatMapFunction, "flat_map")
         return self._transform("flat_map", "FlatMap", {"func": func}, type_of(output_type))
 
@@ -102,6 +107,8 @@ class DataStream(ColumnMethods):
         return self._transform("filter", "Filter", {"func": func}, self.get_type())
 
     def process(self, func: ProcessFunction, output_type: TypeHint = None) -> DataStream:
+        """Applies a ``ProcessFunction``, which sees timestamps and may emit to side outputs. Raises ``InvalidJob`` for
+        any other function."""
         if not isinstance(func, ProcessFunction):
             raise InvalidJob(
                 f"process needs a ProcessFunction, not {func!r} (a KeyedProcessFunction goes behind key_by)"
@@ -109,14 +116,18 @@ class DataStream(ColumnMethods):
         return self._transform("process", "PROCESS", {"func": func}, type_of(output_type))
 
     def project(self, *field_indexes: int) -> DataStream:
-        """Some fields of a tuple stream, in the order given."""
-        names, types = self._fields("project")
+        """Keeps some fields of a stream of tuples or rows, in the order given. Raises ``InvalidJob`` for an index
+        outside of them."""
+        names, types = fields_of(self.get_type(), "project")
         if any(not 0 <= index < len(names) for index in field_indexes) or not field_indexes:
             raise InvalidJob(f"project{field_indexes}: the stream has the fields 0 to {len(names) - 1}")
         output_type = Types.TUPLE([types[index] for index in field_indexes])
         return self._transform("map", "Projection", {"func": adapters.Projection(field_indexes)}, output_type)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Gives records event time, and emits the watermarks of the strategy. Event time that begins inside a source
+        (``from_source``) is better where a source has splits. Raises ``InvalidJob`` or ``SchemaMismatch`` when the
+        strategy does not fit the stream."""
         strategy = self._bound_strategy(watermark_strategy)
         made = self._transform(
             "timestamps_watermarks", "Timestamps/Watermarks", {"strategy": strategy}, self.get_type()
@@ -136,7 +147,7 @@ class DataStream(ColumnMethods):
         from tidegate.datastream._streams.keyed_stream import KeyedStream
 
         if isinstance(key_selector, str):
-            return KeyedStream(self, self._column_key([key_selector, *more]))
+            return KeyedStream(self, column_key(self._columns("key_by"), [key_selector, *more]))
         if not callable(getattr(key_selector, "get_key", key_selector)):
             raise InvalidJob(f"key_by needs a KeySelector, a function or column names, not {key_selector!r}")
         if more:
@@ -146,19 +157,19 @@ class DataStream(ColumnMethods):
         return KeyedStream(self, KeySpec(selector=adapters.key_function(key_selector), key_type=key_type))
 
     def rebalance(self) -> DataStream:
-        """Records are dealt to all subtasks in turn."""
+        """Deals records to all subtasks of the next operator in turn."""
         return self._partitioned(Partitioning.REBALANCE)
 
     def shuffle(self) -> DataStream:
-        """Records are dealt evenly; here that is ``rebalance``, which is repeatable where a random choice is not."""
+        """Deals records evenly. Here that is ``rebalance``, which is repeatable where a random choice is not."""
         return self._partitioned(Partitioning.REBALANCE, "SHUFFLE")
 
     def rescale(self) -> DataStream:
-        """Records are dealt in turn to the few subtasks that belong to this one."""
+        """Deals records in turn to the few subtasks of the next operator that belong to this one."""
         return self._partitioned(Partitioning.RESCALE)
 
     def forward(self) -> DataStream:
-        """Records stay with the subtask of the same index; both operators need the same parallelism."""
+        """Keeps records with the subtask of the same index; both operators need the same parallelism."""
         return self._partitioned(Partitioning.FORWARD)
 
     @overload
@@ -176,21 +187,20 @@ class DataStream(ColumnMethods):
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream | BroadcastStream:
-        """Every record goes to every subtask. With descriptors of broadcast state: for ``connect``."""
+        """Sends every record to every subtask. With descriptors of broadcast state the result is for ``connect``."""
         made = self._partitioned(Partitioning.BROADCAST)
         if broadcast_state_descriptor is None:
             return made
         return BroadcastStream(made, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
     def global_(self) -> DataStream:
-        """Every record goes to subtask 0."""
+        """Sends every record to subtask 0."""
         return self._partitioned(Partitioning.GLOBAL)
 
     def partition_custom(
         self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Callable[[Any], Any] | KeySelector
     ) -> DataStream:
-        """``partitioner(key, number of subtasks)`` says which subtask gets a record. Checkpoints of what is behind it are
-        aligned."""
+        """Sends each record to subtask ``partitioner(key, number of subtasks)``. Checkpoints are aligned on this edge."""
         made = PartitionTransformation(
             self._env.next_transformation_id(),
             self.get_type(),
@@ -203,13 +213,13 @@ class DataStream(ColumnMethods):
     # --- several streams -------------------------------------------------------------------------
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
-        """Windows of all records together, which are worked on by one subtask."""
+        """Groups all records, whatever their keys, into windows, which one subtask works on."""
         from tidegate.datastream._streams.windowed_stream import AllWindowedStream  # which needs DataStream
 
         return AllWindowedStream(self, window_assigner)
 
     def union(self, *streams: DataStream) -> DataStream:
-        """All records of streams of one type."""
+        """Merges streams of one type. Raises ``InvalidJob`` when the types differ."""
         members = [self, *streams]
         for stream in streams:
             if stream.get_type() != self.get_type():
@@ -227,7 +237,7 @@ class DataStream(ColumnMethods):
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """Two streams for one operator with two inputs."""
+        """Joins two streams for one operator with two inputs, which may share state."""
         from tidegate.datastream._streams.connected_streams import ConnectedStreams
 
         if isinstance(ds, BroadcastStream):
@@ -235,19 +245,19 @@ class DataStream(ColumnMethods):
         return ConnectedStreams(self, ds)
 
     def join(self, other_stream: DataStream) -> JoinedStreams:
-        """Pairs of records with equal keys in one window: ``.where(...).equal_to(...).window(...).apply(...)``."""
+        """Pairs records with equal keys in one window: ``.where(...).equal_to(...).window(...).apply(...)``."""
         from tidegate.datastream._streams.joined_streams import JoinedStreams
 
         return JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
-        """The records of both streams with equal keys in one window, like ``join``."""
+        """Groups the records of both streams with equal keys in one window; the steps are those of ``join``."""
         from tidegate.datastream._streams.joined_streams import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """What the operator emitted with this tag."""
+        """Returns the stream of what the operator emitted with this tag."""
         self._operator("get_side_output()")
         made = SideOutputTransformation(
             self._env.next_transformation_id(), output_tag.type_info, input=self._transformation, tag=output_tag
@@ -257,6 +267,7 @@ class DataStream(ColumnMethods):
     # --- sinks -----------------------------------------------------------------------------------
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Ends the stream in a sink. Raises ``InvalidJob`` for what is not a sink of this package."""
         if not isinstance(sink, Sink):
             raise InvalidJob(f"sink_to needs one of tidegate's sinks (tidegate.connectors), not {sink!r}")
         if isinstance(sink, RecordsAsText) and self.get_type() != Types.STRING():
@@ -265,21 +276,23 @@ class DataStream(ColumnMethods):
         return DataStreamSink(self._env, made)
 
     def add_sink(self, sink_func: Sink) -> DataStreamSink:
+        """Ends the stream in a sink, under PyFlink's older method."""
         return self.sink_to(sink_func)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Each record as a line on the standard output of its subtask."""
+        """Writes each record as a line to the standard output of its subtask."""
         return self.sink_to(PrintSink(sink_identifier or "")).name("Print to Std. Out")
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """Executes the program and streams the records of this stream back. With ``limit``: a list of at most so many, after
-        which the job is canceled. With checkpoints every record comes exactly once, when a checkpoint covers it."""
+        """Executes the program and streams the records of this stream back. With ``limit`` the result is a list of at
+        most that many records, after which the job is cancelled. With checkpoints every record arrives exactly once,
+        when a checkpoint covers it."""
         return self._collected(self._values_transformation(), self.get_type(), job_execution_name, limit)
 
     def cache(self) -> CachedDataStream:
-        """The same records for later jobs of this program, which compute them anew."""
+        """Returns the same records for later jobs of this program, which compute them again."""
         from tidegate.datastream._streams.cached_stream import CachedDataStream
 
         return CachedDataStream(self._env, self._values_transformation())
@@ -294,12 +307,12 @@ class DataStream(ColumnMethods):
     # --- settings of this operator that a sink does not have --------------------------------------
 
     def start_new_chain(self) -> DataStream:
-        """The operator begins a new chain."""
+        """Lets the operator begin a new chain."""
         self._operator("start_new_chain()").chaining = ChainingStrategy.HEAD
         return self
 
     def force_non_parallel(self) -> DataStream:
-        """Parallelism 1, whatever the environment says."""
+        """Fixes the operator's parallelism at 1, whatever the environment says."""
         operator = self._operator("force_non_parallel()")
         operator.parallelism, operator.is_non_parallel = 1, True
         return self
@@ -335,40 +348,11 @@ class DataStream(ColumnMethods):
         )
         return DataStream(self._env, made)
 
-    def _column_key(self, names: Sequence[Any]) -> KeySpec:
-        schema = self._columns("key_by")
-        for name in names:
-            if not isinstance(name, str):
-                raise InvalidJob(f"key_by takes a selector and a TypeInformation, or column names; {name!r} is neither")
-            if name not in schema.names:
-                raise SchemaMismatch(f"key_by: no column {name!r}: the stream has {', '.join(schema.names)}")
-        if len(set(names)) != len(names):
-            raise InvalidJob(f"key_by: a column is named twice: {list(names)}")
-        return KeySpec(
-            columns=tuple(names), key_type=_key_type(schema.field(names[0]).type) if len(names) == 1 else None
-        )
-
-    def _fields(self, method: str) -> tuple[list[str], list[TypeInformation]]:
-        kind = self.get_type()
-        if not isinstance(kind, (RowTypeInfo, TupleTypeInfo)):
-            raise InvalidJob(f"{method} needs a stream of tuples or rows, this one is of {kind!r}")
-        return kind.get_field_names(), kind.get_field_types()
-
     def _bound_strategy(self, strategy: WatermarkStrategy) -> WatermarkStrategy:
         """The strategy, checked against this stream; a timestamp column of a record stream becomes an assigner."""
         if not isinstance(strategy, WatermarkStrategy):
             raise InvalidJob(f"not a WatermarkStrategy: {strategy!r}")
         return bind_strategy(strategy, self.get_type())
-
-
-def _key_type(column: pa.DataType) -> TypeInformation | None:
-    """Of keys that come from one column, so that state holds them as what they are; ``None``: as pickled objects. All whole
-    numbers are LONG: keys of two streams are of one type, whatever widths their columns have."""
-    if pa.types.is_signed_integer(column):
-        return Types.LONG()
-    if pa.types.is_string(column) or pa.types.is_large_string(column):
-        return Types.STRING()
-    return Types.BOOLEAN() if pa.types.is_boolean(column) else None
 
 
 __getattr__ = finding(

@@ -8,6 +8,9 @@ __all__ = ["ExternalizedCheckpointRetention"]
 
 
 class ExternalizedCheckpointRetention(Enum):
+    """Says what becomes of a job's latest checkpoint when the job is cancelled (PyFlink:
+    ``ExternalizedCheckpointRetention``). After a failure it is always kept."""
+
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
     NO_EXTERNALIZED_CHECKPOINTS = 2

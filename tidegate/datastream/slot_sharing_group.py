@@ -16,27 +16,33 @@ _UNITS = ((2**40, "tb"), (2**30, "gb"), (2**20, "mb"), (2**10, "kb"))
 
 @dataclass(frozen=True, order=True)
 class MemorySize:
-    """A number of bytes, with a view in larger units (rounded down)."""
+    """A number of bytes, with views in larger units that round down (PyFlink: ``MemorySize``)."""
 
     bytes_size: int
 
     @staticmethod
     def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
+        """Creates a size from a number of MiB."""
         return MemorySize(mebi_bytes << 20)
 
     def get_bytes(self) -> int:
+        """Returns the size in bytes."""
         return self.bytes_size
 
     def get_kibi_bytes(self) -> int:
+        """Returns the size in KiB, rounded down."""
         return self.bytes_size >> 10
 
     def get_mebi_bytes(self) -> int:
+        """Returns the size in MiB, rounded down."""
         return self.bytes_size >> 20
 
     def get_gibi_bytes(self) -> int:
+        """Returns the size in GiB, rounded down."""
         return self.bytes_size >> 30
 
     def get_tebi_bytes(self) -> int:
+        """Returns the size in TiB, rounded down."""
         return self.bytes_size >> 40
 
     def __str__(self) -> str:
@@ -48,7 +54,8 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """``None``: a resource is not asked for."""
+    """A group of operators that may share slots, with the resources of such a slot (PyFlink: ``SlotSharingGroup``). A
+    resource that is ``None`` is not requested."""
 
     name: str
     cpu_cores: float | None = None
@@ -58,25 +65,32 @@ class SlotSharingGroup:
     external_resources: dict[str, float] = field(default_factory=dict, hash=False)
 
     def get_name(self) -> str:
+        """Returns the name by which operators join the group."""
         return self.name
 
     def get_cpu_cores(self) -> float | None:
+        """Returns the number of CPU cores, or ``None``."""
         return self.cpu_cores
 
     def get_task_heap_memory(self) -> MemorySize | None:
+        """Returns the heap memory of tasks, or ``None``."""
         return self.task_heap_memory
 
     def get_task_off_heap_memory(self) -> MemorySize | None:
+        """Returns the off-heap memory of tasks, or ``None``."""
         return self.task_off_heap_memory
 
     def get_managed_memory(self) -> MemorySize | None:
+        """Returns the managed memory, or ``None``."""
         return self.managed_memory
 
     def get_external_resources(self) -> dict[str, float]:
+        """Returns the amounts of external resources, such as GPUs, by name."""
         return dict(self.external_resources)
 
     @staticmethod
     def builder(name: str) -> Builder:
+        """Starts a group without resources."""
         return Builder(name)
 
     class Builder:
@@ -86,34 +100,44 @@ class SlotSharingGroup:
             self._group = SlotSharingGroup(name)
 
         def set_cpu_cores(self, cpu_cores: float) -> Builder:
+            """Requests CPU cores. Raises ``InvalidJob`` unless there is more than 0."""
             if cpu_cores <= 0:
                 raise InvalidJob(f"slot sharing group {self._group.name!r}: {cpu_cores} CPU cores; give more than 0")
             return self._with(cpu_cores=float(cpu_cores))
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> Builder:
+            """Requests heap memory for tasks. Raises ``InvalidJob`` unless there is more than 0."""
             if task_heap_memory.bytes_size <= 0:
                 raise InvalidJob(f"slot sharing group {self._group.name!r}: the task heap memory must be more than 0")
             return self._with(task_heap_memory=task_heap_memory)
 
         def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> Builder:
+            """Requests heap memory for tasks, in MiB."""
             return self.set_task_heap_memory(MemorySize.of_mebi_bytes(task_heap_memory_mb))
 
         def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> Builder:
+            """Requests off-heap memory for tasks."""
             return self._with(task_off_heap_memory=task_off_heap_memory)
 
         def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> Builder:
+            """Requests off-heap memory for tasks, in MiB."""
             return self.set_task_off_heap_memory(MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
 
         def set_managed_memory(self, managed_memory: MemorySize) -> Builder:
+            """Requests managed memory."""
             return self._with(managed_memory=managed_memory)
 
         def set_managed_memory_mb(self, managed_memory_mb: int) -> Builder:
+            """Requests managed memory, in MiB."""
             return self.set_managed_memory(MemorySize.of_mebi_bytes(managed_memory_mb))
 
         def set_external_resource(self, name: str, value: float) -> Builder:
+            """Requests an amount of an external resource, such as GPUs."""
             return self._with(external_resources={**self._group.external_resources, name: value})
 
         def build(self) -> SlotSharingGroup:
+            """Returns the group. Raises ``InvalidJob`` when only some of the resources are set without CPU cores and
+            heap memory."""
             group = self._group
             resources = (group.task_off_heap_memory, group.managed_memory, group.external_resources or None)
             needed = (group.cpu_cores, group.task_heap_memory)

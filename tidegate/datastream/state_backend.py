@@ -75,6 +75,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads = -1
 
     def is_incremental_checkpoints_enabled(self) -> bool:
+        """Tells whether incremental checkpoints were enabled at this backend."""
         return bool(self._incremental)
 
     def set_db_storage_paths(self, *paths: str) -> None:
@@ -82,12 +83,15 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._paths = tuple(_local_directory(path) for path in paths)
 
     def get_db_storage_paths(self) -> list[str] | None:
+        """Returns the local directories of the databases, or ``None`` when none was set."""
         return list(self._paths) or None
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
+        """Sets a profile of RocksDB's options for a kind of disk and memory."""
         self._predefined = options
 
     def get_predefined_options(self) -> PredefinedOptions:
+        """Returns the profile of RocksDB's options."""
         return self._predefined
 
     def set_options(self, options_factory_class_name: str) -> None:
@@ -95,12 +99,15 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._options_factory = options_factory_class_name
 
     def get_options(self) -> str | None:
+        """Returns the name of the options factory, or ``None``."""
         return self._options_factory
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
+        """Sets how many threads copy files at a checkpoint or restore."""
         self._transfer_threads = number_of_transfering_threads
 
     def get_number_of_transfer_threads(self) -> int:
+        """Returns how many threads copy files at a checkpoint or restore."""
         return self._transfer_threads if self._transfer_threads > 0 else _TRANSFER_THREADS
 
     @property

@@ -85,6 +85,8 @@ class KeyOf:
 
 
 class Projection:
+    """Keeps the fields of a tuple or row at the given positions."""
+
     def __init__(self, positions: Sequence[int]) -> None:
         self.positions = tuple(positions)
 
@@ -110,10 +112,12 @@ class Wrapping:
         self.wrapped = wrapped
 
     def open(self, runtime_context: RuntimeContext) -> None:
+        """Opens the wrapped function, if it is one of ours and not a plain callable."""
         if isinstance(self.wrapped, Function):
             self.wrapped.open(runtime_context)
 
     def close(self) -> None:
+        """Closes the wrapped function, if it is one of ours and not a plain callable."""
         if isinstance(self.wrapped, Function):
             self.wrapped.close()
 
@@ -140,17 +144,24 @@ class KeyedMap(Wrapping, KeyedProcessFunction):
     """A MapFunction on a KeyedStream, which may use keyed state."""
 
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
+        """Emits what the MapFunction returns."""
         return (self.wrapped.map(value),)
 
 
 class KeyedFlatMap(Wrapping, KeyedProcessFunction):
+    """A FlatMapFunction on a KeyedStream, which may use keyed state."""
+
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        """Emits every element of what the FlatMapFunction returns."""
         found: Iterable[Any] | None = self.wrapped.flat_map(value)
         return found
 
 
 class KeyedFilter(Wrapping, KeyedProcessFunction):
+    """A FilterFunction on a KeyedStream, which may use keyed state."""
+
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
+        """Emits the record if the FilterFunction accepts it."""
         return (value,) if self.wrapped.filter(value) else ()
 
 
@@ -168,6 +179,7 @@ class FinalReduce(Wrapping, KeyedProcessFunction):
         )
 
     def process_element(self, value: Any, ctx: KeyedContext) -> None:
+        """Reduces the record into state; the key's first record registers the timer that emits the result."""
         if self._reduced.get() is None:
             ctx.timer_service().register_event_time_timer(END_OF_TIME)
         self._reduced.add(value)
@@ -182,6 +194,7 @@ class ApplyWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
     wrapped: WindowFunction[Any, Any, Any, Any]
 
     def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+        """Calls the WindowFunction with the window itself in place of the context."""
         return self.wrapped.apply(key, context.window(), elements)
 
 
@@ -191,6 +204,7 @@ class ApplyAllWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
     wrapped: AllWindowFunction[Any, Any, Any]
 
     def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+        """Calls the AllWindowFunction without the key."""
         return self.wrapped.apply(context.window(), elements)
 
 
@@ -200,6 +214,7 @@ class ProcessAllWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
     wrapped: ProcessAllWindowFunction[Any, Any, Any]
 
     def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+        """Calls the ProcessAllWindowFunction without the key."""
         return self.wrapped.process(context, elements)
 
     def clear(self, context: WindowContext[Any]) -> None:

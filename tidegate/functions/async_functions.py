@@ -32,17 +32,19 @@ class AsyncFunction(Function, Generic[IN, OUT]):
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """What is worth another attempt."""
+    """Decides which outcomes are worth another attempt (PyFlink: ``AsyncRetryPredicate``)."""
 
     @abstractmethod
-    def result_predicate(self) -> Callable[[list[OUT]], bool] | None: ...
+    def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
+        """Returns the test of results that are to be tried again, or ``None``."""
 
     @abstractmethod
-    def exception_predicate(self) -> ExceptionPredicate | None: ...
+    def exception_predicate(self) -> ExceptionPredicate | None:
+        """Returns the test of exceptions that are to be tried again, or ``None``."""
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """How often, and after how long."""
+    """Decides how often a call is tried again, and after how long (PyFlink: ``AsyncRetryStrategy``)."""
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
@@ -53,10 +55,12 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         """How long to wait before the next one."""
 
     @abstractmethod
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]: ...
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """Returns which outcomes are worth another attempt."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:
+        """Returns the strategy that never tries again."""
         from tidegate.functions.async_retry_strategies import NO_RETRY_STRATEGY
 
         return NO_RETRY_STRATEGY
@@ -68,6 +72,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy[Any]:
+        """Returns a strategy with the same pause of ``backoff_time_millis`` before every further attempt."""
         from tidegate.functions.async_retry_strategies import FixedDelayRetryStrategy
 
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
@@ -81,6 +86,8 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy[Any]:
+        """Returns a strategy whose pause begins at ``initial_delay`` ms and grows by ``multiplier`` up to
+        ``max_retry_delay`` ms."""
         from tidegate.functions.async_retry_strategies import ExponentialBackoffDelayRetryStrategy
 
         return ExponentialBackoffDelayRetryStrategy(

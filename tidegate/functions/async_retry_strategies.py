@@ -20,6 +20,8 @@ __all__ = ["ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy", "N
 
 
 class RetryPredicate(AsyncRetryPredicate[OUT]):
+    """Two tests, of results and of exceptions; either may be ``None``."""
+
     def __init__(
         self, result_predicate: ResultPredicate | None, exception_predicate: ExceptionPredicate | None
     ) -> None:
@@ -27,9 +29,11 @@ class RetryPredicate(AsyncRetryPredicate[OUT]):
         self._exception_predicate = exception_predicate
 
     def result_predicate(self) -> ResultPredicate | None:
+        """Returns the test of results, or ``None``."""
         return self._result_predicate
 
     def exception_predicate(self) -> ExceptionPredicate | None:
+        """Returns the test of exceptions, or ``None``."""
         return self._exception_predicate
 
 
@@ -43,6 +47,7 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT]):
         return -1
 
     def get_retry_predicate(self) -> RetryPredicate[Any]:
+        """Returns a predicate that finds nothing worth another attempt."""
         return RetryPredicate(None, None)
 
 

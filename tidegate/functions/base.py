@@ -24,50 +24,64 @@ __all__ = ["Function", "KeyedStateStore", "RuntimeContext"]
 
 
 class KeyedStateStore(ABC):
-    """State of the current key, by descriptor."""
+    """Gives access to the state of the current key, by descriptor (Flink: ``KeyedStateStore.java``)."""
 
     @abstractmethod
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]: ...
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """Returns the state of one value per key."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """Returns the state of a list per key."""
 
     @abstractmethod
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]: ...
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """Returns the state of a map per key."""
 
     @abstractmethod
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]: ...
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """Returns the state that folds what is added with a ReduceFunction."""
 
     @abstractmethod
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]: ...
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        """Returns the state that folds what is added with an AggregateFunction."""
 
 
 class RuntimeContext(KeyedStateStore):
-    """What ``open`` is given. State may be asked for in functions on a KeyedStream only."""
+    """What ``open`` receives: the subtask's place in the job, its metrics, and keyed state, which exists in functions
+    on a KeyedStream only (PyFlink: ``RuntimeContext``)."""
 
     @abstractmethod
-    def get_task_name(self) -> str: ...
+    def get_task_name(self) -> str:
+        """Returns the name of the task to which the operator is chained."""
 
     @abstractmethod
-    def get_number_of_parallel_subtasks(self) -> int: ...
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Returns the parallelism of the operator."""
 
     @abstractmethod
-    def get_max_number_of_parallel_subtasks(self) -> int: ...
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """Returns the number of key groups, which is the limit of the parallelism."""
 
     @abstractmethod
-    def get_index_of_this_subtask(self) -> int: ...
+    def get_index_of_this_subtask(self) -> int:
+        """Returns the index of the subtask, counted from 0."""
 
     @abstractmethod
-    def get_attempt_number(self) -> int: ...
+    def get_attempt_number(self) -> int:
+        """Returns the number of the attempt, counted from 0; it grows with every restart."""
 
     @abstractmethod
-    def get_task_name_with_subtasks(self) -> str: ...
+    def get_task_name_with_subtasks(self) -> str:
+        """Returns the task's name with its place among the subtasks, such as ``Map (3/8)#0``."""
 
     @abstractmethod
-    def get_job_parameter(self, key: str, default_value: str) -> str: ...
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """Returns a global job parameter, or the default."""
 
     @abstractmethod
-    def get_metrics_group(self) -> MetricGroup: ...
+    def get_metrics_group(self) -> MetricGroup:
+        """Returns the group in which the function registers metrics."""
 
     @abstractmethod
     def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
@@ -83,13 +97,16 @@ class RuntimeContext(KeyedStateStore):
         """Added when it is not there yet, as the next ones. Raises ``InvalidJob`` when it has another type."""
 
     @abstractmethod
-    def get_long_counter(self, name: str) -> LongCounter: ...
+    def get_long_counter(self, name: str) -> LongCounter:
+        """Returns the accumulator of whole numbers with this name, and creates it when it is new."""
 
     @abstractmethod
-    def get_double_counter(self, name: str) -> DoubleCounter: ...
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        """Returns the accumulator of floats with this name, and creates it when it is new."""
 
     @abstractmethod
-    def get_histogram(self, name: str) -> Histogram: ...
+    def get_histogram(self, name: str) -> Histogram:
+        """Returns the accumulator that counts equal values, and creates it when it is new."""
 
 
 class Function(ABC):  # noqa: B024  (its methods are hooks)

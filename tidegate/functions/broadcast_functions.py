@@ -35,52 +35,61 @@ class KeyedStateFunction(ABC):
     """What ``apply_to_keyed_state`` calls for each key (Flink: ``KeyedStateFunction.java``)."""
 
     @abstractmethod
-    def process(self, key: Any, state: Any) -> None: ...
+    def process(self, key: Any, state: Any) -> None:
+        """Handles the state of one key."""
 
 
 class BaseBroadcastProcessFunction(Function):
-    """What both kinds share: their contexts."""
+    """What both kinds of broadcast functions share: their contexts."""
 
     class BaseContext(ABC):
+        """The timestamp of a record, and time as the operator sees it."""
+
         @abstractmethod
         def timestamp(self) -> int | None:
-            """Of the element or timer, ms; ``None`` when it has none."""
+            """Returns the event time of the element or timer in milliseconds, or ``None`` when it has none."""
 
         @abstractmethod
-        def current_processing_time(self) -> int: ...
+        def current_processing_time(self) -> int:
+            """Returns the clock's time in milliseconds since the epoch."""
 
         @abstractmethod
-        def current_watermark(self) -> int: ...
+        def current_watermark(self) -> int:
+            """Returns the operator's watermark in milliseconds since the epoch."""
 
     class Context(BaseContext):
-        """Of the broadcast side."""
+        """The context of a record of the broadcast stream."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-            """Raises ``InvalidJob`` for a state that ``broadcast`` was not given."""
+            """Returns a broadcast state. Raises ``InvalidJob`` for a descriptor that ``broadcast`` did not get."""
 
     class ReadOnlyContext(BaseContext):
-        """Of the other side."""
+        """The context of a record of the stream that is not broadcast."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-            """Raises ``InvalidJob`` for a state that ``broadcast`` was not given. What it holds must not be changed."""
+            """Returns a broadcast state, which must not be changed here. Raises ``InvalidJob`` for a descriptor that
+            ``broadcast`` did not get."""
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
-    """For ``data_stream.connect(broadcast_stream)``."""
+    """Handles a stream beside a broadcast one: ``data_stream.connect(broadcast_stream)`` (PyFlink:
+    ``BroadcastProcessFunction``)."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """Of the broadcast side."""
+        """The context of a record of the broadcast stream."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """Of the other side."""
+        """The context of a record of the stream that is not broadcast."""
 
     @abstractmethod
-    def process_element(self, value: IN1, ctx: ReadOnlyContext) -> Iterable[Any] | None: ...
+    def process_element(self, value: IN1, ctx: ReadOnlyContext) -> Iterable[Any] | None:
+        """Handles a record of the stream that is not broadcast; it may read broadcast state."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: IN2, ctx: Context) -> Iterable[Any] | None: ...
+    def process_broadcast_element(self, value: IN2, ctx: Context) -> Iterable[Any] | None:
+        """Handles a record of the broadcast stream; it may change broadcast state, in every subtask in the same way."""
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
@@ -98,26 +107,31 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             ``KeyedBroadcastProcessFunction.Context.applyToKeyedState``; PyFlink has none)."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """Of the keyed side."""
+        """The context of a record of the keyed stream."""
 
         @abstractmethod
-        def timer_service(self) -> TimerService: ...
+        def timer_service(self) -> TimerService:
+            """Returns the service for time and timers."""
 
         @abstractmethod
-        def get_current_key(self) -> Any: ...
+        def get_current_key(self) -> Any:
+            """Returns the key of the record, or of the timer that fires."""
 
     class OnTimerContext(ReadOnlyContext, ABC):
-        """Of a timer that fires."""
+        """The context of a timer that fires."""
 
         @abstractmethod
-        def time_domain(self) -> TimeDomain: ...
+        def time_domain(self) -> TimeDomain:
+            """Returns whether the timer fires by event time or by the clock."""
 
     @abstractmethod
-    def process_element(self, value: IN1, ctx: ReadOnlyContext) -> Iterable[Any] | None: ...
+    def process_element(self, value: IN1, ctx: ReadOnlyContext) -> Iterable[Any] | None:
+        """Handles a record of the keyed stream; it may use keyed state and read broadcast state."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: IN2, ctx: Context) -> Iterable[Any] | None: ...
+    def process_broadcast_element(self, value: IN2, ctx: Context) -> Iterable[Any] | None:
+        """Handles a record of the broadcast stream; it may change broadcast state, in every subtask in the same way."""
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """A timer registered for ``timestamp`` fires."""
+        """Handles a timer that was registered for ``timestamp``; yields or returns what is emitted."""
         return None

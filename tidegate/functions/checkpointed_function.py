@@ -30,17 +30,19 @@ __all__ = [
 
 
 class FunctionInitializationContext(ABC):
-    """What ``initialize_state`` is given."""
+    """What ``initialize_state`` receives (Flink: ``FunctionInitializationContext.java``)."""
 
     @abstractmethod
     def is_restored(self) -> bool:
         """The job came from a checkpoint or savepoint, whether or not that held state of this operator."""
 
     @abstractmethod
-    def get_restored_checkpoint_id(self) -> int | None: ...
+    def get_restored_checkpoint_id(self) -> int | None:
+        """Returns the id of the checkpoint that was restored, or ``None`` at a fresh start."""
 
     @abstractmethod
-    def get_operator_state_store(self) -> OperatorStateStore: ...
+    def get_operator_state_store(self) -> OperatorStateStore:
+        """Returns the store of operator state."""
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
@@ -48,10 +50,11 @@ class FunctionInitializationContext(ABC):
 
 
 class FunctionSnapshotContext(ABC):
-    """What ``snapshot_state`` is given."""
+    """What ``snapshot_state`` receives (Flink: ``FunctionSnapshotContext.java``)."""
 
     @abstractmethod
-    def get_checkpoint_id(self) -> int: ...
+    def get_checkpoint_id(self) -> int:
+        """Returns the id of the checkpoint that is being taken."""
 
     @abstractmethod
     def get_checkpoint_timestamp(self) -> int:

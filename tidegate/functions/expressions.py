@@ -66,18 +66,24 @@ class Expression(ABC):
         return pa.field(self.name, kind)
 
     def alias(self, name: str) -> Expression:
+        """Returns the same expression with another name for its column."""
         return Alias(self, name)
 
     def cast(self, kind: pa.DataType | str) -> Expression:
+        """Converts values to an Arrow type, given as such or by its name (``"int64"``). A value that does not fit fails
+        the job."""
         return Call("cast", [self], {"target_type": pa.type_for_alias(kind) if isinstance(kind, str) else kind})
 
     def is_null(self) -> Expression:
+        """Tells for each row whether the value is null."""
         return Call("is_null", [self])
 
     def is_not_null(self) -> Expression:
+        """Tells for each row whether the value is not null."""
         return Call("is_valid", [self])
 
     def is_in(self, values: Sequence[Any]) -> Expression:
+        """Tells for each row whether the value is one of ``values``; the answer for null is null."""
         found = Call("is_in", [self], {"value_set": pa.array(values)})
         return if_else(self.is_null(), pa.scalar(None, pa.bool_()), found)  # null is in no set, and not out of one
 
@@ -86,6 +92,7 @@ class Expression(ABC):
         return Call("and_kleene", [Call("greater_equal", [self, lit(low)]), Call("less_equal", [self, lit(high)])])
 
     def fill_null(self, value: Any) -> Expression:
+        """Replaces nulls by a value."""
         return Call("coalesce", [self, lit(value)])
 
     def __add__(self, other: Any) -> Expression:
@@ -159,6 +166,8 @@ class Expression(ABC):
 
 
 class Column(Expression):
+    """The values of a column of the stream."""
+
     def __init__(self, name: str) -> None:
         self._name = name
 
@@ -180,6 +189,8 @@ class Column(Expression):
 
 
 class Literal(Expression):
+    """The same value for every row."""
+
     def __init__(self, value: Any) -> None:
         self.value: pa.Scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
 
@@ -198,6 +209,8 @@ class Literal(Expression):
 
 
 class Alias(Expression):
+    """Another expression under another name."""
+
     def __init__(self, expression: Expression, name: str) -> None:
         self._expression = expression
         self._name = name
@@ -263,6 +276,8 @@ def call(function: str, *arguments: Any, **options: Any) -> Expression:
 
 
 def if_else(condition: Expression, then: Any, otherwise: Any) -> Expression:
+    """Takes ``then`` where the condition is true and ``otherwise`` where it is false; both may be expressions or
+    values."""
     return Call("if_else", [condition, lit(then), lit(otherwise)])
 
 

@@ -34,6 +34,7 @@ class FieldReduce(ReduceFunction):
         return FieldReduce(function, position)
 
     def reduce(self, value1: Any, value2: Any) -> Any:
+        """Combines two records by their fields. Of equal values the first record wins."""
         left, right = self._field(value1), self._field(value2)
         match self.function:
             case "sum":

@@ -83,107 +83,172 @@ __all__ = [
 
 
 class MapFunction(Function):
+    """Turns each record into one record (PyFlink: ``MapFunction``)."""
+
     @abstractmethod
-    def map(self, value: Any) -> Any: ...
+    def map(self, value: Any) -> Any:
+        """Returns the record that is emitted for ``value``."""
 
 
 class FlatMapFunction(Function):
+    """Turns each record into any number of records (PyFlink: ``FlatMapFunction``)."""
+
     @abstractmethod
-    def flat_map(self, value: Any) -> Iterable[Any] | None: ...
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        """Yields or returns the records that are emitted for ``value``; ``None`` means none."""
 
 
 class FilterFunction(Function):
+    """Decides which records stay in the stream (PyFlink: ``FilterFunction``)."""
+
     @abstractmethod
-    def filter(self, value: Any) -> bool: ...
+    def filter(self, value: Any) -> bool:
+        """Returns whether ``value`` stays."""
 
 
 class ReduceFunction(Function):
+    """Combines two values of one key into one (PyFlink: ``ReduceFunction``)."""
+
     @abstractmethod
-    def reduce(self, value1: Any, value2: Any) -> Any: ...
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """Returns the combination of what was reduced so far and the next value."""
 
 
 class AggregateFunction(Function):
-    """An accumulator per key and window: ``create_accumulator``, ``add`` each record, ``get_result``."""
+    """Folds records into an accumulator for each key and window (PyFlink: ``AggregateFunction``).
+
+    Methods may change the accumulator and return it, or return a new one::
+
+        class Mean(AggregateFunction):
+            def create_accumulator(self):
+                return 0, 0
+
+            def add(self, value, accumulator):
+                return accumulator[0] + value, accumulator[1] + 1
+
+            def get_result(self, accumulator):
+                return accumulator[0] / accumulator[1]
+
+            def merge(self, acc_a, acc_b):
+                return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+    """
 
     @abstractmethod
-    def create_accumulator(self) -> Any: ...
+    def create_accumulator(self) -> Any:
+        """Returns the accumulator of no records."""
 
     @abstractmethod
-    def add(self, value: Any, accumulator: Any) -> Any: ...
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """Returns the accumulator with one more record."""
 
     @abstractmethod
-    def get_result(self, accumulator: Any) -> Any: ...
+    def get_result(self, accumulator: Any) -> Any:
+        """Returns what is emitted for an accumulator."""
 
     @abstractmethod
-    def merge(self, acc_a: Any, acc_b: Any) -> Any: ...
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """Returns one accumulator for two; only windows that merge, such as sessions, call it."""
 
 
 class KeySelector(Function):
-    """A deterministic key of a record."""
+    """Extracts the key of a record (PyFlink: ``KeySelector``). It must be deterministic: a record that is read again
+    must have the same key."""
 
     @abstractmethod
-    def get_key(self, value: Any) -> Any: ...
+    def get_key(self, value: Any) -> Any:
+        """Returns the key of ``value``."""
 
 
 class Partitioner(Function):
-    """For ``partition_custom``: the subtask for a key."""
+    """Chooses the subtask for a key in ``partition_custom`` (PyFlink: ``Partitioner``)."""
 
     @abstractmethod
     def partition(self, key: Any, num_partitions: int) -> int:
-        """From 0 to ``num_partitions - 1``."""
+        """Returns the index of the subtask, from 0 to ``num_partitions - 1``."""
 
 
 class CoMapFunction(Function):
-    @abstractmethod
-    def map1(self, value: Any) -> Any: ...
+    """Turns each record of two connected streams into one record (PyFlink: ``CoMapFunction``)."""
 
     @abstractmethod
-    def map2(self, value: Any) -> Any: ...
+    def map1(self, value: Any) -> Any:
+        """Returns the record that is emitted for a record of the first stream."""
+
+    @abstractmethod
+    def map2(self, value: Any) -> Any:
+        """Returns the record that is emitted for a record of the second stream."""
 
 
 class CoFlatMapFunction(Function):
-    @abstractmethod
-    def flat_map1(self, value: Any) -> Iterable[Any] | None: ...
+    """Turns each record of two connected streams into any number of records (PyFlink: ``CoFlatMapFunction``)."""
 
     @abstractmethod
-    def flat_map2(self, value: Any) -> Iterable[Any] | None: ...
+    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+        """Yields or returns the records that are emitted for a record of the first stream."""
+
+    @abstractmethod
+    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+        """Yields or returns the records that are emitted for a record of the second stream."""
 
 
 class TimedContext(ABC):
     """The context of one record: its timestamp (``None`` when it has none) and the timer service."""
 
     @abstractmethod
-    def timestamp(self) -> int | None: ...
+    def timestamp(self) -> int | None:
+        """Returns the record's event time in milliseconds since the epoch, or ``None`` when it has none."""
 
     @abstractmethod
-    def timer_service(self) -> TimerService: ...
+    def timer_service(self) -> TimerService:
+        """Returns the service for time and timers."""
 
 
 class KeyedContext(TimedContext):
+    """The context of one record on a KeyedStream: timestamp, timers and the current key."""
+
     @abstractmethod
-    def get_current_key(self) -> Any: ...
+    def get_current_key(self) -> Any:
+        """Returns the key of the record, or of the timer that fires."""
 
 
 class KeyedTimerContext(KeyedContext):
     """The context of a timer that fires."""
 
     @abstractmethod
-    def time_domain(self) -> TimeDomain: ...
+    def time_domain(self) -> TimeDomain:
+        """Returns whether the timer fires by event time or by the clock."""
 
 
 class ProcessFunction(Function):
+    """Handles each record with its timestamp, and may emit to side outputs (PyFlink: ``ProcessFunction``)."""
+
     Context: TypeAlias = TimedContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None: ...
+    def process_element(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+        """Handles one record; yields or returns what is emitted. ``yield tag, value`` goes to a side output."""
 
 
 class KeyedProcessFunction(Function):
+    """Handles the records of a KeyedStream, with state and timers for each key (PyFlink: ``KeyedProcessFunction``).
+
+    A function that counts the records of each key::
+
+        class Count(KeyedProcessFunction):
+            def open(self, runtime_context):
+                self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+            def process_element(self, value, ctx):
+                self.count.update((self.count.value() or 0) + 1)
+                yield ctx.get_current_key(), self.count.value()
+    """
+
     Context: TypeAlias = KeyedContext
     OnTimerContext: TypeAlias = KeyedTimerContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None: ...
+    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        """Handles one record; yields or returns what is emitted. ``yield tag, value`` goes to a side output."""
 
     def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any] | None:
         """A timer registered for ``timestamp`` fires."""
@@ -191,16 +256,19 @@ class KeyedProcessFunction(Function):
 
 
 class CoProcessFunction(Function):
-    """State and timers need keys: both streams keyed. Then the context knows the key, too."""
+    """Handles the records of two connected streams (PyFlink: ``CoProcessFunction``). State and timers need both streams
+    keyed; then the context knows the key, too."""
 
     Context: TypeAlias = TimedContext
     OnTimerContext: TypeAlias = KeyedTimerContext
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None: ...
+    def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+        """Handles a record of the first stream; yields or returns what is emitted."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None: ...
+    def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+        """Handles a record of the second stream; yields or returns what is emitted."""
 
     def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any] | None:
         """A timer registered for ``timestamp`` fires (as in Flink's Java class; PyFlink's has no such method)."""
@@ -208,14 +276,19 @@ class CoProcessFunction(Function):
 
 
 class KeyedCoProcessFunction(Function):
+    """Handles the records of two keyed streams, which share state and timers of the key (PyFlink:
+    ``KeyedCoProcessFunction``)."""
+
     Context: TypeAlias = KeyedContext
     OnTimerContext: TypeAlias = KeyedTimerContext
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None: ...
+    def process_element1(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        """Handles a record of the first stream; yields or returns what is emitted."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None: ...
+    def process_element2(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        """Handles a record of the second stream; yields or returns what is emitted."""
 
     def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any] | None:
         """A timer registered for ``timestamp`` fires."""

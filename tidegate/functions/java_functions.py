@@ -9,6 +9,8 @@ __all__ = ["SinkFunction", "SourceFunction"]
 
 
 class SourceFunction:
+    """Raises ``TypeError`` when it is created: in PyFlink it wraps a Java class."""
+
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError(
             "a SourceFunction wraps a Java class, which tidegate does not run; "
@@ -17,6 +19,8 @@ class SourceFunction:
 
 
 class SinkFunction:
+    """Raises ``TypeError`` when it is created: in PyFlink it wraps a Java class."""
+
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError(
             "a SinkFunction wraps a Java class, which tidegate does not run; "

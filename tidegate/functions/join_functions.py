@@ -13,43 +13,51 @@ __all__ = ["CoGroupFunction", "FlatJoinFunction", "JoinFunction", "ProcessJoinFu
 
 
 class JoinFunction(Function):
-    """One result for each pair."""
+    """Turns each pair of a join into one record (Flink: ``JoinFunction.java``)."""
 
     @abstractmethod
-    def join(self, first: Any, second: Any) -> Any: ...
+    def join(self, first: Any, second: Any) -> Any:
+        """Returns the record that is emitted for a pair."""
 
 
 class FlatJoinFunction(Function):
-    """Any number of results for each pair."""
+    """Turns each pair of a join into any number of records (Flink: ``FlatJoinFunction.java``)."""
 
     @abstractmethod
-    def join(self, first: Any, second: Any) -> Iterable[Any] | None: ...
+    def join(self, first: Any, second: Any) -> Iterable[Any] | None:
+        """Yields or returns the records that are emitted for a pair."""
 
 
 class CoGroupFunction(Function):
-    """Sees the records of both streams of one key and window; one of them may be empty."""
+    """Sees the records of both streams of one key and window, of which one side may be empty (Flink:
+    ``CoGroupFunction.java``)."""
 
     @abstractmethod
-    def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None: ...
+    def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
+        """Yields or returns what is emitted for the two groups."""
 
 
 class JoinContext(ABC):
     """The context of a pair. Its timestamp is the larger of the two."""
 
     @abstractmethod
-    def get_left_timestamp(self) -> int: ...
+    def get_left_timestamp(self) -> int:
+        """Returns the event time of the left record, in milliseconds."""
 
     @abstractmethod
-    def get_right_timestamp(self) -> int: ...
+    def get_right_timestamp(self) -> int:
+        """Returns the event time of the right record, in milliseconds."""
 
     @abstractmethod
-    def get_timestamp(self) -> int: ...
+    def get_timestamp(self) -> int:
+        """Returns the later of the two event times, which the result gets."""
 
 
 class ProcessJoinFunction(Function):
-    """Any number of results for each pair of an interval join; ``yield tag, value`` goes to a side output."""
+    """Turns each pair of an interval join into any number of records (Flink: ``ProcessJoinFunction.java``)."""
 
     Context: TypeAlias = JoinContext
 
     @abstractmethod
-    def process_element(self, left: Any, right: Any, ctx: JoinContext) -> Iterable[Any] | None: ...
+    def process_element(self, left: Any, right: Any, ctx: JoinContext) -> Iterable[Any] | None:
+        """Handles one pair; yields or returns what is emitted. ``yield tag, value`` goes to a side output."""

@@ -45,25 +45,32 @@ class State(ABC):
     """State of the current key."""
 
     @abstractmethod
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Removes the state of the current key."""
 
 
 class ValueState(State, Generic[T]):
     """One value per key; ``None`` when there is none."""
 
     @abstractmethod
-    def value(self) -> T | None: ...
+    def value(self) -> T | None:
+        """Returns the value, or ``None`` when there is none."""
 
     @abstractmethod
-    def update(self, value: T) -> None: ...
+    def update(self, value: T) -> None:
+        """Sets the value; ``None`` removes it."""
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    @abstractmethod
-    def get(self) -> OUT: ...
+    """State to which values are added, and that gives a result of them (PyFlink: ``AppendingState``)."""
 
     @abstractmethod
-    def add(self, value: IN) -> None: ...
+    def get(self) -> OUT:
+        """Returns the result of everything that was added, or ``None`` when nothing was."""
+
+    @abstractmethod
+    def add(self, value: IN) -> None:
+        """Adds a value."""
 
 
 class MergingState(AppendingState[IN, OUT]):
@@ -79,43 +86,58 @@ class AggregatingState(MergingState[IN, OUT]):
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    @abstractmethod
-    def update(self, values: Sequence[T]) -> None: ...
+    """A list per key (PyFlink: ``ListState``). ``get`` gives an empty iterable when nothing was added."""
 
     @abstractmethod
-    def add_all(self, values: Sequence[T]) -> None: ...
+    def update(self, values: Sequence[T]) -> None:
+        """Replaces the elements."""
+
+    @abstractmethod
+    def add_all(self, values: Sequence[T]) -> None:
+        """Appends the elements."""
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
 
 
 class MapState(State, Generic[K, V]):
-    @abstractmethod
-    def get(self, key: K) -> V | None: ...
+    """A map per key, whose entries are read and written one by one (PyFlink: ``MapState``)."""
 
     @abstractmethod
-    def put(self, key: K, value: V) -> None: ...
+    def get(self, key: K) -> V | None:
+        """Returns the value at a map key, or ``None``."""
 
     @abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None: ...
+    def put(self, key: K, value: V) -> None:
+        """Sets the value at a map key."""
 
     @abstractmethod
-    def remove(self, key: K) -> None: ...
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Sets all entries of a dict."""
 
     @abstractmethod
-    def contains(self, key: K) -> bool: ...
+    def remove(self, key: K) -> None:
+        """Removes the entry at a map key, if there is one."""
 
     @abstractmethod
-    def items(self) -> Iterable[tuple[K, V]]: ...
+    def contains(self, key: K) -> bool:
+        """Tells whether there is an entry at a map key."""
 
     @abstractmethod
-    def keys(self) -> Iterable[K]: ...
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Returns all pairs of map key and value."""
 
     @abstractmethod
-    def values(self) -> Iterable[V]: ...
+    def keys(self) -> Iterable[K]:
+        """Returns all map keys."""
 
     @abstractmethod
-    def is_empty(self) -> bool: ...
+    def values(self) -> Iterable[V]:
+        """Returns all values."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Tells whether there is no entry."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -134,25 +156,32 @@ class MapState(State, Generic[K, V]):
 
 
 class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """Entries of which every subtask has a copy. They belong to no key."""
+    """Entries of which every subtask has a copy, as the side that is not broadcast sees them (PyFlink:
+    ``ReadOnlyBroadcastState``). They belong to no key."""
 
     @abstractmethod
-    def get(self, key: K) -> V | None: ...
+    def get(self, key: K) -> V | None:
+        """Returns the value of an entry, or ``None``."""
 
     @abstractmethod
-    def contains(self, key: K) -> bool: ...
+    def contains(self, key: K) -> bool:
+        """Tells whether there is an entry of this name."""
 
     @abstractmethod
-    def items(self) -> Iterable[tuple[K, V]]: ...
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Returns all pairs of name and value."""
 
     @abstractmethod
-    def keys(self) -> Iterable[K]: ...
+    def keys(self) -> Iterable[K]:
+        """Returns the names of all entries."""
 
     @abstractmethod
-    def values(self) -> Iterable[V]: ...
+    def values(self) -> Iterable[V]:
+        """Returns the values of all entries."""
 
     @abstractmethod
-    def is_empty(self) -> bool: ...
+    def is_empty(self) -> bool:
+        """Tells whether there is no entry."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -165,16 +194,20 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
 
 class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """All subtasks have to make the same changes in the same order."""
+    """Entries of which every subtask has a copy, as the broadcast side sees them (PyFlink: ``BroadcastState``). All
+    subtasks must make the same changes in the same order."""
 
     @abstractmethod
-    def put(self, key: K, value: V) -> None: ...
+    def put(self, key: K, value: V) -> None:
+        """Sets an entry."""
 
     @abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None: ...
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Sets all entries of a mapping."""
 
     @abstractmethod
-    def remove(self, key: K) -> None: ...
+    def remove(self, key: K) -> None:
+        """Removes an entry, if there is one."""
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -196,6 +229,7 @@ class StateDescriptor:
         self._ttl_config: StateTtlConfig | None = None
 
     def get_name(self) -> str:
+        """Returns the name, which is unique among the states of an operator."""
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
@@ -212,17 +246,23 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
+    """Names a state of one value per key, and its type."""
+
     def __init__(self, name: str, value_type_info: TypeInformation) -> None:
         super().__init__(name, value_type_info)
 
 
 class ListStateDescriptor(StateDescriptor):
+    """Names a state of a list per key, and the type of its elements."""
+
     def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
         super().__init__(name, ListTypeInfo(elem_type_info))
         self.elem_type_info = elem_type_info
 
 
 class MapStateDescriptor(StateDescriptor):
+    """Names a state of a map per key, or a broadcast state, and the types of its keys and values."""
+
     def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         super().__init__(name, MapTypeInfo(key_type_info, value_type_info))
         self.key_type_info = key_type_info
@@ -241,6 +281,7 @@ class ReducingStateDescriptor(StateDescriptor):
         self._reduce_function = reduce_function
 
     def get_reduce_function(self) -> ReduceFunction | Callable[[Any, Any], Any]:
+        """Returns the function that combines two values."""
         return self._reduce_function
 
 
@@ -254,6 +295,7 @@ class AggregatingStateDescriptor(StateDescriptor):
         self._agg_function = agg_function
 
     def get_agg_function(self) -> AggregateFunction:
+        """Returns the function that folds values into the accumulator."""
         return self._agg_function
 
 
@@ -262,17 +304,21 @@ class OperatorStateStore(ABC):
     ``Types.PICKLED_BYTE_ARRAY()`` they may be any objects that can be pickled."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """Returns a list whose elements are dealt evenly to the subtasks when the parallelism changes."""
 
     @abstractmethod
-    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]: ...
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """Returns a list of which every subtask receives all elements at a restore."""
 
     @abstractmethod
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]: ...
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        """Returns a map of which every subtask has an equal copy."""
 
     @abstractmethod
     def get_registered_state_names(self) -> Set[str]:
         """List and union state: restored, or asked for."""
 
     @abstractmethod
-    def get_registered_broadcast_state_names(self) -> Set[str]: ...
+    def get_registered_broadcast_state_names(self) -> Set[str]:
+        """Returns the names of the broadcast states that were requested so far."""

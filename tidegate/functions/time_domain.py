@@ -8,5 +8,7 @@ __all__ = ["TimeDomain"]
 
 
 class TimeDomain(Enum):
+    """Says whether a timer fires by event time or by the clock (PyFlink: ``TimeDomain``)."""
+
     EVENT_TIME = 0
     PROCESSING_TIME = 1

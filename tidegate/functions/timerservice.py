@@ -8,22 +8,29 @@ __all__ = ["TimerService"]
 
 
 class TimerService(ABC):
-    """All times are ms since the epoch. Timers belong to the current key; the same one registered twice fires once."""
+    """Gives access to time and timers (PyFlink: ``TimerService``). All times are milliseconds since the epoch. Timers
+    belong to the current key; one that is registered twice fires once."""
 
     @abstractmethod
-    def current_processing_time(self) -> int: ...
+    def current_processing_time(self) -> int:
+        """Returns the time of the subtask's clock."""
 
     @abstractmethod
-    def current_watermark(self) -> int: ...
+    def current_watermark(self) -> int:
+        """Returns the event time that the operator has reached; before the first watermark it is the smallest int64."""
 
     @abstractmethod
-    def register_processing_time_timer(self, timestamp: int) -> None: ...
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Lets ``on_timer`` be called for the current key when the clock reaches ``timestamp``."""
 
     @abstractmethod
-    def register_event_time_timer(self, timestamp: int) -> None: ...
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Lets ``on_timer`` be called for the current key when the watermark reaches ``timestamp``."""
 
     @abstractmethod
-    def delete_processing_time_timer(self, timestamp: int) -> None: ...
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Removes the current key's timer at ``timestamp``, if there is one."""
 
     @abstractmethod
-    def delete_event_time_timer(self, timestamp: int) -> None: ...
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Removes the current key's timer at ``timestamp``, if there is one."""

@@ -15,24 +15,27 @@ W = TypeVar("W")
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Sees all that a window holds for one key."""
+    """Sees everything that a window holds for one key (PyFlink: ``WindowFunction``)."""
 
     @abstractmethod
-    def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]: ...
+    def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
+        """Yields or returns what is emitted for a key and window."""
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Sees all that a window holds."""
+    """Sees everything that a window of ``window_all`` holds (PyFlink: ``AllWindowFunction``)."""
 
     @abstractmethod
-    def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT]: ...
+    def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
+        """Yields or returns what is emitted for a window."""
 
 
 class AllWindowContext(ABC, Generic[W]):
     """The context of a window that fires."""
 
     @abstractmethod
-    def window(self) -> W: ...
+    def window(self) -> W:
+        """Returns the window that fires."""
 
     @abstractmethod
     def window_state(self) -> KeyedStateStore:
@@ -44,32 +47,39 @@ class AllWindowContext(ABC, Generic[W]):
 
 
 class WindowContext(AllWindowContext[W]):
-    @abstractmethod
-    def current_processing_time(self) -> int: ...
+    """The context of a window that fires on a KeyedStream: the window, time and state."""
 
     @abstractmethod
-    def current_watermark(self) -> int: ...
+    def current_processing_time(self) -> int:
+        """Returns the clock's time in milliseconds since the epoch."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """Returns the operator's watermark in milliseconds since the epoch."""
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Like WindowFunction, with a context."""
+    """Sees everything that a window holds for one key, with a context (PyFlink: ``ProcessWindowFunction``)."""
 
     Context: TypeAlias = WindowContext
 
     @abstractmethod
-    def process(self, key: KEY, context: WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]: ...
+    def process(self, key: KEY, context: WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
+        """Yields or returns what is emitted for a key and window. With ``reduce`` or ``aggregate`` in front of it,
+        ``elements`` holds the one result."""
 
     def clear(self, context: WindowContext[W]) -> None:
         """The window is purged: clear what was kept in ``window_state``."""
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Like AllWindowFunction, with a context."""
+    """Sees everything that a window of ``window_all`` holds, with a context (PyFlink: ``ProcessAllWindowFunction``)."""
 
     Context: TypeAlias = AllWindowContext
 
     @abstractmethod
-    def process(self, context: AllWindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]: ...
+    def process(self, context: AllWindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
+        """Yields or returns what is emitted for a window."""
 
     def clear(self, context: AllWindowContext[W]) -> None:
         """The window is purged: clear what was kept in ``window_state``."""

@@ -20,13 +20,16 @@ class Counter(Metric, ABC):
     """A number that goes up and down."""
 
     @abstractmethod
-    def inc(self, n: int = 1) -> None: ...
+    def inc(self, n: int = 1) -> None:
+        """Adds ``n``."""
 
     @abstractmethod
-    def dec(self, n: int = 1) -> None: ...
+    def dec(self, n: int = 1) -> None:
+        """Subtracts ``n``."""
 
     @abstractmethod
-    def get_count(self) -> int: ...
+    def get_count(self) -> int:
+        """Returns the count of this subtask."""
 
 
 class Meter(Metric, ABC):
@@ -45,7 +48,8 @@ class Distribution(Metric, ABC):
     """Count, sum, extremes and mean of values."""
 
     @abstractmethod
-    def update(self, value: float) -> None: ...
+    def update(self, value: float) -> None:
+        """Adds a value."""
 
 
 class MetricGroup(ABC):
@@ -56,7 +60,8 @@ class MetricGroup(ABC):
         """A group inside this one; with ``extra`` two, one inside the other, as a key and its value."""
 
     @abstractmethod
-    def counter(self, name: str) -> Counter: ...
+    def counter(self, name: str) -> Counter:
+        """Registers a counter."""
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], float]) -> None:
@@ -67,4 +72,5 @@ class MetricGroup(ABC):
         """The rate is the mean over the last ``time_span_in_seconds``."""
 
     @abstractmethod
-    def distribution(self, name: str) -> Distribution: ...
+    def distribution(self, name: str) -> Distribution:
+        """Registers a distribution."""

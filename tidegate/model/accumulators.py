@@ -33,32 +33,35 @@ R = TypeVar("R")
 
 
 class Accumulator(ABC, Generic[V, R]):
-    """Takes values ``V``, and is at any time worth an ``R``."""
+    """Adds up values of type ``V`` to a result of type ``R`` (Flink: ``Accumulator.java``)."""
 
     @abstractmethod
-    def add(self, value: V) -> None: ...
+    def add(self, value: V) -> None:
+        """Adds a value."""
 
     @abstractmethod
     def get_local_value(self) -> R:
-        """Of this subtask only, when asked in a function."""
+        """Returns the result of this subtask alone."""
 
     @abstractmethod
     def reset_local(self) -> None:
-        """As if nothing had been added."""
+        """Forgets everything that was added."""
 
     @abstractmethod
     def merge(self, other: Accumulator[V, R]) -> None:
-        """Take in what another one of the same type has added."""
+        """Adds what another accumulator of the same type has added up."""
 
     @abstractmethod
-    def to_json(self) -> str: ...
+    def to_json(self) -> str:
+        """Returns the accumulator as JSON, the form in which it travels."""
 
     @classmethod
     @abstractmethod
-    def from_json(cls, text: str) -> Accumulator[V, R]: ...
+    def from_json(cls, text: str) -> Accumulator[V, R]:
+        """Reads an accumulator from JSON."""
 
     def shown(self) -> str:
-        """The value as pages show it."""
+        """Returns the result as pages show it."""
         return str(self.get_local_value())
 
     def __str__(self) -> str:

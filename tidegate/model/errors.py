@@ -44,10 +44,14 @@ class TidegateError(Exception):
 
 
 class UserError(TidegateError):
+    """The user's job, arguments or data are wrong."""
+
     code, domain, retriable, is_lasting = "user", "user", False, True
 
 
 class InvalidJob(UserError):
+    """The program asks for something that cannot be run."""
+
     code = "invalid-job"
 
 
@@ -58,34 +62,50 @@ class UserFunctionError(UserError):
 
 
 class SchemaMismatch(UserError):
+    """Records, columns or files do not have the types that they were declared with."""
+
     code, retriable = "schema-mismatch", False
 
 
 class NotSerializable(UserError):
+    """A function or object cannot be pickled."""
+
     code = "not-serializable"
 
 
 class ConfigurationError(UserError):
+    """An option has a value that it cannot have."""
+
     code = "configuration"
 
 
 class Misuse(UserError):
+    """The command line was used in a way that makes no sense; the CLI exits with 2."""
+
     code = "misuse"
 
 
 class ExternalError(TidegateError):
+    """Something around us failed: a disk, a socket, Spark, a broker."""
+
     code, domain = "external", "external"
 
 
 class Unreachable(ExternalError):
+    """A process does not answer."""
+
     code = "unreachable"
 
 
 class NoResourceAvailable(ExternalError):
+    """There are not enough slots for the job."""
+
     code = "no-resource-available"
 
 
 class StorageError(ExternalError):
+    """A file could not be read or written."""
+
     code = "storage"
 
 
@@ -108,6 +128,8 @@ class CorruptData(ExternalError):
 
 
 class CorruptFrame(ExternalError):
+    """A message on a connection cannot be decoded."""
+
     code = "corrupt-frame"
 
 
@@ -124,10 +146,14 @@ class SubtaskLost(ExternalError):
 
 
 class VersionMismatch(ExternalError):
+    """Two processes are of versions that do not work together."""
+
     code, retriable = "version-mismatch", False
 
 
 class InternalError(TidegateError):
+    """We made a mistake, or a message came too late."""
+
     code = "internal"
 
 
@@ -138,14 +164,20 @@ class Fenced(InternalError):
 
 
 class UnknownAttempt(InternalError):
+    """No such execution attempt runs here."""
+
     code = "unknown-attempt"
 
 
 class UnknownJob(InternalError):
+    """There is no job of this id."""
+
     code, domain = "unknown-job", "user"
 
 
 class IllegalTransition(InternalError):
+    """A state machine was asked for a transition that it does not have."""
+
     code = "illegal-transition"
 
 

@@ -82,6 +82,8 @@ class JobEdge:
 
 
 class CheckpointingMode(Enum):
+    """The guarantee of a job's checkpoints."""
+
     EXACTLY_ONCE = "EXACTLY_ONCE"
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
 

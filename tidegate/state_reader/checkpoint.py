@@ -60,6 +60,7 @@ class State:
 
     @property
     def is_keyed(self) -> bool:
+        """Tells whether this is keyed state."""
         return bool(self.segments)
 
     @property
@@ -135,6 +136,7 @@ class Checkpoint:
         return self.table_of(self.operator(operator).state(state))
 
     def table_of(self, state: State) -> pa.Table:
+        """Returns all rows of a state as one table."""
         return joined(self.tables_of(state), f"state '{state.name}' of {self.location}")
 
     def tables_of(self, state: State, *, type_names: bool = True) -> Iterator[pa.Table]:

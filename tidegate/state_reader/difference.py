@@ -51,6 +51,7 @@ class StateDifference:
 
     @property
     def is_same(self) -> bool:
+        """Tells whether nothing was added, removed or changed."""
         return not (self.added or self.removed or self.changed)
 
 

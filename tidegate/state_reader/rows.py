@@ -62,6 +62,7 @@ def element_value(content: bytes) -> Any:
 
 
 def to_json(value: Any) -> Any:
+    """Converts a value of state into what JSON can hold; bytes become Base64."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

@@ -24,7 +24,8 @@ MSGPACK_KEY = b"tidegate.msgpack"
 class SegmentSource(Protocol):
     """Bytes behind a handle, size and checksum verified."""
 
-    def read(self, handle: StateHandle) -> memoryview: ...
+    def read(self, handle: StateHandle) -> memoryview:
+        """Returns the bytes of a handle. Raises an error when size or checksum do not match."""
 
 
 def read_segment(source: SegmentSource, segment: SegmentHandle, place: str) -> pa.Table:
@@ -63,10 +64,12 @@ def description_of(schema: pa.Schema) -> dict[str, Any]:
 
 
 def is_pickled(field: pa.Field) -> bool:
+    """Tells whether a column holds pickled objects."""
     return PICKLED_KEY in (field.metadata or {})
 
 
 def is_msgpack(field: pa.Field) -> bool:
+    """Tells whether a column holds values as MessagePack."""
     return MSGPACK_KEY in (field.metadata or {})
 
 

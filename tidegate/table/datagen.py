@@ -59,6 +59,7 @@ class GeneratedRows:
 
 
 def rows_per_second(descriptor: TableDescriptor) -> int:
+    """Returns the rate that the table's options name, or Flink's default."""
     return int(descriptor.options.get("rows-per-second", _DEFAULT_RATE))
 
 

@@ -24,6 +24,9 @@ class Table:
 
 
 class StreamTableEnvironment:
+    """Creates tables of generated rows and turns them into streams; the rest of PyFlink's ``StreamTableEnvironment`` is
+    not there."""
+
     def __init__(self, env: StreamExecutionEnvironment) -> None:
         self._env = env
         self._tables: dict[str, Table] = {}
@@ -32,15 +35,18 @@ class StreamTableEnvironment:
     def create(
         stream_execution_environment: StreamExecutionEnvironment | None = None, environment_settings: object = None
     ) -> StreamTableEnvironment:
+        """Creates the environment on a stream environment, or on a new one."""
         env = stream_execution_environment or StreamExecutionEnvironment.get_execution_environment()
         return StreamTableEnvironment(env)
 
     def create_temporary_table(self, path: str, descriptor: TableDescriptor) -> None:
+        """Registers a table under a name. Raises ``InvalidJob`` when the name is taken."""
         if path in self._tables:
             raise InvalidJob(f"there is a table {path!r} already")
         self._tables[path] = Table(path, descriptor)
 
     def from_path(self, path: str) -> Table:
+        """Returns a registered table. Raises ``InvalidJob`` when there is none of this name."""
         if path not in self._tables:
             raise InvalidJob(f"there is no table {path!r}; create_temporary_table() makes one")
         return self._tables[path]

@@ -22,6 +22,7 @@ _KEYS = {"taskmanagers", "slots", "faults", "configuration"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Registers the marker ``tidegate``."""
     config.addinivalue_line(
         "markers", "tidegate(taskmanagers=1, slots=2, faults=(), configuration={}): a cluster of the test's own"
     )

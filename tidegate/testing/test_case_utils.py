@@ -98,6 +98,7 @@ class PyFlinkTestCase(unittest.TestCase):
             cls.addClassCleanup(cloudpickle.unregister_pickle_by_value, module)
 
     def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
+        """Runs the test with the shared cluster as the executor of its programs."""
         with installed(_OnSharedCluster()):
             return super().run(result)
 
@@ -129,10 +130,14 @@ class PyFlinkITTestCase(PyFlinkTestCase):
 
 
 class PyFlinkStreamingTestCase(PyFlinkITTestCase):
+    """A test case whose environment runs in streaming mode."""
+
     mode = RuntimeExecutionMode.STREAMING
 
 
 class PyFlinkBatchTestCase(PyFlinkITTestCase):
+    """A test case whose environment runs in batch mode."""
+
     mode = RuntimeExecutionMode.BATCH
 
 

@@ -17,6 +17,8 @@ __all__ = ["Deprecated", "Experimental", "Internal", "Public", "PublicEvolving"]
 def Deprecated(  # noqa: N802  (PyFlink's name)
     since: str, detail: str | None = None
 ) -> Callable[[T], T]:
+    """Marks a name as deprecated since a version; calling a function so marked warns."""
+
     def decorate(func: T) -> T:
         if inspect.isclass(func):
             return func
@@ -34,6 +36,7 @@ def Deprecated(  # noqa: N802  (PyFlink's name)
 
 def _mark(stability: str) -> Callable[..., Any]:
     def decorate(func: Any = None) -> Any:
+        """Marks a class or function with how stable it is, and changes nothing else."""
         if func is None:
             return decorate
         func.__stability__ = stability

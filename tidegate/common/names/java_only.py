@@ -1,4 +1,4 @@
-"""Names of PyFlink that stand for Java classes: a program that uses one is told what to use here instead.
+"""Names of PyFlink that stand for Java classes: a program that uses one gets an error that says what to use instead.
 
 Importing such a name works, so that a module or a test that names it among others loads; using it is refused:
 
@@ -19,7 +19,7 @@ __all__ = ["java_only", "refusing"]
 
 
 class _JavaOnly(type):
-    """The class of the placeholders: whatever is done with one but naming it raises its refusal."""
+    """The class of the placeholders: everything but naming one raises its refusal."""
 
     _refusal: str
 
@@ -38,16 +38,17 @@ class _JavaOnly(type):
 
 
 def java_only(module: str, names: str, instead: str) -> Names:
-    """Placeholders for the ``names``, between blanks, that PyFlink has in ``module``."""
+    """Returns placeholders for the ``names`` (separated by blanks) that PyFlink has in ``module``."""
     return {name: partial(_placeholder, module, name, instead) for name in names.split()}
 
 
 def refusing(module: str, names: str, instead: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module that has nothing but such names beside its own."""
+    """Returns the ``__getattr__`` of a module that has only such names besides its own."""
     return finding(module, java_only(module, names, instead))
 
 
 @cache
 def _placeholder(module: str, name: str, instead: str) -> _JavaOnly:
     refusal = f"{module}.{name} stands for a Java class of Flink, which tidegate does not run; {instead}"
-    return _JavaOnly(name, (), {"__module__": module, "_refusal": refusal})
+    doc = f"Stands for a Java class of Flink, which tidegate does not run: using it raises ``TypeError``; {instead}."
+    return _JavaOnly(name, (), {"__module__": module, "__doc__": doc, "_refusal": refusal})

@@ -64,6 +64,8 @@ class LocalTimeTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
     """Dates and times without a zone, which Python has one class for each of: those of ``Types.SQL_DATE()`` and so on."""
 
     class TimeType(Enum):
+        """Names the kinds of local times."""
+
         LOCAL_DATE = 0
         LOCAL_TIME = 1
         LOCAL_DATE_TIME = 2
@@ -72,6 +74,7 @@ class LocalTimeTypeInfo(SqlTimeTypeInfo, metaclass=_StandsFor):
 
     @classmethod
     def type_of(cls, time_type: LocalTimeTypeInfo.TimeType) -> TypeInformation:
+        """Returns the type that means the same as PyFlink's ``LocalTimeTypeInfo(time_type)``."""
         return cls._means[time_type.value]
 
 
@@ -82,6 +85,7 @@ class InstantTypeInfo(BasicTypeInfo, metaclass=_StandsFor):
 
     @classmethod
     def type_of(cls, basic_type: BasicType) -> TypeInformation:
+        """Returns ``Types.INSTANT()``. Raises ``InvalidJob`` for any other basic type."""
         if basic_type is not BasicType.INSTANT:
             raise InvalidJob(f"InstantTypeInfo is the type of instants, not of {basic_type}; use Types")
         return cls._means[0]
@@ -92,4 +96,5 @@ class ExternalTypeInfo(TypeInformation, metaclass=_StandsFor):
 
     @classmethod
     def type_of(cls, type_info: TypeInformation) -> TypeInformation:
+        """Returns the given type."""
         return type_info

@@ -30,6 +30,7 @@ class RecordsBatch:
         return len(self.values)
 
     def slice(self, start: int, stop: int) -> RecordsBatch:
+        """Returns the records from ``start`` up to ``stop``, as a copy."""
         stamps = None if self.timestamps is None else self.timestamps[start:stop]
         return RecordsBatch(self.values[start:stop], stamps)
 
@@ -45,6 +46,7 @@ class ArrowBatch:
         return int(self.data.num_rows)
 
     def slice(self, start: int, stop: int) -> ArrowBatch:
+        """Returns the rows from ``start`` up to ``stop``, without a copy."""
         stamps = None if self.timestamps is None else self.timestamps.slice(start, stop - start)
         return ArrowBatch(self.data.slice(start, stop - start), stamps)
 

@@ -62,6 +62,7 @@ def _has_attributes(value: Any) -> bool:
 
 
 def leaf_codec(kind: pa.DataType) -> tuple[Encoder, Decoder]:
+    """Returns encoder and decoder of a column type that has no parts."""
     if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _inferring_encoder(kind), _decode_plain
     if pa.types.is_date(kind):
@@ -132,6 +133,7 @@ def _decode_slowly(column: pa.Array) -> list[Any]:
 
 
 def encode_instants(values: Sequence[Any]) -> pa.Array:
+    """Encodes ``Instant`` values. Raises ``Misfit`` for other values, and for those that are finer than a microsecond."""
     micros: list[int | None] = []
     for value in values:
         if value is None:
@@ -146,11 +148,13 @@ def encode_instants(values: Sequence[Any]) -> pa.Array:
 
 
 def decode_instants(column: pa.Array) -> list[Any]:
+    """Decodes a column of UTC timestamps into ``Instant`` values."""
     micros = column.cast(pa.int64()).to_pylist()
     return [None if m is None else Instant(m // 1_000_000, m % 1_000_000 * 1000) for m in micros]
 
 
 def encode_big_integers(values: Sequence[Any]) -> pa.Array:
+    """Encodes whole numbers of up to 76 digits. Raises ``Misfit`` for other values."""
     for value in values:
         if value is not None and not (isinstance(value, (int, np.integer)) and not isinstance(value, bool)):
             raise Misfit(value, f"it is a {type(value).__name__}, not an integer")
@@ -158,6 +162,7 @@ def encode_big_integers(values: Sequence[Any]) -> pa.Array:
 
 
 def decode_big_integers(column: pa.Array) -> list[Any]:
+    """Decodes a column of decimals without fraction into ``int``."""
     return [None if value is None else int(value) for value in column.to_pylist()]
 
 
@@ -185,9 +190,11 @@ def pickle_value(value: Any) -> bytes:
 
 
 def pickle_column(values: Sequence[Any]) -> pa.Array:
+    """Encodes any objects by pickling each."""
     return pa.array([pickle_value(value) for value in values], pa.binary())
 
 
 def unpickle_column(column: pa.Array) -> list[Any]:
+    """Decodes a column of pickled objects."""
     values = column.to_numpy(zero_copy_only=False)  # null only below a null row
     return [None if value is None else pickle.loads(value) for value in values]

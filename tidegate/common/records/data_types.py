@@ -31,6 +31,7 @@ class DataType:
     is_nullable: bool = True
 
     def nullable(self) -> DataType:
+        """Returns the same type for a column that may hold nulls."""
         return replace(self, is_nullable=True)
 
     def not_null(self) -> DataType:
@@ -59,25 +60,32 @@ class RowField:
     description: str | None = None
 
     def arrow_field(self) -> pa.Field:
+        """Returns the column as an Arrow field."""
         return pa.field(self.name, self.data_type.arrow, self.data_type.is_nullable)
 
 
 @dataclass(frozen=True)
 class RowType(DataType):
+    """The type of a row: named fields, each with a type (PyFlink: ``RowType``)."""
+
     fields: tuple[RowField, ...] = ()
 
     def field_names(self) -> list[str]:
+        """Returns the names of the fields."""
         return [field.name for field in self.fields]
 
     names = property(field_names)
 
     def field_types(self) -> list[DataType]:
+        """Returns the types of the fields."""
         return [field.data_type for field in self.fields]
 
     def arrow_schema(self) -> pa.Schema:
+        """Returns the columns as an Arrow schema."""
         return pa.schema([field.arrow_field() for field in self.fields])
 
     def row_type_info(self) -> RowTypeInfo:
+        """Returns the stream's type for these rows."""
         return RowTypeInfo([field.data_type.type_info for field in self.fields], self.field_names())
 
     def __iter__(self) -> Iterator[RowField]:
@@ -92,30 +100,37 @@ class DataTypes:
 
     @staticmethod
     def BOOLEAN(nullable: bool = True) -> DataType:
+        """Declares true or false."""
         return DataType("BOOLEAN", Types.BOOLEAN(), pa.bool_(), nullable)
 
     @staticmethod
     def TINYINT(nullable: bool = True) -> DataType:
+        """Declares whole numbers of 8 bits."""
         return DataType("TINYINT", Types.BYTE(), pa.int8(), nullable)
 
     @staticmethod
     def SMALLINT(nullable: bool = True) -> DataType:
+        """Declares whole numbers of 16 bits."""
         return DataType("SMALLINT", Types.SHORT(), pa.int16(), nullable)
 
     @staticmethod
     def INT(nullable: bool = True) -> DataType:
+        """Declares whole numbers of 32 bits."""
         return DataType("INT", Types.INT(), pa.int32(), nullable)
 
     @staticmethod
     def BIGINT(nullable: bool = True) -> DataType:
+        """Declares whole numbers of 64 bits."""
         return DataType("BIGINT", Types.LONG(), pa.int64(), nullable)
 
     @staticmethod
     def FLOAT(nullable: bool = True) -> DataType:
+        """Declares numbers of 32 bits."""
         return DataType("FLOAT", Types.FLOAT(), pa.float32(), nullable)
 
     @staticmethod
     def DOUBLE(nullable: bool = True) -> DataType:
+        """Declares numbers of 64 bits."""
         return DataType("DOUBLE", Types.DOUBLE(), pa.float64(), nullable)
 
     @staticmethod
@@ -129,30 +144,37 @@ class DataTypes:
 
     @staticmethod
     def CHAR(length: int, nullable: bool = True) -> DataType:
+        """Declares text of a fixed length. The length is not enforced."""
         return DataType(f"CHAR({_positive(length)})", Types.STRING(), pa.string(), nullable)
 
     @staticmethod
     def VARCHAR(length: int, nullable: bool = True) -> DataType:
+        """Declares text up to a length. The length is not enforced."""
         return DataType(f"VARCHAR({_positive(length)})", Types.STRING(), pa.string(), nullable)
 
     @staticmethod
     def STRING(nullable: bool = True) -> DataType:
+        """Declares text of any length."""
         return DataTypes.VARCHAR(_MAX_LENGTH, nullable)
 
     @staticmethod
     def BINARY(length: int, nullable: bool = True) -> DataType:
+        """Declares bytes of a fixed length. The length is not enforced."""
         return DataType(f"BINARY({_positive(length)})", Types.PRIMITIVE_ARRAY(Types.BYTE()), pa.binary(), nullable)
 
     @staticmethod
     def VARBINARY(length: int, nullable: bool = True) -> DataType:
+        """Declares bytes up to a length. The length is not enforced."""
         return DataType(f"VARBINARY({_positive(length)})", Types.PRIMITIVE_ARRAY(Types.BYTE()), pa.binary(), nullable)
 
     @staticmethod
     def BYTES(nullable: bool = True) -> DataType:
+        """Declares bytes of any length."""
         return DataTypes.VARBINARY(_MAX_LENGTH, nullable)
 
     @staticmethod
     def DATE(nullable: bool = True) -> DataType:
+        """Declares dates without a zone."""
         return DataType("DATE", Types.SQL_DATE(), pa.date32(), nullable)
 
     @staticmethod
@@ -177,17 +199,20 @@ class DataTypes:
 
     @staticmethod
     def ARRAY(element_type: DataType, nullable: bool = True) -> DataType:
+        """Declares lists of elements of one type."""
         item = pa.field("item", element_type.arrow, element_type.is_nullable)
         return DataType(f"ARRAY<{element_type}>", Types.LIST(element_type.type_info), pa.list_(item), nullable)
 
     @staticmethod
     def MAP(key_type: DataType, value_type: DataType, nullable: bool = True) -> DataType:
+        """Declares maps with keys of one type and values of another."""
         info = Types.MAP(key_type.type_info, value_type.type_info)
         value = pa.field("value", value_type.arrow, value_type.is_nullable)
         return DataType(f"MAP<{key_type}, {value_type}>", info, pa.map_(key_type.arrow, value), nullable)
 
     @staticmethod
     def FIELD(name: str, data_type: DataType, description: str | None = None) -> RowField:
+        """Declares a field of ``ROW``."""
         return RowField(name, data_type, description)
 
     @staticmethod

@@ -43,6 +43,7 @@ def to_internal(kind: Any, value: Any) -> Any:
 
 
 def from_internal(kind: Any, value: Any) -> Any:
+    """Converts a value from PyFlink's internal form to the form that functions see."""
     if value is None or not kind.need_conversion():
         return value
     match kind.__class__.__name__:

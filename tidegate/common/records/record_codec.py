@@ -115,6 +115,8 @@ class RecordCodec:
         self._is_single = not isinstance(type_info, (RowTypeInfo, TupleTypeInfo, ArrowTypeInfo))
 
     def encode(self, values: Sequence[Any], operator: str = "") -> pa.RecordBatch:
+        """Encodes records as a record batch. Raises ``SchemaMismatch`` that names the operator and the value that does
+        not fit."""
         try:
             columns = [values] if self._is_single else _transpose(values, self.schema.names, self.type_info)
         except Misfit as misfit:
@@ -126,6 +128,7 @@ class RecordCodec:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def decode(self, data: pa.RecordBatch, operator: str = "") -> list[Any]:
+        """Decodes a record batch into records. Raises ``SchemaMismatch`` when its columns are not those of the type."""
         if data.schema.names != self.schema.names or data.schema.types != self.schema.types:
             raise SchemaMismatch(
                 f"operator '{operator}': columns {_describe(data.schema)} are not those of {self.type_info!r}: "

@@ -34,6 +34,7 @@ def record_text(value: Any, type_info: TypeInformation) -> str:
 
 
 def text_of(value: Any) -> str:
+    """Renders a value as Flink prints it."""
     match value:
         case str():
             return value

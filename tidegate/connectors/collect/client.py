@@ -33,6 +33,8 @@ _PAUSE_S = 0.05
 
 
 class ResultGuarantee(Enum):
+    """Says what collected results survive: a restart exactly once, a restart with repetitions, or none at all."""
+
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
     NOT_RESTARTABLE = "not-restartable"
@@ -74,6 +76,7 @@ class CollectedResults:
             self._fetch()
 
     def close(self) -> None:
+        """Closes the connection to the sink."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -23,6 +23,8 @@ _BATCH = struct.Struct("!II")
 
 @dataclass(frozen=True, slots=True)
 class Request:
+    """Asks for results from ``offset`` on; ``version`` is the sink's life that the client knows."""
+
     version: bytes
     offset: int
 
@@ -37,6 +39,8 @@ class ResultBatch:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """Batches of results from ``offset`` on, and how far the last completed checkpoint covers them."""
+
     version: bytes
     offset: int
     checkpointed: int
@@ -44,14 +48,17 @@ class Answer:
 
 
 def send_request(sock: socket.socket, request: Request) -> None:
+    """Writes a request to a connection."""
     sock.sendall(_REQUEST.pack(request.version, request.offset))
 
 
 def receive_request(sock: socket.socket) -> Request:
+    """Reads a request from a connection."""
     return Request(*_REQUEST.unpack(receive(sock, _REQUEST.size)))
 
 
 def send_answer(sock: socket.socket, answer: Answer) -> None:
+    """Writes an answer to a connection."""
     parts = [_ANSWER.pack(answer.version, answer.offset, answer.checkpointed, len(answer.batches))]
     for batch in answer.batches:
         parts += [_BATCH.pack(batch.rows, len(batch.content)), batch.content]
@@ -59,6 +66,7 @@ def send_answer(sock: socket.socket, answer: Answer) -> None:
 
 
 def receive_answer(sock: socket.socket) -> Answer:
+    """Reads an answer from a connection."""
     version, offset, checkpointed, count = _ANSWER.unpack(receive(sock, _ANSWER.size))
     batches = []
     for _ in range(count):

@@ -78,6 +78,7 @@ class CollectWriter(SinkWriter):
         self._server = CollectServer(listener, token, self.answer)
 
     def write(self, batch: Batch) -> None:
+        """Keeps a batch for the client, and wakes the server that waits for one."""
         assert isinstance(batch, ArrowBatch)
         content = _ipc(batch.data)
         with self._changed:

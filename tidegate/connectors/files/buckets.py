@@ -42,9 +42,11 @@ class DateTimeBuckets:
             raise InvalidJob(f"unknown time zone {self.zone!r}; one is Europe/Berlin") from None
 
     def now(self) -> str:
+        """Returns the directory for the present time."""
         return self.of(datetime.datetime.now(self._zone()))
 
     def of(self, moment: datetime.datetime) -> str:
+        """Returns the directory for a moment. Raises ``InvalidJob`` when the pattern cannot be read."""
         parts, end = [], 0
         for token in _TOKEN.finditer(self.pattern):
             parts.append(self._part(token, moment))

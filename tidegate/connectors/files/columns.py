@@ -58,6 +58,7 @@ class SchemaEncoderFactory(EncoderFactory):
     suffix: str = ""
 
     def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        """Opens the inner encoder, with columns converted and ordered to fit its schema."""
         return _FittingEncoder(self.inner.open(file, self.schema), column_order(schema, self.schema.names), self.schema)
 
 

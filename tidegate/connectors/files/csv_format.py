@@ -72,6 +72,7 @@ class CsvFormat(FileFormat):
                 skip = 0
 
     def reader(self) -> CsvBlocks:
+        """Returns the reader that cuts a file where records begin."""
         return CsvBlocks(RecordEnds(self.delimiter, self.newlines_in_values), self.encoding, BLOCK_BYTES)
 
     def _head(self, file: pa.NativeFile, part: FileRange) -> Head:

@@ -22,7 +22,8 @@ class FileEncoder(ABC):
     """Writes one part file."""
 
     @abstractmethod
-    def write(self, data: pa.RecordBatch) -> None: ...
+    def write(self, data: pa.RecordBatch) -> None:
+        """Appends a batch."""
 
     @abstractmethod
     def finish(self) -> None:
@@ -35,7 +36,9 @@ class EncoderFactory(ABC):
     suffix: str
 
     @abstractmethod
-    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder: ...
+    def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
+        """Starts a part file for a stream with these columns. Raises ``SchemaMismatch`` when the format cannot hold
+        them."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ def resolve(path: str) -> tuple[pafs.FileSystem, str]:
 
 
 def is_local(filesystem: pafs.FileSystem) -> bool:
+    """Tells whether paths of this file system are on the machine itself."""
     return isinstance(filesystem, pafs.LocalFileSystem)
 
 

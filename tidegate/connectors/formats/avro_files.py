@@ -55,6 +55,7 @@ class AvroSchema:
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
+        """Reads a schema from JSON text. Raises ``InvalidJob`` when it is none."""
         return AvroSchema(json_schema)
 
     @staticmethod

@@ -118,6 +118,7 @@ class SchemaRegistry:
         return str(self._asked(f"read schema {schema_id}", lambda client: client.get_schema(schema_id).schema_str))
 
     def latest(self, subject: str) -> str:
+        """Returns the latest schema of a subject as JSON text."""
         doing = f"read the latest schema of {subject!r}"
         return str(self._asked(doing, lambda client: client.get_latest_version(subject).schema.schema_str))
 

@@ -43,9 +43,11 @@ class CsvLayout:
 
     @property
     def names(self) -> list[str]:
+        """The names of the columns."""
         return [column.name for column in self.columns]
 
     def row_type(self) -> RowTypeInfo:
+        """Returns the type of the rows."""
         return RowTypeInfo([column.kind for column in self.columns], self.names)
 
 

@@ -54,7 +54,8 @@ class DeserializationSchema(ABC):
         return False
 
     @abstractmethod
-    def get_produced_type(self) -> TypeInformation: ...
+    def get_produced_type(self) -> TypeInformation:
+        """Returns the type of the records."""
 
     @abstractmethod
     def decode(self, values: Values) -> pa.RecordBatch:
@@ -62,6 +63,8 @@ class DeserializationSchema(ABC):
 
 
 class SerializationSchema(ABC):
+    """Turns records into the bytes of messages. It is pickled by the client and used in the subtask's thread."""
+
     @abstractmethod
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> pa.BinaryArray | list[bytes]:
         """One message for each row. ``type_info`` is of the stream."""
@@ -250,4 +253,5 @@ def _json_rows(content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Returns a batch of no rows."""
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

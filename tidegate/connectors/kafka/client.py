@@ -75,16 +75,19 @@ def _without(properties: Mapping[str, str], names: tuple[str, ...], what: str) -
 
 
 def consumer(servers: str, properties: Mapping[str, str], **settings: Any) -> Any:
+    """Creates a consumer of librdkafka."""
     kafka = library()
     return _made(kafka.Consumer, servers, {**properties, **_dotted(settings)})
 
 
 def producer(servers: str, properties: Mapping[str, str], **settings: Any) -> Any:
+    """Creates a producer of librdkafka."""
     kafka = library()
     return _made(kafka.Producer, servers, {**properties, **_dotted(settings)})
 
 
 def admin(servers: str, properties: Mapping[str, str]) -> Any:
+    """Creates an admin client of librdkafka, without the properties that only consumers or producers know."""
     library()
     from confluent_kafka.admin import AdminClient
 

@@ -28,6 +28,8 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
+    """What one poll brought: records, and the offsets that partitions have reached."""
+
     records: list[Taken] = field(default_factory=list)
     reached: list[tuple[Place, int]] = field(default_factory=list)
     """Partitions of which everything before an offset has been given: what lies there need not be a record."""
@@ -41,7 +43,8 @@ class ConsumerPort(ABC):
         """Read these partitions from here; positions may be librdkafka's logical offsets. Raises ``ExternalError``."""
 
     @abstractmethod
-    def remove(self, places: Iterable[Place]) -> None: ...
+    def remove(self, places: Iterable[Place]) -> None:
+        """Stops reading partitions."""
 
     @abstractmethod
     def take(self) -> Arrived:
@@ -126,6 +129,7 @@ class Consumed(ConsumerPort):
 
 
 def records_are_gone(place: Place, error: Any) -> CorruptData:
+    """Builds the error for an offset that a partition does not hold any more."""
     topic, partition = place
     return CorruptData(
         f"partition {partition} of topic {topic!r} does not hold the offset to read from any more ({error.str()}): its "

@@ -37,6 +37,8 @@ class Fetched:
 
 @dataclass(frozen=True)
 class ReaderSettings:
+    """What a reader needs of the source: where to read, how to decode, and what to do with poison."""
+
     servers: str
     group_id: str
     properties: dict[str, str]
@@ -51,6 +53,8 @@ class ReaderSettings:
 
 
 class Decoding:
+    """Decodes the messages of a partition into records, and applies the choice of what to do with poison."""
+
     def __init__(self, settings: ReaderSettings) -> None:
         self._settings = settings
 

@@ -50,6 +50,7 @@ class Fetch:
         self._look_at = clock() + (settings.discovery_s or 0)
 
     def run(self) -> Iterator[Fetched]:
+        """Yields decoded batches until all partitions are read to their ends; closing it closes the consumer."""
         try:
             self._incoming.add({_place(split_id): self._at[split_id] for split_id in self._ends})
             yield from self._finished([s for s in self._ends if self._is_at_end(s)])

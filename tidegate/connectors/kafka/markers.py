@@ -27,14 +27,18 @@ _WAIT_S = 90.0
 
 
 def key_of(branch: str, subtask: int, checkpoint_id: int) -> str:
+    """Returns the key of an epoch's marker."""
     return f"{branch}/{subtask}/{checkpoint_id}"
 
 
 def is_abort(value: str) -> bool:
+    """Tells whether a marker says that the epoch was given up."""
     return value == ABORTED
 
 
 class Markers:
+    """Reads and writes the topic of markers."""
+
     def __init__(self, servers: str, properties: dict[str, str], topic: str = TOPIC) -> None:
         self._servers = servers
         self._properties = properties

@@ -53,10 +53,12 @@ class KafkaOffsetsInitializer:
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
+        """Starts at the first record that each partition still holds."""
         return KafkaOffsetsInitializer(_Kind.EARLIEST)
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
+        """Starts behind the last record that each partition holds when the job is submitted."""
         return KafkaOffsetsInitializer(_Kind.LATEST)
 
     @staticmethod

@@ -32,16 +32,20 @@ class BatchLimit:
     size_bytes: int = DEFAULT_BATCH_BYTES
 
     def halve(self, refused_bytes: int) -> None:
+        """Lowers the limit to half of a batch that was refused."""
         self.size_bytes = max(1, min(self.size_bytes, refused_bytes) // 2)
 
 
 class TransactionalProducer(ABC):
+    """Publishes records in transactions under one transactional id."""
+
     @abstractmethod
     def init(self, limit_s: float) -> None:
         """Take the transactional id: whoever had it is fenced, his transaction aborted."""
 
     @abstractmethod
-    def begin(self) -> None: ...
+    def begin(self) -> None:
+        """Begins a transaction."""
 
     @abstractmethod
     def send(self, records: pa.RecordBatch) -> None:
@@ -56,7 +60,8 @@ class TransactionalProducer(ABC):
         """Until the broker has everything that was sent; only ``commit`` needs it, and does it itself."""
 
     @abstractmethod
-    def commit(self, limit_s: float) -> None: ...
+    def commit(self, limit_s: float) -> None:
+        """Commits the transaction, within ``limit_s`` seconds."""
 
     @abstractmethod
     def give_up(self, error: Any) -> None:
@@ -68,7 +73,9 @@ class TransactionalProducer(ABC):
         """Why the transaction failed, where it was a record."""
 
     @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes the connections. A transaction that is open is left to its timeout, or to the next producer of this
+        id."""
 
 
 def make_transactional_producer(

@@ -53,6 +53,7 @@ class Epoch:
 
     @staticmethod
     def of(committable: Any) -> Epoch:
+        """Reads an epoch from a committable. Raises ``CorruptData`` when it is none."""
         try:
             branch, subtask, checkpoint_id, closed_at_ms, records, *more = committable
             prefix, topic = more or ("", "")
@@ -62,11 +63,13 @@ class Epoch:
             raise CorruptData(f"not a committable of the Kafka sink: {str(committable)[:100]}") from error
 
     def as_list(self) -> list[Any]:
+        """Returns the epoch in the form in which checkpoints hold it."""
         told = [self.branch, self.subtask, self.checkpoint_id, self.closed_at_ms, self.records]
         return [*told, self.prefix, self.marker_topic]
 
     @property
     def key(self) -> str:
+        """The key of the epoch's marker."""
         return key_of(self.branch, self.subtask, self.checkpoint_id)
 
 

@@ -34,6 +34,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class KafkaReader(SourceReader):
+    """Reads the partitions of one subtask, and commits their offsets when checkpoints are confirmed."""
+
     def __init__(self, settings: ReaderSettings, context: ReaderContext) -> None:
         self._settings = settings
         self._context = context

@@ -38,7 +38,8 @@ class KafkaTopicSelector(ABC):
     """Says the topic of a record."""
 
     @abstractmethod
-    def apply(self, data: Any) -> str: ...
+    def apply(self, data: Any) -> str:
+        """Returns the topic of a record."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class KafkaRecordSerializationSchema:
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
+        """Starts a schema; it needs a topic and a schema of values."""
         return KafkaRecordSerializationSchemaBuilder()
 
     def outgoing(self, batch: ArrowBatch, type_info: TypeInformation) -> pa.RecordBatch:
@@ -76,6 +78,8 @@ class KafkaRecordSerializationSchema:
 
 @dataclass
 class KafkaRecordSerializationSchemaBuilder:
+    """Collects topic, schemas and timestamps, then ``build`` (PyFlink: ``KafkaRecordSerializationSchemaBuilder``)."""
+
     _topic: str | None = None
     _selector: Callable[[Any], str] | None = None
     _value: SerializationSchema | None = None
@@ -83,6 +87,7 @@ class KafkaRecordSerializationSchemaBuilder:
     _timestamps: bool = field(default=True)
 
     def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
+        """Writes all records to one topic."""
         self._topic = topic
         return self
 
@@ -94,6 +99,7 @@ class KafkaRecordSerializationSchemaBuilder:
         return self
 
     def set_value_serialization_schema(self, value_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
+        """Sets how records become the values of messages."""
         self._value = serializer_of(value_serialization_schema)
         return self
 
@@ -103,6 +109,8 @@ class KafkaRecordSerializationSchemaBuilder:
         return self
 
     def build(self) -> KafkaRecordSerializationSchema:
+        """Returns the schema. Raises ``InvalidJob`` without a schema of values, and unless there is either a topic or a
+        selector."""
         if self._value is None:
             raise InvalidJob("KafkaRecordSerializationSchema needs set_value_serialization_schema()")
         if (self._topic is None) == (self._selector is None):
@@ -157,6 +165,7 @@ def by_topic(records: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def topics_of(batches: Sequence[pa.RecordBatch]) -> list[str]:
+    """Returns the names of all topics in the batches, sorted."""
     return sorted({topic for records in batches for topic, _ in by_topic(records)})
 
 

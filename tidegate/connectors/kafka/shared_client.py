@@ -16,6 +16,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class SharedClient:
+    """A client of librdkafka that two threads use in turn."""
+
     def __init__(self, client: Any) -> None:
         self._client = client
         self._confirmed: SimpleQueue[list[Any]] = SimpleQueue()

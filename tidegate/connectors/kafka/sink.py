@@ -46,6 +46,7 @@ class KafkaSink(Sink):
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
+        """Starts a sink; it needs servers and a record serializer."""
         return KafkaSinkBuilder()
 
     def validate(self) -> None:
@@ -75,6 +76,8 @@ class KafkaSink(Sink):
 
 @dataclass
 class KafkaSinkBuilder:
+    """Collects the settings of a sink, then ``build`` (PyFlink: ``KafkaSinkBuilder``)."""
+
     _schema: KafkaRecordSerializationSchema | None = None
     _guarantee: DeliveryGuarantee = DeliveryGuarantee.NONE
     _prefix: str = ""
@@ -82,13 +85,16 @@ class KafkaSinkBuilder:
     _marker_topic: str = TOPIC
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
+        """Sets the brokers to begin with: ``host:port`` with commas between them."""
         return self.set_property(SERVERS_KEY, bootstrap_servers)
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
+        """Sets how records become messages."""
         self._schema = record_serializer
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
+        """Sets whether records arrive exactly once, at least once, or without a guarantee, as by default."""
         self._guarantee = delivery_guarantee
         return self
 
@@ -108,6 +114,8 @@ class KafkaSinkBuilder:
         return self
 
     def build(self) -> KafkaSink:
+        """Returns the sink. Raises ``InvalidJob`` without a record serializer, and for exactly once without a prefix of
+        transactional ids."""
         library()
         servers = servers_of(self._properties, "KafkaSink")
         if self._schema is None:

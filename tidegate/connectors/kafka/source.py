@@ -50,6 +50,7 @@ class KafkaSource(Source):
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
+        """Starts a source; it needs servers, topics or partitions, and a schema of values."""
         return KafkaSourceBuilder()
 
     def owner_of(self, split: Split, parallelism: int) -> int:
@@ -112,6 +113,7 @@ class KafkaSourceBuilder:
     _dead_letters: str = ""
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
+        """Sets the brokers to begin with: ``host:port`` with commas between them."""
         return self.set_property(SERVERS_KEY, bootstrap_servers)
 
     def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
@@ -119,6 +121,7 @@ class KafkaSourceBuilder:
         return self.set_property(GROUP_KEY, group_id)
 
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
+        """Reads all partitions of these topics."""
         return self._subscribe(KafkaSubscription(topics=topics))
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
@@ -130,9 +133,11 @@ class KafkaSourceBuilder:
         return self._subscribe(KafkaSubscription(pattern=topic_pattern))
 
     def set_partitions(self, partitions: Iterable[KafkaTopicPartition]) -> KafkaSourceBuilder:
+        """Reads these partitions only."""
         return self._subscribe(KafkaSubscription(named=tuple((p.topic, p.partition) for p in partitions)))
 
     def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        """Sets where reading begins when there is no checkpoint to restore."""
         self._starting = starting_offsets_initializer
         return self
 
@@ -174,6 +179,7 @@ class KafkaSourceBuilder:
         return self
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
+        """Sets the name under which brokers log this client."""
         self._properties["client.id"] = prefix
         return self
 
@@ -184,10 +190,12 @@ class KafkaSourceBuilder:
         return self
 
     def set_properties(self, props: dict[str, str]) -> KafkaSourceBuilder:
+        """Sets properties of the client, over those that were set before."""
         self._properties.update(props)
         return self
 
     def build(self) -> KafkaSource:
+        """Returns the source. Raises ``InvalidJob`` for settings that are missing or contradict each other."""
         library()
         servers, group = servers_of(self._properties, "KafkaSource"), self._properties.get(GROUP_KEY, "")
         if self._subscription == KafkaSubscription():

@@ -18,10 +18,12 @@ from tidegate.model.errors import InvalidJob
 
 
 def split_of(topic: str, partition: int, start: int, stop: int | None) -> Split:
+    """Returns the split of a partition, from offset ``start`` to ``stop`` (exclusive) or without an end."""
     return Split(f"{topic}-{partition}", [topic, partition, start, stop])
 
 
 def owner_of(split: Split, parallelism: int) -> int:
+    """Returns the index of the subtask that reads a partition."""
     topic, partition = split.payload[:2]
     return int((xxhash.xxh3_64_intdigest(topic.encode()) + partition) % parallelism)
 

@@ -53,6 +53,7 @@ class Taken:
     """``None`` unless they are wanted."""
 
     def part(self, start: int, stop: int) -> Taken:
+        """Returns the records from ``start`` up to ``stop``."""
         cut = slice(start, stop)
         keys = None if self.keys is None else self.keys[cut]
         return Taken(self.topic, self.partition, self.values[cut], self.offsets[cut], self.stamps[cut], keys)
@@ -70,6 +71,7 @@ class Gathered:
     keys: list[bytes | None] = field(default_factory=list)
 
     def add(self, messages: Sequence[Any], with_keys: bool) -> None:
+        """Takes messages of librdkafka apart into columns."""
         kind = library().Message
         self.values.extend(map(kind.value, messages))
         self.offsets.extend(map(kind.offset, messages))
@@ -78,6 +80,7 @@ class Gathered:
             self.keys.extend(map(kind.key, messages))
 
     def taken(self) -> Taken:
+        """Returns everything that was added, as columns."""
         offsets, stamps = np.array(self.offsets, np.int64), np.array(self.stamps, np.int64)
         return Taken(self.topic, self.partition, self.values, offsets, stamps, self.keys or None)
 

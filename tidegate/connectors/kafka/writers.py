@@ -40,6 +40,8 @@ def branch_of(context: SinkContext) -> str:
 
 
 class EpochWriter(SinkWriter):
+    """Keeps records until the checkpoint and hands them over as its committable (exactly once)."""
+
     works_on = "arrow"
 
     def __init__(
@@ -65,6 +67,7 @@ class EpochWriter(SinkWriter):
         self._epoch: list[pa.RecordBatch] = []
 
     def write(self, batch: Batch) -> None:
+        """Gathers records, and encodes them when there are enough."""
         assert isinstance(batch, ArrowBatch)
         wire = to_wire(batch)
         if self._gathered and not wire.schema.equals(self._gathered[0].schema):
@@ -108,6 +111,8 @@ class EpochWriter(SinkWriter):
 
 
 class DirectWriter(SinkWriter):
+    """Sends records at once, and waits for their delivery at a checkpoint if that is requested (at least once)."""
+
     works_on = "arrow"
 
     def __init__(
@@ -130,6 +135,7 @@ class DirectWriter(SinkWriter):
         self._refused: Any = None
 
     def write(self, batch: Batch) -> None:
+        """Sends a batch. Raises what an earlier delivery failed with."""
         assert isinstance(batch, ArrowBatch)
         records = self._schema.outgoing(batch, self._input_type)
         check_sizes(records, self._limit_bytes)

@@ -28,6 +28,7 @@ def check_types(schema: pa.Schema) -> None:
 
 
 def copy(connection: Any, table: str, data: pa.RecordBatch) -> None:
+    """Appends the rows of a batch to a table with ``COPY``."""
     names = ", ".join(quoted(name) for name in data.schema.names)
     sink = pa.BufferOutputStream()
     options = pacsv.WriteOptions(include_header=False, quoting_style="all_valid")
@@ -53,6 +54,7 @@ def upsert(connection: Any, table: str, data: pa.RecordBatch, keys: Sequence[str
 
 
 def sql_type(kind: pa.DataType) -> str:
+    """Returns the type of PostgreSQL that holds an Arrow type."""
     if pa.types.is_boolean(kind):
         return "boolean"
     if pa.types.is_integer(kind):

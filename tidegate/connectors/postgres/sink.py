@@ -104,6 +104,7 @@ class CopyWriter(SinkWriter):
         self._is_open = False
 
     def write(self, batch: Batch) -> None:
+        """Copies a batch into the open transaction, and begins one if there is none."""
         assert isinstance(batch, ArrowBatch)
         with postgres_errors(f"write to table {self._table!r}", self._conninfo):
             if not self._is_open:
@@ -149,6 +150,7 @@ class UpsertWriter(SinkWriter):
         self._epoch: list[pa.RecordBatch] = []
 
     def write(self, batch: Batch) -> None:
+        """Adds a batch to the epoch."""
         assert isinstance(batch, ArrowBatch)
         self._epoch.append(batch.data.rename_columns(self._names))
 

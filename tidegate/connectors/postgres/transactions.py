@@ -32,15 +32,19 @@ KEPT_DAYS = 30
 
 
 def mark_of(context: SinkContext) -> str:
+    """Returns the mark of an operator's transactions."""
     return mark_of_operator(context.job_id, context.operator_id)
 
 
 def mark_of_operator(job_id: str, operator_id: str) -> str:
+    """Returns the mark of an operator's transactions: a digest of job and operator."""
     return hashlib.sha256(f"{job_id}/{operator_id}".encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Gid:
+    """The id of a prepared transaction: operator, subtask, checkpoint and attempt."""
+
     mark: str
     subtask: int
     checkpoint_id: int
@@ -51,6 +55,7 @@ class Gid:
 
     @staticmethod
     def of(context: SinkContext, checkpoint_id: int) -> Gid:
+        """Returns the id of this subtask's transaction for a checkpoint."""
         attempt = hashlib.sha256(context.attempt.encode()).hexdigest()[:8]
         return Gid(mark_of(context), context.subtask_index, checkpoint_id, attempt)
 
@@ -73,6 +78,7 @@ class Upserts:
     keys: tuple[str, ...]
 
     def as_list(self) -> list[Any]:
+        """Returns the epoch in the form in which checkpoints hold it."""
         return [self.gid, self.rows, self.table, list(self.keys)]
 
     def apply(self, connection: Any) -> None:
@@ -132,6 +138,7 @@ class PostgresCommitter(Committer):
         return found.gid if isinstance(found, Upserts) else found
 
     def roll_back(self, gid: str) -> None:
+        """Rolls a prepared transaction back."""
         with postgres_errors(f"roll back the prepared transaction {gid}", self._conninfo):
             self._open().execute(f"ROLLBACK PREPARED '{gid}'")
 

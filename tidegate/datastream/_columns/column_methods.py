@@ -28,6 +28,7 @@ class ColumnMethods(OperatorHandle):
         ) -> DataStream: ...
 
     def get_type(self) -> TypeInformation:
+        """Returns the type of the stream's records (PyFlink: ``DataStream.get_type``)."""
         assert self._transformation.output_type is not None
         return self._transformation.output_type
 

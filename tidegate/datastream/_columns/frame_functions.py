@@ -33,6 +33,9 @@ class PandasFunction:
 
 
 class PolarsFunction:
+    """Calls a function of polars data frames with Arrow record batches: each batch becomes a frame, and the frame that
+    comes back is cast to ``schema``."""
+
     def __init__(self, func: Callable[[Any], Any], schema: pa.Schema) -> None:
         self.func = func
         self.schema = schema

@@ -29,9 +29,11 @@ class Chain:
 
     @property
     def head(self) -> StreamNode:
+        """The first operator, which reads the chain's input or is its source."""
         return self.nodes[0]
 
     def position_of(self, node_id: int) -> int:
+        """Returns the place of a node in the chain, counted from 0."""
         return next(index for index, node in enumerate(self.nodes) if node.node_id == node_id)
 
 
@@ -48,6 +50,8 @@ def make_chains(graph: StreamGraph) -> list[Chain]:
 
 
 def is_chainable(graph: StreamGraph, edge: StreamEdge) -> bool:
+    """Decides whether an edge joins two operators in one task, by the rules of Flink's
+    ``StreamingJobGraphGenerator.isChainable``."""
     source, target = graph.nodes[edge.source], graph.nodes[edge.target]
     return (
         graph.is_chaining_enabled

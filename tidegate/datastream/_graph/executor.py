@@ -99,9 +99,11 @@ class PlanRecorder:
         self.blobs: Mapping[BlobKey, bytes] = {}
 
     def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
+        """Keeps the graph and its blobs, and raises ``PlanRecorded``."""
         self.graph, self.blobs = graph, blobs
         raise PlanRecorded
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobControl:
+        """Keeps the graph and its blobs, and raises ``PlanRecorded``."""
         self.graph, self.blobs = graph, blobs
         raise PlanRecorded

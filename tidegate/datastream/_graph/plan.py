@@ -24,6 +24,7 @@ _KINDS = {"source": "Data Source", "sink": "Data Sink"}
 
 
 def execution_plan(graph: StreamGraph) -> str:
+    """Renders a stream graph as the JSON that Flink's plan visualizer reads."""
     plan = _Plan(graph.nodes)
     for node in graph.nodes:
         plan.add(node)

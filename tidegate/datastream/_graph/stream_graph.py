@@ -75,6 +75,8 @@ class StreamNode:
 
 @dataclass
 class StreamGraph:
+    """The operators of a program with their final settings, sources first (Flink: ``StreamGraph.java``)."""
+
     nodes: list[StreamNode]
     is_chaining_enabled: bool
     is_batch: bool = False

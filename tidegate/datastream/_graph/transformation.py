@@ -22,6 +22,9 @@ from tidegate.model.program import KeySpec, OperatorKind
 
 
 class ChainingStrategy(Enum):
+    """Says whether an operator may share a task with the operator before it (Flink: ``ChainingStrategy.java``). A
+    ``HEAD`` begins a chain and lets others join it; ``NEVER`` stands alone."""
+
     ALWAYS = "ALWAYS"
     NEVER = "NEVER"
     HEAD = "HEAD"
@@ -64,6 +67,9 @@ class OperatorTransformation(Transformation):
 
 @dataclass(eq=False)
 class PartitionTransformation(Transformation):
+    """A virtual step that says how records reach the subtasks of the next operator (Flink:
+    ``PartitionTransformation.java``)."""
+
     input: Transformation = field(kw_only=True)
     partitioner: Partitioner = field(kw_only=True)
     shown_as: str = field(default="", kw_only=True)
@@ -73,10 +79,14 @@ class PartitionTransformation(Transformation):
 
 @dataclass(eq=False)
 class UnionTransformation(Transformation):
+    """A virtual step that joins several streams of one type into one (Flink: ``UnionTransformation.java``)."""
+
     inputs: tuple[Transformation, ...] = field(kw_only=True)
 
 
 @dataclass(eq=False)
 class SideOutputTransformation(Transformation):
+    """A virtual step that selects what an operator emitted with a tag (Flink: ``SideOutputTransformation.java``)."""
+
     input: Transformation = field(kw_only=True)
     tag: OutputTag = field(kw_only=True)

@@ -54,6 +54,8 @@ class BroadcastConnectedStream:
         func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
         output_type: TypeHint = None,
     ) -> DataStream:
+        """Applies a function to both streams; its type must fit whether the other stream is keyed. Raises
+        ``InvalidJob`` otherwise."""
         from tidegate.datastream._streams.keyed_stream import KeyedStream
         from tidegate.datastream.data_stream import DataStream
 

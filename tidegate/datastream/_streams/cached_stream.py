@@ -18,7 +18,8 @@ class CachedDataStream(DataStream):
         """Nothing is kept, so nothing is released."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise InvalidJob("a cached stream has no operator of its own to set or to ask: do that before cache()")
+        """Raises ``InvalidJob``: settings belong to the operator before ``cache()``."""
+        raise InvalidJob("a cached stream has no operator of its own: change or read its settings before cache()")
 
     name = uid = set_uid_hash = set_parallelism = set_max_parallelism = force_non_parallel = get_name = _refuse
     set_buffer_timeout = start_new_chain = disable_chaining = slot_sharing_group = set_description = _refuse

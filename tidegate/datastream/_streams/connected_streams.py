@@ -25,7 +25,8 @@ Selector = Callable[[Any], Any] | KeySelector | str
 
 
 class ConnectedStreams:
-    """Keyed when both streams are, or after ``key_by``; then the two inputs share their keyed state."""
+    """Two streams that one operator reads (PyFlink: ``ConnectedStreams``). It is keyed when both streams are, or after
+    ``key_by``; then its functions share keyed state between the two inputs."""
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
         if stream1.get_execution_environment() is not stream2.get_execution_environment():
@@ -36,16 +37,21 @@ class ConnectedStreams:
     def key_by(
         self, key_selector1: Selector, key_selector2: Selector, key_type: TypeInformation | None = None
     ) -> ConnectedStreams:
+        """Keys both streams, each by its own selector; the two keys must be of one type."""
         first = self.stream1.key_by(key_selector1, key_type=key_type)
         return ConnectedStreams(first, self.stream2.key_by(key_selector2, key_type=key_type))
 
     def map(self, func: CoMapFunction, output_type: TypeHint = None) -> DataStream:
+        """Applies ``map1`` or ``map2`` of the function to each record, and emits what it returns. Raises ``InvalidJob``
+        unless the function is a ``CoMapFunction``."""
         if not isinstance(func, CoMapFunction):
             raise InvalidJob(f"map on connected streams needs a CoMapFunction, not {func!r}")
         keyed = self._is_keyed()
         return self._connected("CoMap", adapters.KeyedCoMap(func) if keyed else adapters.CoMap(func), output_type)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: TypeHint = None) -> DataStream:
+        """Applies ``flat_map1`` or ``flat_map2`` of the function to each record, and emits every element of what it
+        returns. Raises ``InvalidJob`` unless the function is a ``CoFlatMapFunction``."""
         if not isinstance(func, CoFlatMapFunction):
             raise InvalidJob(f"flat_map on connected streams needs a CoFlatMapFunction, not {func!r}")
         keyed = self._is_keyed()

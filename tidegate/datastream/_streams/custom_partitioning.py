@@ -27,6 +27,7 @@ class CustomTarget:
     def of(
         partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Callable[[Any], Any] | KeySelector
     ) -> CustomTarget:
+        """Wraps a program's partitioner and key selector. Raises ``InvalidJob`` when either cannot be called."""
         if not isinstance(partitioner, Partitioner) and not callable(partitioner):
             raise InvalidJob(f"partition_custom needs a Partitioner or a function, not {partitioner!r}")
         if not isinstance(key_selector, KeySelector) and not callable(key_selector):
@@ -34,6 +35,7 @@ class CustomTarget:
         return CustomTarget(partitioner, key_selector, 0)
 
     def bound(self, targets: int) -> CustomTarget:
+        """Returns the same functions for a given number of subtasks."""
         return CustomTarget(self._partitioner, self._key_selector, targets)
 
     def __call__(self, value: Any) -> int:

@@ -21,6 +21,9 @@ __all__ = ["IntervalJoin", "IntervalJoined"]
 
 
 class IntervalJoin:
+    """An interval join that still needs its bounds; ``between`` sets them (Flink: ``KeyedStream.IntervalJoin``). Raises
+    ``InvalidJob`` unless both streams are keyed and belong to one environment."""
+
     def __init__(self, left: KeyedStream, right: KeyedStream) -> None:
         if not isinstance(right, KeyedStream):
             raise InvalidJob("interval_join needs two keyed streams: put key_by behind the other one, too")
@@ -34,6 +37,7 @@ class IntervalJoin:
         return self
 
     def in_processing_time(self) -> IntervalJoin:
+        """Raises ``InvalidJob``: as in Flink, interval joins work in event time only."""
         raise InvalidJob("an interval join works in event time only, as in Flink")
 
     def between(self, lower_bound: int | Time | Duration, upper_bound: int | Time | Duration) -> IntervalJoined:
@@ -42,6 +46,9 @@ class IntervalJoin:
 
 
 class IntervalJoined:
+    """An interval join with its bounds, in milliseconds relative to the left record's time (Flink:
+    ``KeyedStream.IntervalJoined``)."""
+
     def __init__(self, left: KeyedStream, right: KeyedStream, lower_ms: int, upper_ms: int) -> None:
         self._left = left
         self._right = right
@@ -52,10 +59,12 @@ class IntervalJoined:
         self._late_tags: dict[int, OutputTag] = {}
 
     def lower_bound_exclusive(self) -> IntervalJoined:
+        """Leaves out pairs that lie exactly at the lower bound."""
         self._is_lower_inclusive = False
         return self
 
     def upper_bound_exclusive(self) -> IntervalJoined:
+        """Leaves out pairs that lie exactly at the upper bound."""
         self._is_upper_inclusive = False
         return self
 
@@ -70,6 +79,8 @@ class IntervalJoined:
         return self
 
     def process(self, process_join_function: ProcessJoinFunction, output_type: TypeHint = None) -> DataStream:
+        """Calls the function for every pair. Raises ``InvalidJob`` unless it is a ``ProcessJoinFunction``, and when the
+        interval is empty."""
         if not isinstance(process_join_function, ProcessJoinFunction):
             raise InvalidJob(f"an interval join needs a ProcessJoinFunction, not {process_join_function!r}")
         lower_ms = self._lower_ms + (not self._is_lower_inclusive)

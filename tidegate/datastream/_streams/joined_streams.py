@@ -69,6 +69,9 @@ class JoinedStreams(CoGroupedStreams):
 
 
 class Where:
+    """A join whose first stream has a key selector; ``equal_to`` adds the second one (Flink:
+    ``CoGroupedStreams.Where``)."""
+
     def __init__(self, streams: CoGroupedStreams, selector1: Selector, key_type: TypeInformation | None) -> None:
         self._streams = streams
         self._selector1 = selector1
@@ -84,6 +87,8 @@ class Where:
 
 
 class EqualTo:
+    """A join with both key selectors; ``window`` adds the windows (Flink: ``CoGroupedStreams.Where.EqualTo``)."""
+
     def __init__(
         self, streams: CoGroupedStreams, selectors: tuple[Selector, Selector], key_type: TypeInformation | None
     ) -> None:
@@ -92,6 +97,7 @@ class EqualTo:
         self._key_type = key_type
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WithWindow:
+        """Says which windows the two streams are joined in."""
         streams = self._streams
         kinds = (streams.stream1.get_type(), streams.stream2.get_type())
         tagged = Types.TUPLE([Types.INT(), *kinds])
@@ -107,14 +113,18 @@ class WithWindow:
         self._windowed = windowed
 
     def trigger(self, trigger: Trigger[Any, Any]) -> WithWindow:
+        """Replaces the trigger of the window assigner."""
         self._windowed.trigger(trigger)
         return self
 
     def evictor(self, evictor: Evictor) -> WithWindow:
+        """Removes elements around the call of the function, as the evictor decides."""
         self._windowed.evictor(evictor)
         return self
 
     def allowed_lateness(self, time_ms: int | Time | Duration) -> WithWindow:
+        """Keeps windows for this long behind their end (milliseconds, ``Time`` or ``Duration``), so that late records
+        still reach them."""
         self._windowed.allowed_lateness(time_ms)
         return self
 
@@ -153,18 +163,25 @@ class TaggedKey(KeySelector):
                 selector.close()
 
     def get_key(self, value: Any) -> Any:
+        """Returns the key of a tagged record by the selector of the stream that it comes from."""
         side = value[0]
         return self._calls[side](value[side + 1])
 
 
 class CoGroupWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
+    """Calls a ``CoGroupFunction`` with the two sides of a window."""
+
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        """Splits the window's records by their stream and calls the function once."""
         found: Iterable[Any] | None = self.wrapped.co_group(*_sides(inputs))
         return () if found is None else found
 
 
 class JoinWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
+    """Calls a ``JoinFunction`` with every pair of a window."""
+
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        """Yields the function's result for each pair of a left and a right record."""
         first, second = _sides(inputs)
         join = self.wrapped.join if isinstance(self.wrapped, JoinFunction) else self.wrapped
         for left in first:
@@ -173,7 +190,10 @@ class JoinWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
 
 
 class FlatJoinWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
+    """Calls a ``FlatJoinFunction`` with every pair of a window."""
+
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        """Yields every element of what the function returns for each pair of a left and a right record."""
         first, second = _sides(inputs)
         for left in first:
             for right in second:

@@ -38,7 +38,9 @@ __all__ = ["KeyedStream"]
 
 
 class KeyedStream(DataStream):
-    """``name``, ``uid`` and the like belong to the operators before and behind, not to this."""
+    """A stream whose records are grouped by a key (PyFlink: ``KeyedStream``). All records of one key reach one subtask,
+    whose functions have state for each key. ``name``, ``uid`` and the like belong to the operators before and behind
+    it."""
 
     def __init__(self, origin: DataStream, key: KeySpec) -> None:
         env = origin.get_execution_environment()
@@ -117,11 +119,14 @@ class KeyedStream(DataStream):
         return DataStream(self._env, made)
 
     def process(self, func: KeyedProcessFunction, output_type: TypeHint = None) -> DataStream:  # type: ignore[override]  # as in PyFlink
+        """Applies a ``KeyedProcessFunction``, which has state and timers for each key. Raises ``InvalidJob`` for any
+        other function."""
         if not isinstance(func, KeyedProcessFunction):
             raise InvalidJob(f"process behind key_by needs a KeyedProcessFunction, not {func!r}")
         return self._keyed("keyed_process", "KEYED PROCESS", {"func": func}, type_of(output_type))
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """Groups the records of each key into windows."""
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
@@ -179,6 +184,7 @@ class KeyedStream(DataStream):
         return KeySpec(selector=adapters.field_key(self.get_type(), key.columns), key_type=key.key_type)
 
     def exchange_key(self) -> KeySpec:
+        """Returns the key by which records are dealt to subtasks."""
         return self._exchange_key
 
     def _transform(

@@ -40,10 +40,12 @@ class OperatorHandle:
         return self._transformation
 
     def name(self: Self, name: str) -> Self:
+        """Names the operator in plans, logs, metrics and the web page."""
         self._operator("name()").name = name
         return self
 
     def get_name(self) -> str:
+        """Returns the operator's name."""
         return self._operator("get_name()").name
 
     def uid(self: Self, uid: str) -> Self:
@@ -64,6 +66,8 @@ class OperatorHandle:
         return self
 
     def set_parallelism(self: Self, parallelism: int) -> Self:
+        """Sets the number of the operator's subtasks. Raises ``InvalidJob`` for more than 1 where the operator cannot
+        be parallel."""
         operator = self._operator("set_parallelism()")
         if check_parallelism(parallelism) > 1 and operator.is_non_parallel:
             raise InvalidJob(f"operator {operator.name!r} cannot be parallel: its parallelism must be 1")
@@ -71,6 +75,7 @@ class OperatorHandle:
         return self
 
     def set_max_parallelism(self: Self, max_parallelism: int) -> Self:
+        """Sets the number of key groups of the operator, which no later rescale can exceed."""
         self._operator("set_max_parallelism()").max_parallelism = check_max_parallelism(max_parallelism)
         return self
 
@@ -83,6 +88,7 @@ class OperatorHandle:
         return self
 
     def set_description(self: Self, description: str) -> Self:
+        """Describes the operator in the plan, where the name would be too short."""
         self._operator("set_description()").description = description
         return self
 

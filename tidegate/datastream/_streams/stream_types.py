@@ -1,16 +1,20 @@
-"""What the methods of streams are told of types: hints of output types, and columns that are to be event time."""
+"""What the methods of streams take as types: hints of output types, columns as keys, and columns as event time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
+import pyarrow as pa
+
+from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.common.watermark_strategy import WatermarkStrategy, check_timestamp_type
 from tidegate.functions.adapters import FieldTimestamp
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.model.program import KeySpec
 
-__all__ = ["TypeHint", "bind_strategy", "type_of"]
+__all__ = ["TypeHint", "bind_strategy", "column_key", "fields_of", "type_of"]
 
 TypeHint = TypeInformation | Sequence[TypeInformation] | None
 """What ``output_type`` takes; a list of types is a row of them; ``None`` means pickled objects."""
@@ -41,3 +45,33 @@ def bind_strategy(strategy: WatermarkStrategy, stream_type: TypeInformation) -> 
         return strategy
     position = schema.names.index(column) if hasattr(stream_type, "get_field_types") else None
     return replace(strategy, timestamp_column=None, timestamp_assigner=FieldTimestamp(position))
+
+
+def column_key(schema: pa.Schema, names: Sequence[Any]) -> KeySpec:
+    """The key that ``key_by("column", ...)`` means. Raises ``InvalidJob`` or ``SchemaMismatch`` for names that are no columns."""
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidJob(f"key_by takes a selector and a TypeInformation, or column names; {name!r} is neither")
+        if name not in schema.names:
+            raise SchemaMismatch(f"key_by: no column {name!r}: the stream has {', '.join(schema.names)}")
+    if len(set(names)) != len(names):
+        raise InvalidJob(f"key_by: a column is named twice: {list(names)}")
+    key_type = _key_type(schema.field(names[0]).type) if len(names) == 1 else None
+    return KeySpec(columns=tuple(names), key_type=key_type)
+
+
+def _key_type(column: pa.DataType) -> TypeInformation | None:
+    """The type of keys from one column, so that state holds them unpickled; ``None`` means pickled objects. All whole numbers
+    are LONG, so that the keys of two streams are of one type, whatever widths their columns have."""
+    if pa.types.is_signed_integer(column):
+        return Types.LONG()
+    if pa.types.is_string(column) or pa.types.is_large_string(column):
+        return Types.STRING()
+    return Types.BOOLEAN() if pa.types.is_boolean(column) else None
+
+
+def fields_of(kind: TypeInformation, method: str) -> tuple[list[str], list[TypeInformation]]:
+    """Names and types of the fields of a tuple or row. Raises ``InvalidJob`` for any other type."""
+    if not isinstance(kind, (RowTypeInfo, TupleTypeInfo)):
+        raise InvalidJob(f"{method} needs a stream of tuples or rows, this one is of {kind!r}")
+    return kind.get_field_names(), kind.get_field_types()

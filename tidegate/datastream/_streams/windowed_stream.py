@@ -80,9 +80,11 @@ class WindowsOfStream:
         self._late_tag: OutputTag | None = None
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Returns the environment of the stream."""
         return self._keyed_stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
+        """Returns the type of the records that enter the windows."""
         return self._keyed_stream.get_type()
 
     def trigger(self: Self, trigger: Trigger[Any, Any]) -> Self:

@@ -56,6 +56,7 @@ class StreamFormat:
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
+        """Reads each line as a ``str``, without its line end. Raises ``InvalidJob`` for a charset other than UTF-8."""
         if charset_name.lower() not in _UTF_8:
             raise InvalidJob(f"files are read as UTF-8, not as {charset_name}")
         return StreamFormat(TextFormat())
@@ -69,12 +70,17 @@ class BulkFormat:
 
 
 class FileSource(OurFileSource):
+    """Reads files under PyFlink's names; the builders below create it."""
+
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+        """Starts a source of files whose format gives one record after another. A directory is read with everything
+        below it."""
         return FileSourceBuilder(paths, stream_format.file_format)
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
+        """Starts a source of files whose format gives batches of records. A directory is read with everything below it."""
         return FileSourceBuilder(paths, bulk_format.file_format)
 
 
@@ -86,10 +92,12 @@ class FileEnumeratorProvider:
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Returns the enumerator that lets several subtasks read parts of one large file."""
         return FileEnumeratorProvider(is_splittable=True)
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """Returns the enumerator that keeps each file whole."""
         return FileEnumeratorProvider(is_splittable=False)
 
 
@@ -99,137 +107,159 @@ class FileSplitAssignerProvider:
 
     @staticmethod
     def simple_split_assigner() -> FileSplitAssignerProvider:
+        """Returns the assigner that deals splits evenly."""
         return FileSplitAssignerProvider()
 
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
+        """Returns the same as ``simple_split_assigner``, since no machine is nearer to a file than another."""
         return FileSplitAssignerProvider()
 
 
 @dataclass(frozen=True)
 class FileSourceBuilder:
+    """The settings of a source of files, then ``build`` (PyFlink: ``FileSourceBuilder``). Each method returns a new
+    builder."""
+
     paths: tuple[str, ...]
     file_format: FileFormat
     interval_ms: int | None = None
     is_splittable: bool = True
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """The files that are there when the job is submitted."""
+        """Reads the files that are there when the job is submitted, and ends."""
         return replace(self, interval_ms=None)
 
     def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
-        """No end: files that come later are found within the interval."""
+        """Never ends: finds files that come later within the interval."""
         return replace(self, interval_ms=discovery_interval.to_millis())
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+        """Says whether large files are split."""
         return replace(self, is_splittable=file_enumerator.is_splittable)
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+        """Accepts an assigner, which has no effect because splits are always dealt evenly."""
         return self
 
     def build(self) -> OurFileSource:
+        """Returns the source: bounded, unless ``monitor_continuously`` was called."""
         range_bytes = DEFAULT_RANGE_BYTES if self.is_splittable else _WHOLE_FILE_BYTES
         found = OurFileSource(self.paths, self.file_format, range_bytes)
         return found if self.interval_ms is None else found.monitor_continuously(self.interval_ms)
 
 
 class RollingPolicy(OurRollingPolicy):
-    """When a part file ends, beside every checkpoint: by its size and age, or by nothing else."""
+    """Says when a part file ends, besides at every checkpoint: by its size and age, or by nothing else."""
 
     @staticmethod
     def default_rolling_policy(
         part_size: int = 1024 * 1024 * 128, rollover_interval: int = 60 * 1000, inactivity_interval: int = 60 * 1000
     ) -> DefaultRollingPolicy:
-        """Sizes in bytes, times in ms. Files are closed at every checkpoint too, so none is idle for long."""
+        """Ends files by size (bytes) and age (milliseconds). Files end at every checkpoint too, so none is idle for
+        long."""
         return DefaultRollingPolicy(part_size, min(rollover_interval, inactivity_interval))
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
-        """Only at checkpoints."""
+        """Ends files at checkpoints only."""
         return OnCheckpointRollingPolicy(2**62, 2**62)
 
 
 class DefaultRollingPolicy(RollingPolicy):
-    """``RollingPolicy.default_rolling_policy`` makes one."""
+    """What ``RollingPolicy.default_rolling_policy`` returns."""
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """``RollingPolicy.on_checkpoint_rolling_policy`` makes one. The only kind that Flink takes for bulk formats."""
+    """What ``RollingPolicy.on_checkpoint_rolling_policy`` returns: the only kind that Flink accepts for bulk formats."""
 
 
 @dataclass(frozen=True)
 class OutputFileConfig:
-    """How the names of part files begin and end."""
+    """Says how the names of part files begin and end."""
 
     part_prefix: str
     part_suffix: str
 
     class OutputFileConfigBuilder:
+        """Collects prefix and suffix, then ``build``."""
+
         def __init__(self) -> None:
             self._made = OutputFileConfig("part", "")
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            """Sets what the names of part files begin with."""
             self._made = replace(self._made, part_prefix=prefix)
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            """Sets what the names of part files end with."""
             self._made = replace(self._made, part_suffix=suffix)
             return self
 
         def build(self) -> OutputFileConfig:
+            """Returns the configuration."""
             return self._made
 
     @staticmethod
     def builder() -> OutputFileConfig.OutputFileConfigBuilder:
+        """Starts a configuration without prefix and suffix."""
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
+        """Returns what the names of part files begin with."""
         return self.part_prefix
 
     def get_part_suffix(self) -> str:
+        """Returns what the names of part files end with."""
         return self.part_suffix
 
 
 @dataclass(frozen=True)
 class BucketAssigner:
-    """Which directory below the output path a part file goes to."""
+    """Says into which directory below the output path a part file goes."""
 
     buckets: DateTimeBuckets | None = None
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """All into the output path itself."""
+        """Puts all files into the output path itself."""
         return BucketAssigner()
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """One for each hour, or whatever ``format_str`` tells apart, at which part files are begun. Raises ``InvalidJob``."""
+        """Puts a file into a directory for the time at which it was begun, by default one for each hour. Raises
+        ``InvalidJob`` for a pattern or zone that cannot be read."""
         return BucketAssigner(DateTimeBuckets(format_str, timezone_id))
 
 
 class RowFormatFileSink(OurFileSink, RecordsAsText):
-    """Every record as one line, as Flink would print it."""
+    """Writes every record as one line, in the form in which Flink prints it."""
 
 
 @dataclass(frozen=True)
 class _BaseBuilder(ABC):
+    """The settings of a file sink that both formats share."""
+
     base_path: str
     rolling: OurRollingPolicy | None = None
     config: OutputFileConfig = OutputFileConfig("part", "")
     buckets: DateTimeBuckets | None = field(default_factory=DateTimeBuckets)
 
     def with_rolling_policy(self, rolling_policy: OurRollingPolicy) -> Self:
+        """Sets when a part file ends, besides at every checkpoint."""
         return replace(self, rolling=rolling_policy)
 
     def with_bucket_check_interval(self, interval: int) -> Self:
-        """Accepted: the age of a part file is looked at with every batch, whatever the interval in ms."""
+        """Accepts an interval in milliseconds, which has no effect: the age of a part file is checked with every batch."""
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-        """Without it: a directory for each hour."""
+        """Sets into which directory part files go; without it there is a directory for each hour."""
         return replace(self, buckets=bucket_assigner.buckets)
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
+        """Sets how the names of part files begin and end."""
         return replace(self, config=output_file_config)
 
     def enable_compact(self, strategy: Any, compactor: Any) -> Self:
@@ -241,11 +271,15 @@ class _BaseBuilder(ABC):
         return self
 
     @abstractmethod
-    def build(self) -> OurFileSink: ...
+    def build(self) -> OurFileSink:
+        """Returns the sink."""
 
 
 @dataclass(frozen=True)
 class _RowFormatBuilder(_BaseBuilder):
+    """The settings of a sink that writes one record after another, then ``build`` (PyFlink:
+    ``FileSink.RowFormatBuilder``)."""
+
     def build(self) -> OurFileSink:
         factory = TextEncoderFactory(suffix=self.config.part_suffix)
         return RowFormatFileSink(self.base_path, factory, self.rolling, self.config.part_prefix, self.buckets)
@@ -253,6 +287,8 @@ class _RowFormatBuilder(_BaseBuilder):
 
 @dataclass(frozen=True, kw_only=True)
 class _BulkFormatBuilder(_BaseBuilder):
+    """The settings of a sink that writes batches of records, then ``build`` (PyFlink: ``FileSink.BulkFormatBuilder``)."""
+
     writer_factory: EncodedBulkWriterFactory
 
     def build(self) -> OurFileSink:
@@ -261,12 +297,16 @@ class _BulkFormatBuilder(_BaseBuilder):
 
 
 class FileSink(OurFileSink):
+    """Writes files under PyFlink's names; the builders below create it."""
+
     BaseBuilder: TypeAlias = _BaseBuilder
     RowFormatBuilder: TypeAlias = _RowFormatBuilder
     BulkFormatBuilder: TypeAlias = _BulkFormatBuilder
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> _RowFormatBuilder:
+        """Starts a sink that writes one record after another with an encoder. Raises ``InvalidJob`` for a charset other
+        than UTF-8."""
         if encoder.charset.lower() not in _UTF_8:
             raise InvalidJob(f"files are written as UTF-8, not as {encoder.charset}")
         return _RowFormatBuilder(base_path)

@@ -47,13 +47,17 @@ class AvroInputFormat:
         self._schema = schema
 
     def get_produced_type(self) -> GenericRecordAvroTypeInfo:
+        """Returns the type of the records: the Avro schema."""
         return GenericRecordAvroTypeInfo(self._schema)
 
     def source(self) -> FileSource:
+        """Returns the source that reads the files."""
         return FileSource([self._path], AvroFileFormat(self._schema))
 
 
 class AvroBulkWriters:
+    """Writers of Avro object container files, for ``FileSink.for_bulk_format`` (PyFlink: ``AvroBulkWriters``)."""
+
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
         """Dicts that are records of ``schema``, or rows with its names, as Avro files. What does not fit is a ``SchemaMismatch``."""

@@ -44,9 +44,11 @@ class CsvSchema:
 
     @staticmethod
     def builder() -> CsvSchemaBuilder:
+        """Starts a schema without columns."""
         return CsvSchemaBuilder()
 
     def size(self) -> int:
+        """Returns the number of columns."""
         return len(self.layout.columns)
 
     def __len__(self) -> int:
@@ -78,6 +80,7 @@ class CsvSchemaBuilder:
         return self._add(name, DataTypes.ARRAY(element_type or DataTypes.STRING()), separator)
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
+        """Appends a column of booleans."""
         return self._add(name, DataTypes.BOOLEAN())
 
     def add_number_column(self, name: str, number_type: DataType | None = None) -> CsvSchemaBuilder:
@@ -85,14 +88,17 @@ class CsvSchemaBuilder:
         return self._add(name, number_type or DataTypes.BIGINT())
 
     def add_string_column(self, name: str) -> CsvSchemaBuilder:
+        """Appends a column of text."""
         return self._add(name, DataTypes.STRING())
 
     def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
+        """Appends the columns of another schema."""
         self._columns += schema.layout.columns
         self._fields += schema.row_type.fields
         return self
 
     def clear_columns(self) -> CsvSchemaBuilder:
+        """Removes all columns."""
         self._columns.clear()
         self._fields.clear()
         return self
@@ -114,6 +120,7 @@ class CsvSchemaBuilder:
         return self.set_array_element_separator("")
 
     def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
+        """Lets the column at ``index`` hold one value again instead of an array."""
         self._columns[index] = replace(self._columns[index], separator="")
         return self
 
@@ -128,18 +135,24 @@ class CsvSchemaBuilder:
         return self._with(replace(self._layout, ignore_more_cells=True))
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
+        """Sets the character between cells. Raises ``ValueError`` unless it is one character."""
         return self._with_dialect(replace(self._layout.dialect, column_separator=_one(char, "Column separator")))
 
     def set_escape_char(self, char: str) -> CsvSchemaBuilder:
+        """Sets the character behind which the next one stands for itself. Raises ``ValueError`` unless it is one
+        character."""
         return self._with_dialect(replace(self._layout.dialect, escape_char=_one(char, "Escape char")))
 
     def disable_escape_char(self) -> CsvSchemaBuilder:
+        """Reads and writes without an escape character, as by default."""
         return self._with_dialect(replace(self._layout.dialect, escape_char=None))
 
     def set_quote_char(self, char: str) -> CsvSchemaBuilder:
+        """Sets the character around cells that need quotes. Raises ``ValueError`` unless it is one character."""
         return self._with_dialect(replace(self._layout.dialect, quote_char=_one(char, "Quote char")))
 
     def disable_quote_char(self) -> CsvSchemaBuilder:
+        """Reads and writes cells without quotes."""
         return self._with_dialect(replace(self._layout.dialect, quote_char=None))
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
@@ -151,6 +164,7 @@ class CsvSchemaBuilder:
         return self._with_dialect(replace(self._layout.dialect, null_value=null_value))
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
+        """Skips the first row of each file."""
         return self._with(replace(self._layout, skip_first_data_row=skip))
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
@@ -162,6 +176,7 @@ class CsvSchemaBuilder:
         return self._with(replace(self._layout, use_header=use))
 
     def size(self) -> int:
+        """Returns the number of columns so far."""
         return len(self._columns)
 
     def __len__(self) -> int:
@@ -180,10 +195,13 @@ class CsvReaderFormat(StreamFormat):
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvReaderFormat:
+        """Returns the format that reads files with this schema."""
         return CsvReaderFormat(CsvSchemaFormat(schema.layout))
 
 
 class CsvBulkWriters:
+    """Writers of CSV files, for ``FileSink.for_bulk_format`` (PyFlink: ``CsvBulkWriters``)."""
+
     @staticmethod
     def for_schema(schema: CsvSchema) -> BulkWriterFactory:
         """Records are rows with the schema's columns, by name if they have all of its names, by position otherwise."""
@@ -191,35 +209,45 @@ class CsvBulkWriters:
 
 
 class CsvRowDeserializationSchema(OurDeserializationSchema):
+    """Reads a message as one line of CSV and returns a ``Row`` (PyFlink: ``CsvRowDeserializationSchema``)."""
+
     class Builder:
+        """Collects the settings of the schema, then ``build``."""
+
         def __init__(self, type_info: TypeInformation) -> None:
             self._made = OurDeserializationSchema(type_info)
 
         def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+            """Sets the text between cells; a comma by default."""
             return self._with(replace(self._made, field_delimiter=delimiter))
 
         def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
+            """Skips lines that begin with ``#``."""
             return self._with(replace(self._made, allow_comments=allow_comments))
 
         def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
-            """Between the elements of a list, or of a row within the row."""
+            """Sets the text between the elements of a list, or of a row within the row."""
             return self._with(replace(self._made, array_element_delimiter=delimiter))
 
         def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            """Sets the character around cells that need quotes. Raises ``ValueError`` unless it is one character."""
             return self._with(replace(self._made, quote_character=_one(c, "Quote character")))
 
         def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            """Sets the character behind which the next one stands for itself. Raises ``ValueError`` unless it is one
+            character."""
             return self._with(replace(self._made, escape_character=_one(c, "Escape character")))
 
         def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
-            """Without it, an empty cell is null."""
+            """Sets the text that means null; without it, an empty cell does."""
             return self._with(replace(self._made, null_literal=null_literal))
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
-            """A cell that is none of its type, or that is missing, is null."""
+            """Reads a cell as null when it is missing or is not of its type."""
             return self._with(replace(self._made, ignore_parse_errors=ignore_parse_errors))
 
         def build(self) -> OurDeserializationSchema:
+            """Returns the schema."""
             return self._made
 
         def _with(self, made: OurDeserializationSchema) -> CsvRowDeserializationSchema.Builder:
@@ -228,35 +256,48 @@ class CsvRowDeserializationSchema(OurDeserializationSchema):
 
 
 class CsvRowSerializationSchema(OurSerializationSchema):
+    """Writes a ``Row`` as one line of CSV (PyFlink: ``CsvRowSerializationSchema``)."""
+
     class Builder:
+        """Collects the settings of the schema, then ``build``."""
+
         def __init__(self, type_info: TypeInformation) -> None:
             self._made = OurSerializationSchema()
 
         def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """Sets the text between cells; a comma by default."""
             return self._with(replace(self._made, field_delimiter=c))
 
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            r"""What a message ends with: nothing, ``\n``, ``\r`` or ``\r\n``; ``\n`` if it is not set, as in Flink."""
+            r"""Sets what a message ends with: nothing, ``\n``, ``\r`` or ``\r\n``; as in Flink, the default is ``\n``.
+            Raises ``ValueError`` for anything else."""
             if delimiter not in ("", "\n", "\r", "\r\n"):
                 raise ValueError(f"Unsupported new line delimiter: {delimiter!r}")
             return self._with(replace(self._made, line_delimiter=delimiter))
 
         def set_array_element_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            """Sets the text between the elements of a list, or of a row within the row."""
             return self._with(replace(self._made, array_element_delimiter=delimiter))
 
         def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
+            """Writes cells without quotes."""
             return self._with(replace(self._made, quote_character=None))
 
         def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """Sets the character around cells that need quotes. Raises ``ValueError`` unless it is one character."""
             return self._with(replace(self._made, quote_character=_one(c, "Quote character")))
 
         def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """Sets the character behind which the next one stands for itself. Raises ``ValueError`` unless it is one
+            character."""
             return self._with(replace(self._made, escape_character=_one(c, "Escape character")))
 
         def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
+            """Sets the text that is written for null; nothing by default."""
             return self._with(replace(self._made, null_literal=s))
 
         def build(self) -> OurSerializationSchema:
+            """Returns the schema."""
             return self._made
 
         def _with(self, made: OurSerializationSchema) -> CsvRowSerializationSchema.Builder:

@@ -18,6 +18,8 @@ __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
 
 class _DeserializationBuilder:
+    """Collects the settings of a ``JsonRowDeserializationSchema``, then ``build``."""
+
     def __init__(self) -> None:
         self._type_info: TypeInformation | None = None
         self._fails_on_missing_field = False
@@ -29,24 +31,25 @@ class _DeserializationBuilder:
         return self
 
     def json_schema(self, json_schema: str) -> _DeserializationBuilder:
-        """Refused: types are given as Python's."""
+        """Raises ``InvalidJob``: the fields are given as types."""
         raise InvalidJob(
             "json_schema() is not available in tidegate, which takes the fields as types: "
             "type_info(Types.ROW_NAMED([names], [types]))"
         )
 
     def fail_on_missing_field(self) -> _DeserializationBuilder:
-        """A message that lacks a field cannot be read; without it, the field is null."""
+        """Treats a message that lacks a field as unreadable; without this, the field is null."""
         self._fails_on_missing_field = True
         return self
 
     def ignore_parse_errors(self) -> _DeserializationBuilder:
-        """Messages that cannot be read are left out, each with a line in the log."""
+        """Leaves messages out that cannot be read, each with a line in the log."""
         self._ignores_parse_errors = True
         return self
 
     def build(self) -> OurDeserializationSchema:
-        """Raises ``InvalidJob`` without a type, and when missing fields are both to fail and to be ignored."""
+        """Returns the schema. Raises ``InvalidJob`` without a type, and when missing fields are both to fail and to be
+        ignored."""
         if self._type_info is None:
             raise InvalidJob("JsonRowDeserializationSchema needs type_info()")
         if self._fails_on_missing_field and self._ignores_parse_errors:
@@ -56,33 +59,42 @@ class _DeserializationBuilder:
 
 @dataclass
 class _SerializationBuilder:
+    """Collects the settings of a ``JsonRowSerializationSchema``, then ``build``."""
+
     _type_info: TypeInformation | None = None
 
     def with_type_info(self, type_info: TypeInformation) -> _SerializationBuilder:
-        """What is written: its names, and the stream's fields by position. Without it, the type of the stream. Raises
-        ``InvalidJob`` for a type that is no row."""
+        """Sets the names that are written for the stream's fields, by position; without it, the stream's own names are.
+        Raises ``InvalidJob`` for a type that is not a row."""
         if not isinstance(type_info, RowTypeInfo):
             raise InvalidJob(f"JSON objects are rows: with_type_info(Types.ROW_NAMED(...)), not {type_info!r}")
         self._type_info = type_info
         return self
 
     def build(self) -> OurSerializationSchema:
+        """Returns the schema."""
         return OurSerializationSchema(self._type_info)
 
 
 class JsonRowDeserializationSchema(OurDeserializationSchema):
+    """Reads a message as a JSON object and returns a ``Row`` (PyFlink: ``JsonRowDeserializationSchema``)."""
+
     Builder: TypeAlias = _DeserializationBuilder
 
     @staticmethod
     def builder() -> _DeserializationBuilder:
+        """Starts a schema; ``type_info`` says which fields are read."""
         return _DeserializationBuilder()
 
 
 class JsonRowSerializationSchema(OurSerializationSchema):
+    """Writes a ``Row`` as a JSON object (PyFlink: ``JsonRowSerializationSchema``)."""
+
     Builder: TypeAlias = _SerializationBuilder
 
     @staticmethod
     def builder() -> _SerializationBuilder:
+        """Starts a schema; ``with_type_info`` names the fields."""
         return _SerializationBuilder()
 
 

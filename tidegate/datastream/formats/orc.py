@@ -21,6 +21,8 @@ _COMPRESSIONS = {"NONE": "uncompressed"}
 
 
 class OrcBulkWriters:
+    """Writers of ORC files, for ``FileSink.for_bulk_format`` (PyFlink: ``OrcBulkWriters``)."""
+
     @staticmethod
     def for_row_type(
         row_type: RowType, writer_properties: Configuration | None = None, hadoop_config: Configuration | None = None

@@ -29,6 +29,8 @@ __all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "Pa
 
 
 class AvroParquetReaders:
+    """Readers of Parquet files as records of an Avro schema (PyFlink: ``AvroParquetReaders``)."""
+
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> StreamFormat:
         """Dicts that are records of ``schema``. A field that a file has not is its default, or null. Raises ``InvalidJob`` for a
@@ -37,6 +39,8 @@ class AvroParquetReaders:
 
 
 class AvroParquetWriters:
+    """Writers of records of an Avro schema as Parquet files (PyFlink: ``AvroParquetWriters``)."""
+
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
         """Dicts that are records of ``schema``, or rows with its names. What does not fit is a ``SchemaMismatch``. Raises ``InvalidJob``
@@ -63,6 +67,8 @@ class ParquetColumnarRowInputFormat(BulkFormat):
 
 
 class ParquetBulkWriters:
+    """Writers of rows as Parquet files, for ``FileSink.for_bulk_format`` (PyFlink: ``ParquetBulkWriters``)."""
+
     @staticmethod
     def for_row_type(
         row_type: RowType, hadoop_config: Configuration | None = None, utc_timestamp: bool = False

@@ -100,6 +100,7 @@ def plain(node: Any) -> Any:
 
 
 def column_ref(name: str) -> Node:
+    """Builds the node of DuckDB's syntax tree that refers to a column."""
     return {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "query_location": 0, "column_names": [name]}
 
 

@@ -46,6 +46,7 @@ class DataStreamTestSinkFunction(Sink):
         return [str(value) for value in values] if stringify else values
 
     def clear(self) -> None:
+        """Removes the results of earlier jobs."""
         for file in self._files():
             file.unlink()
 

@@ -20,27 +20,35 @@ W = TypeVar("W")
 
 
 class AssignerScope(Protocol):
-    def get_current_processing_time(self) -> int: ...
+    """What an assigner may use: the clock and the runtime context."""
 
-    def get_runtime_context(self) -> RuntimeContext: ...
+    def get_current_processing_time(self) -> int:
+        """Returns the clock's time in milliseconds since the epoch."""
+
+    def get_runtime_context(self) -> RuntimeContext:
+        """Returns the runtime context of the window operator."""
 
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Gives each record its windows."""
+    """Assigns each record to its windows (PyFlink: ``WindowAssigner``)."""
 
     WindowAssignerContext: TypeAlias = AssignerScope
 
     @abstractmethod
-    def assign_windows(self, element: T, timestamp: int, context: AssignerScope) -> Collection[W]: ...
+    def assign_windows(self, element: T, timestamp: int, context: AssignerScope) -> Collection[W]:
+        """Returns the windows of a record; ``timestamp`` is its event time in milliseconds."""
 
     @abstractmethod
-    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]: ...
+    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
+        """Returns the trigger for windows that are given no other one."""
 
     def get_window_serializer(self) -> TypeSerializer[Any]:
+        """Returns how windows are written into state."""
         return PickledWindowSerializer()
 
     @abstractmethod
-    def is_event_time(self) -> bool: ...
+    def is_event_time(self) -> bool:
+        """Tells whether windows follow event time rather than the clock."""
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
@@ -122,36 +130,40 @@ class _TumblingWindows(_AlignedWindows[T]):
 
 
 class TumblingEventTimeWindows(_TumblingWindows[T]):
-    """One beside the other."""
+    """Windows of equal length without gaps or overlap, in event time (PyFlink: ``TumblingEventTimeWindows``)."""
 
     @staticmethod
     def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows[Any]:
+        """Creates windows of ``size``, which begin at the multiples of it plus ``offset``."""
         return TumblingEventTimeWindows(to_millis(size), to_millis(offset or 0))
 
 
 class TumblingProcessingTimeWindows(_TumblingWindows[T]):
-    """The same by the clock."""
+    """Windows of equal length without gaps or overlap, by the clock (PyFlink: ``TumblingProcessingTimeWindows``)."""
 
     _is_event_time = False
 
     @staticmethod
     def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows[Any]:
+        """Creates windows of ``size``, which begin at the multiples of it plus ``offset``."""
         return TumblingProcessingTimeWindows(to_millis(size), to_millis(offset or 0))
 
 
 class SlidingEventTimeWindows(_AlignedWindows[T]):
-    """A new one each ``slide``: every record is in ``size / slide`` of them."""
+    """Windows of ``size`` that begin every ``slide``, in event time; each record is in ``size / slide`` of them
+    (PyFlink: ``SlidingEventTimeWindows``)."""
 
     def __init__(self, size: int, slide: int, offset: int = 0) -> None:
         super().__init__(size, slide, offset)
 
     @staticmethod
     def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingEventTimeWindows[Any]:
+        """Creates windows of ``size``, which begin at the multiples of ``slide`` plus ``offset``."""
         return SlidingEventTimeWindows(to_millis(size), to_millis(slide), to_millis(offset or 0))
 
 
 class SlidingProcessingTimeWindows(_AlignedWindows[T]):
-    """The same by the clock."""
+    """Windows of ``size`` that begin every ``slide``, by the clock (PyFlink: ``SlidingProcessingTimeWindows``)."""
 
     _is_event_time = False
 
@@ -160,17 +172,20 @@ class SlidingProcessingTimeWindows(_AlignedWindows[T]):
 
     @staticmethod
     def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingProcessingTimeWindows[Any]:
+        """Creates windows of ``size``, which begin at the multiples of ``slide`` plus ``offset``."""
         return SlidingProcessingTimeWindows(to_millis(size), to_millis(slide), to_millis(offset or 0))
 
 
 class GlobalWindows(WindowAssigner[T, GlobalWindow]):
-    """Everything of a key is in one window, which never ends: give it a trigger, for its own never fires."""
+    """Puts everything of a key into one window, which never ends. It needs a trigger, since its own never fires
+    (PyFlink: ``GlobalWindows``)."""
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[GlobalWindow]:
         return [GlobalWindow.get()]
 
     @staticmethod
     def create() -> GlobalWindows[Any]:
+        """Creates the assigner."""
         return GlobalWindows()
 
     def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:

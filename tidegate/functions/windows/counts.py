@@ -49,13 +49,14 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
 
 
 class CountTumblingWindowAssigner(_CountWindows[T]):
-    """One beside the other."""
+    """Windows of ``window_size`` records of a key, one after the other (PyFlink: ``CountTumblingWindowAssigner``)."""
 
     def __init__(self, window_size: int) -> None:
         super().__init__(window_size, window_size, "tumble-count-assigner")
 
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner[Any]:
+        """Creates windows of ``window_size`` records."""
         return CountTumblingWindowAssigner(window_size)
 
     def __repr__(self) -> str:
@@ -63,13 +64,15 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
 
 
 class CountSlidingWindowAssigner(_CountWindows[T]):
-    """A new one each ``window_slide`` records; each fires when it holds ``window_size``."""
+    """Windows that begin every ``window_slide`` records of a key; each fires when it holds ``window_size`` (PyFlink:
+    ``CountSlidingWindowAssigner``)."""
 
     def __init__(self, window_size: int, window_slide: int) -> None:
         super().__init__(window_size, window_slide, "slide-count-assigner")
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
+        """Creates windows of ``window_size`` records, one every ``window_slide`` records."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     def __repr__(self) -> str:

@@ -27,37 +27,48 @@ class TimestampedValue:
     timestamp: int
 
     def get_value(self) -> Any:
+        """Returns the record."""
         return self.value
 
     def get_timestamp(self) -> int:
+        """Returns the record's event time in milliseconds."""
         return self.timestamp
 
     def has_timestamp(self) -> bool:
+        """Tells whether the record has event time."""
         return self.timestamp != MIN_TIMESTAMP
 
 
 class EvictorScope(Protocol):
-    def get_current_processing_time(self) -> int: ...
+    """What an evictor may use: time and metrics."""
 
-    def get_current_watermark(self) -> int: ...
+    def get_current_processing_time(self) -> int:
+        """Returns the clock's time in milliseconds since the epoch."""
 
-    def get_metric_group(self) -> Any: ...
+    def get_current_watermark(self) -> int:
+        """Returns the operator's watermark in milliseconds since the epoch."""
+
+    def get_metric_group(self) -> Any:
+        """Returns the group in which the evictor registers metrics."""
 
 
 class Evictor(ABC):
-    """Both methods are given the records of the window, in the order in which they came, and delete from that list."""
+    """Removes records from a window when it fires (Flink: ``Evictor.java``). Both methods receive the window's records
+    in the order of their arrival, and delete from that list."""
 
     EvictorContext: TypeAlias = EvictorScope
 
     @abstractmethod
     def evict_before(
         self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: EvictorScope
-    ) -> None: ...
+    ) -> None:
+        """Removes records before the window function sees them."""
 
     @abstractmethod
     def evict_after(
         self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: EvictorScope
-    ) -> None: ...
+    ) -> None:
+        """Removes records after the window function has seen them."""
 
 
 class _OneEvictor(Evictor):
@@ -93,6 +104,7 @@ class CountEvictor(_OneEvictor):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor:
+        """Keeps the last ``max_count`` records."""
         return CountEvictor(max_count, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> None:
@@ -108,6 +120,7 @@ class TimeEvictor(_OneEvictor):
 
     @staticmethod
     def of(window_size: Length, do_evict_after: bool = False) -> TimeEvictor:
+        """Keeps the records that are less than ``window_size`` older than the latest one."""
         return TimeEvictor(to_millis(window_size), do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> None:
@@ -131,6 +144,7 @@ class DeltaEvictor(_OneEvictor):
 
     @staticmethod
     def of(threshold: float, delta_function: Callable[[Any, Any], float], do_evict_after: bool = False) -> DeltaEvictor:
+        """Keeps the records whose distance to the last one, by ``delta_function``, is below ``threshold``."""
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> None:

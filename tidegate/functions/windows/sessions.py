@@ -19,11 +19,11 @@ from tidegate.model.errors import InvalidJob
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Tells the gap that follows a record."""
+    """Says how long the gap behind a record may be (PyFlink: ``SessionWindowTimeGapExtractor``)."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:
-        """In ms; positive."""
+        """Returns the gap in milliseconds, which must be positive."""
 
 
 class _Sessions(TimeWindowAssigner[T], MergingWindowAssigner[T, TimeWindow]):
@@ -68,44 +68,54 @@ class _DynamicGap(_Sessions[T]):
 
 
 class EventTimeSessionWindows(_FixedGap[T]):
-    """By the timestamps of the records."""
+    """Sessions by event time: a window ends when no record came for the length of the gap (PyFlink:
+    ``EventTimeSessionWindows``)."""
 
     @staticmethod
     def with_gap(size: Length) -> EventTimeSessionWindows[Any]:
+        """Creates sessions with one gap for all records."""
         return EventTimeSessionWindows(to_millis(size))
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
+        """Creates sessions in which each record has a gap of its own."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
 class ProcessingTimeSessionWindows(_FixedGap[T]):
-    """By the clock."""
+    """Sessions by the clock: a window ends when no record came for the length of the gap (PyFlink:
+    ``ProcessingTimeSessionWindows``)."""
 
     _is_event_time = False
 
     @staticmethod
     def with_gap(size: Length) -> ProcessingTimeSessionWindows[Any]:
+        """Creates sessions with one gap for all records."""
         return ProcessingTimeSessionWindows(to_millis(size))
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
+        """Creates sessions in which each record has a gap of its own."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
 class DynamicEventTimeSessionWindows(_DynamicGap[T]):
-    """By the timestamps of the records, each of which says how long the gap behind it may be."""
+    """Sessions by event time, in which each record says how long the gap behind it may be (PyFlink:
+    ``DynamicEventTimeSessionWindows``)."""
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
+        """Creates sessions in which each record has a gap of its own."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
 class DynamicProcessingTimeSessionWindows(_DynamicGap[T]):
-    """The same by the clock."""
+    """Sessions by the clock, in which each record says how long the gap behind it may be (PyFlink:
+    ``DynamicProcessingTimeSessionWindows``)."""
 
     _is_event_time = False
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
+        """Creates sessions in which each record has a gap of its own."""
         return DynamicProcessingTimeSessionWindows(extractor)

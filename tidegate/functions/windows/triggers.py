@@ -28,7 +28,8 @@ Length = Time | Duration | int
 
 
 class TriggerResult(Enum):
-    """(fire, purge)"""
+    """What a trigger decides: a pair of whether the window fires and whether it is emptied (PyFlink:
+    ``TriggerResult``)."""
 
     CONTINUE = (False, False)
     FIRE_AND_PURGE = (True, True)
@@ -36,9 +37,11 @@ class TriggerResult(Enum):
     PURGE = (False, True)
 
     def is_fire(self) -> bool:
+        """Tells whether the window function is called."""
         return self.value[0]
 
     def is_purge(self) -> bool:
+        """Tells whether the window is emptied."""
         return self.value[1]
 
 
@@ -48,43 +51,56 @@ _CONTINUE, _FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 class TriggerScope(Protocol):
     """What a trigger may touch: time, timers of this key and window, and state."""
 
-    def get_current_processing_time(self) -> int: ...
+    def get_current_processing_time(self) -> int:
+        """Returns the clock's time in milliseconds since the epoch."""
 
-    def get_metric_group(self) -> Any: ...
+    def get_metric_group(self) -> Any:
+        """Returns the group in which the trigger registers metrics."""
 
-    def get_current_watermark(self) -> int: ...
+    def get_current_watermark(self) -> int:
+        """Returns the operator's watermark in milliseconds since the epoch."""
 
-    def register_processing_time_timer(self, time: int) -> None: ...
+    def register_processing_time_timer(self, time: int) -> None:
+        """Lets ``on_processing_time`` be called for this key and window when the clock reaches ``time``."""
 
-    def register_event_time_timer(self, time: int) -> None: ...
+    def register_event_time_timer(self, time: int) -> None:
+        """Lets ``on_event_time`` be called for this key and window when the watermark reaches ``time``."""
 
-    def delete_processing_time_timer(self, time: int) -> None: ...
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Removes the timer of this key and window at ``time``, if there is one."""
 
-    def delete_event_time_timer(self, time: int) -> None: ...
+    def delete_event_time_timer(self, time: int) -> None:
+        """Removes the timer of this key and window at ``time``, if there is one."""
 
-    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any: ...
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        """Returns state of this key and window."""
 
 
 class MergeScope(TriggerScope, Protocol):
+    """What ``on_merge`` may use besides: merging the state of the old windows into the new one's."""
+
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         """What the windows that became one kept in this state becomes state of the new one. For list, reducing and
         aggregating state."""
 
 
 class Trigger(ABC, Generic[T, W]):
-    """Decides when a window fires."""
+    """Decides when a window fires (PyFlink: ``Trigger``)."""
 
     TriggerContext: TypeAlias = TriggerScope
     OnMergeContext: TypeAlias = MergeScope
 
     @abstractmethod
-    def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerScope) -> TriggerResult: ...
+    def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerScope) -> TriggerResult:
+        """Decides what happens when a record enters the window."""
 
     @abstractmethod
-    def on_processing_time(self, time: int, window: W, ctx: TriggerScope) -> TriggerResult: ...
+    def on_processing_time(self, time: int, window: W, ctx: TriggerScope) -> TriggerResult:
+        """Decides what happens when a timer of the clock fires."""
 
     @abstractmethod
-    def on_event_time(self, time: int, window: W, ctx: TriggerScope) -> TriggerResult: ...
+    def on_event_time(self, time: int, window: W, ctx: TriggerScope) -> TriggerResult:
+        """Decides what happens when a timer of event time fires."""
 
     def can_merge(self) -> bool:
         """Whether it may be used with windows that merge; then ``on_merge`` has to be there."""
@@ -104,6 +120,7 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
 
     @staticmethod
     def create() -> EventTimeTrigger[Any]:
+        """Creates the trigger."""
         return EventTimeTrigger()
 
     def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
@@ -134,6 +151,7 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
 
     @staticmethod
     def create() -> ProcessingTimeTrigger[Any]:
+        """Creates the trigger."""
         return ProcessingTimeTrigger()
 
     def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
@@ -216,6 +234,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 
     @staticmethod
     def of(interval: Length) -> ContinuousEventTimeTrigger[Any]:
+        """Creates a trigger that fires every ``interval`` of event time."""
         return ContinuousEventTimeTrigger(to_millis(interval))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
@@ -253,6 +272,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
 
     @staticmethod
     def of(interval: Length) -> ContinuousProcessingTimeTrigger[Any]:
+        """Creates a trigger that fires every ``interval`` by the clock."""
         return ContinuousProcessingTimeTrigger(to_millis(interval))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
@@ -283,6 +303,7 @@ class CountTrigger(Trigger[T, Any]):
 
     @staticmethod
     def of(window_size: int) -> CountTrigger[Any]:
+        """Creates a trigger that fires with every ``window_size``-th record."""
         return CountTrigger(window_size)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
@@ -329,7 +350,7 @@ class NeverTrigger(Trigger[T, Any]):
 
 
 class PurgingTrigger(Trigger[T, Window]):
-    """Another trigger, but what fires is emptied."""
+    """Follows another trigger, and empties the window whenever that fires (PyFlink: ``PurgingTrigger``)."""
 
     def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:
         if not isinstance(nested_trigger, Trigger):
@@ -338,6 +359,7 @@ class PurgingTrigger(Trigger[T, Window]):
 
     @staticmethod
     def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger[Any]:
+        """Creates a trigger that purges wherever ``nested_trigger`` fires."""
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:

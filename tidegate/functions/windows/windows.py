@@ -27,9 +27,10 @@ class Window(ABC):
 
 
 class MergeReport(Protocol):
-    """Is told which windows become one."""
+    """Receives which windows become one."""
 
-    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None: ...
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        """Reports that the windows ``to_be_merged`` become ``merge_result``."""
 
 
 class TimeWindow(tuple[int, int], Window):
@@ -46,10 +47,12 @@ class TimeWindow(tuple[int, int], Window):
 
     @property
     def start(self) -> int:
+        """The first millisecond that is in the window."""
         return self[0]
 
     @property
     def end(self) -> int:
+        """The first millisecond behind the window."""
         return self[1]
 
     def max_timestamp(self) -> int:
@@ -60,6 +63,7 @@ class TimeWindow(tuple[int, int], Window):
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
+        """Returns the smallest window that contains both."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
     def __repr__(self) -> str:
@@ -103,6 +107,7 @@ class GlobalWindow(Window):
 
     @staticmethod
     def get() -> GlobalWindow:
+        """Returns the one window there is."""
         return _EVERYTHING
 
     def max_timestamp(self) -> int:

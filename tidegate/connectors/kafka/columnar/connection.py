@@ -123,6 +123,8 @@ class _Manager(KafkaConnectionManager):
 
 
 class Connections:
+    """Connections to the brokers of one cluster, on which requests are sent and answers awaited by the calling thread."""
+
     def __init__(
         self, servers: str, properties: Mapping[str, str], clock: Callable[[], float] = time.monotonic
     ) -> None:
@@ -134,6 +136,7 @@ class Connections:
         self._clock = clock
 
     def close(self) -> None:
+        """Closes all connections."""
         self._manager.close()
         self._net.close()
 

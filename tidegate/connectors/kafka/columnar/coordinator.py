@@ -32,6 +32,8 @@ class PartitionRefused(Exception):
 
 
 class Coordinator:
+    """Speaks with the broker that coordinates one transactional id."""
+
     def __init__(
         self,
         connections: Connections,

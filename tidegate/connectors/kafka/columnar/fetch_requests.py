@@ -28,6 +28,8 @@ _LENGTH_BEGINS_AT = 12
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
+    """How much a broker may answer to a fetch, and how long it may wait for more (bytes, milliseconds)."""
+
     min_bytes: int
     wait_ms: int
     max_bytes: int
@@ -35,6 +37,7 @@ class FetchLimits:
 
     @staticmethod
     def of(properties: Mapping[str, str]) -> FetchLimits:
+        """Reads the limits from a consumer's properties."""
         return FetchLimits(
             number(properties, 1, "fetch.min.bytes"),
             min(number(properties, FETCH_WAIT_MS, "fetch.wait.max.ms"), FETCH_WAIT_MS),

@@ -63,6 +63,8 @@ class _Found:
 
 
 class ByColumn(ConsumerPort):
+    """Consumes partitions by column. Records that it cannot read so are left to librdkafka's consumer."""
+
     def __init__(
         self,
         shared: SharedClient,
@@ -92,6 +94,7 @@ class ByColumn(ConsumerPort):
         self._at.update(positions)
 
     def remove(self, places: Iterable[Place]) -> None:
+        """Stops reading partitions."""
         gone = list(places)
         if self._instead is not None:
             self._instead.remove(gone)

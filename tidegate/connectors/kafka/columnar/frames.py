@@ -28,6 +28,8 @@ def take_over(protocol: Any) -> None:
 
 
 class Frames(KafkaProtocol):
+    """A parser of answers that copies each of them once, into the buffer that holds it whole."""
+
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self._length = b""

@@ -35,6 +35,7 @@ class Leaders:
         self._is_away = False
 
     def of(self, place: Place) -> int | None:
+        """Returns the broker that leads a partition, or ``None`` while that is not known."""
         return None if place in self._doubted else self._nodes.get(place)
 
     def doubt(self, places: Iterable[Place]) -> None:

@@ -21,12 +21,16 @@ MAX_AGE_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
+    """The leader of each partition of a topic, and when this was learned."""
+
     leaders: list[int]
     """By partition; -1: nobody."""
     learned_at: float
 
 
 class Topics:
+    """Knows the partitions of topics and their leaders, and asks again when they may have changed."""
+
     def __init__(self, connections: Connections, clock: Callable[[], float] = time.monotonic) -> None:
         self._connections = connections
         self._clock = clock

@@ -51,6 +51,8 @@ class _Request:
 
 
 class ColumnarProducer(TransactionalProducer):
+    """Publishes records by column under a transactional id."""
+
     def __init__(
         self,
         servers: str,

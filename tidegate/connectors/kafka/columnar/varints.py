@@ -41,6 +41,7 @@ def read(data: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
 
 
 def zigzag(numbers: Numbers) -> Zigzags:
+    """Maps signed to unsigned numbers so that small ones stay small: 0, -1, 1 become 0, 1, 2."""
     return ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
 
 
