@@ -89,7 +89,7 @@ class JobManagerClient:
         return list(self._call(lambda: self._stub.ListJobs(request, timeout=CALL_TIMEOUT_S)).jobs)
 
     def checkpoints(self, job_id: str, subtasks_of: int = 0) -> pb.CheckpointList:
-        """The history; only the checkpoint with the id ``subtasks_of`` is told with its subtasks."""
+        """Returns the history of checkpoints; only the one with the id ``subtasks_of`` carries its subtasks."""
         request = pb.ListCheckpointsRequest(job_id=job_id, subtasks_of=subtasks_of)
         answer: pb.CheckpointList = self._call(lambda: self._stub.ListCheckpoints(request, timeout=CALL_TIMEOUT_S))
         _raise_if(answer)
@@ -103,7 +103,7 @@ class JobManagerClient:
         )
 
     def checkpoint(self, job_id: str, full: bool, timeout_s: float) -> pb.SnapshotResponse:
-        """Likewise, a checkpoint."""
+        """Takes a checkpoint and waits for it, as ``savepoint`` does."""
         request = pb.TriggerJobCheckpointRequest(job_id=job_id, full=full, wait_ms=int(timeout_s * 1000))
         return self._taken(
             lambda limit_s: self._stub.TriggerCheckpoint(request, timeout=limit_s), "checkpoint", timeout_s

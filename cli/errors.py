@@ -26,8 +26,8 @@ class ProgramFailed(TidegateError):
 
 
 def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command whose errors are told as this file says. It takes `verbose` itself. Its attribute `failed_with`, if it has
-    one, is its exit code for all of them."""
+    """Wraps a command so that its errors are reported as this module says. The wrapper takes `verbose` itself. If the
+    command has an attribute `failed_with`, that is its exit code for all errors."""
 
     @click.option("-v", "--verbose", is_flag=True, help="Show the details of errors.")
     @functools.wraps(command)

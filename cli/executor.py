@@ -62,7 +62,7 @@ class SubmittedJob:
         self._client.cancel(self._job_id)
 
     def told_when_left(self) -> str:
-        """For somebody who waits no longer: where the job is, and how it is reached."""
+        """Returns what a user reads who stops waiting: where the job is, and how to reach it."""
         address = self._client.address
         return (
             f"Job {self._job_id} goes on at {address}. `tidegate list -m {address}` shows it, "
@@ -77,7 +77,7 @@ class SubmittedJob:
         return self._client.savepoint(self._job_id, absolute(directory) if directory else "", SNAPSHOT_LIMIT_S).path
 
     def stop_with_savepoint(self, directory: str, drain: bool) -> str:
-        """Likewise; the job has FINISHED with it."""
+        """Stops the job with a savepoint, with which it is FINISHED, and returns the savepoint's path."""
         place = absolute(directory) if directory else ""
         return self._client.stop(self._job_id, place, drain, SNAPSHOT_LIMIT_S).path
 
@@ -208,7 +208,7 @@ def wait_attached(job: SubmittedJob, graph: JobGraph, *, cancels: bool = True) -
 
 
 def job_error(what: str, failure: ErrorInfo | None) -> TidegateError:
-    """The error of a job that failed, told in a few lines."""
+    """Returns the error of a failed job, in a few lines."""
     if failure is None:
         return ExternalError(f"{what}: the JobManager gave no cause")
     error = failure.to_exception()

@@ -36,7 +36,7 @@ class Notice:
 
 
 class RestartNotices:
-    """Of one job."""
+    """Prints the restarts of one job as they happen."""
 
     def __init__(self) -> None:
         self._restarts = 0
@@ -58,7 +58,7 @@ class RestartNotices:
         is_new = cause != self._cause
         if is_new:
             self._cause, self._times, self._was_loud = cause, 0, False
-        self._times += 1 if is_new else again  # of those that were passed over nobody told the cause
+        self._times += 1 if is_new else again  # the causes of skipped restarts are not known
         notices = [Notice(f"restart {restarts}: {_one_line(failure)}")] if is_new else []
         if failure.is_lasting and self._times >= REPETITIONS and not self._was_loud:
             self._was_loud = True

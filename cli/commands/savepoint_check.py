@@ -52,7 +52,7 @@ class Finding:
 
     @property
     def outcomes(self) -> set[str]:
-        """Of the operator and its states."""
+        """The outcomes of the operator and of its states."""
         return {self.verdict.outcome.name, *(state.outcome.name for state in self.states)}
 
     @property

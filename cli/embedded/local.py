@@ -35,7 +35,7 @@ from tidegate.model.ids import BlobKey
 
 START_TIMEOUT_S = 90.0
 TASK_MANAGER_LIVES = 5
-"""So many TaskManagers one after the other: a lost one is replaced, as somebody would do by hand."""
+"""How many TaskManagers are started one after the other: a lost one is replaced, as an operator would do by hand."""
 
 FORCED_TO_LOOPBACK = (
     "jobmanager.rpc.address=127.0.0.1",

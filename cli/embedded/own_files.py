@@ -46,7 +46,8 @@ class EmbeddedFiles:
         return self._claim
 
     def end(self, *, keep_logs: bool = False) -> list[Path]:
-        """No process uses it any more. Returns the checkpoints that stay. Again: no-op."""
+        """Removes the files once no process uses them, and returns the checkpoints that stay. A second call does
+        nothing."""
         directory = self._files.directory
         remove_unfinished(self._files.checkpoints)
         kept = completed_in(self._files.checkpoints)

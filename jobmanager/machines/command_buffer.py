@@ -116,7 +116,7 @@ class CommandBuffer:
         return armed
 
     def changed(self, job_id: JobId) -> None:
-        """The job's view is another one; told once per event, after everything else."""
+        """Notes that the job's view has changed; this is reported once per event, after everything else."""
         self._changed[job_id] = None
 
     def log(self, level: str, message: str, **fields: object) -> None:

@@ -128,8 +128,8 @@ class ReadBackManifest:
 
 @dataclass(frozen=True, slots=True)
 class DiscardCheckpoint:
-    """Remove a checkpoint's directory (``_metadata`` first), completed or not. With ``shared_location`` it was aborted: the files
-    that it wrote there go too, even those that no acknowledgement has told of."""
+    """Remove a checkpoint's directory (``_metadata`` first), completed or not. With ``shared_location`` it was aborted:
+    the files that it wrote there go too, even those that no acknowledgement named."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -139,8 +139,8 @@ class DiscardCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class DiscardSharedFiles:
-    """Remove files below ``shared/`` that no checkpoint uses any more, or files in the directory of a checkpoint that it does not
-    use, after every earlier command of that checkpoint; answered by ``SharedFilesDiscarded``."""
+    """Remove files below ``shared/`` that no checkpoint uses, or files in the directory of a checkpoint that it does
+    not use, after every earlier command of that checkpoint; answered by ``SharedFilesDiscarded``."""
 
     job_id: JobId
     checkpoint_id: CheckpointId
@@ -172,7 +172,7 @@ class ReportSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """The job's view (``Dispatcher.job(job_id)``) is another one now: tell who watches it."""
+    """The job's view (``Dispatcher.job(job_id)``) has changed: notify its watchers."""
 
     job_id: JobId
 

@@ -1,4 +1,4 @@
-"""Everything that the JobManager's machines can be told. Past tense, frozen, complete: a machine never asks back.
+"""Every event that the JobManager's machines handle. Past tense, frozen, complete: a machine never asks back.
 
 All of them enter through ``Dispatcher.on(event, now_ms)``, one at a time. Events that answer a command carry the
 ids that the command was given and are accepted in every state.

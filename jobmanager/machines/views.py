@@ -94,8 +94,9 @@ NOTHING_ACKNOWLEDGED = CheckpointTotals()
 @dataclass(frozen=True, slots=True)
 class CheckpointView:
     """``status``: IN_PROGRESS, COMPLETED or FAILED. ``end_ms``: when ``_metadata`` was durable, or it failed.
-    ``sent_ms``: when its sources were told, the directory being there; ``sealed_ms``: when everybody had acknowledged;
-    ``confirmed_ms``: when tasks were told that it is complete (plain savepoints: never). ``None``: not (yet)."""
+    ``sent_ms``: when its sources were triggered, after the directory was made; ``sealed_ms``: when all subtasks had
+    acknowledged; ``confirmed_ms``: when tasks were notified that it is complete (plain savepoints: never). ``None``:
+    not (yet)."""
 
     checkpoint_id: CheckpointId
     status: str
@@ -119,7 +120,7 @@ class CheckpointView:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSummary:
-    """Over all completed ones, also those that the history does not hold any more. Bytes and milliseconds."""
+    """Figures over all completed checkpoints, also those that have left the history. Bytes and milliseconds."""
 
     checkpointed_size: Distribution = NO_SAMPLES
     state_size: Distribution = NO_SAMPLES

@@ -15,7 +15,7 @@ from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.routes import Router
 
 MAX_SUBTASKS = 2_000
-"""Of a larger job single subtasks are left out; those of its checkpoints stay."""
+"""Larger jobs omit per-subtask data in their archives, except that of checkpoints."""
 
 _OF_A_JOB = (
     "", "/config", "/plan", "/status", "/exceptions", "/accumulators", "/execution-result", "/jobmanager/config",

@@ -71,7 +71,7 @@ class Core(Protocol):
 
 
 class MetricStore(Protocol):
-    """Counters of attempts, as their TaskManagers last told them; ``None``: nothing yet."""
+    """Counters of attempts, as their TaskManagers last reported them; ``None``: nothing yet."""
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None: ...
     def span_of(self, attempt: AttemptId) -> Span | None: ...

@@ -1,4 +1,4 @@
-"""Jobs that are over, from their archives: what a JobManager before this one told of them, or any, for a history server.
+"""Jobs that have ended, read from their archives: those of earlier JobManagers or, for a history server, of any.
 
 directory of archives ─refresh─▶ index: one item of /jobs/overview for each job        kept
                                  answers of a job, read when it is asked for            the last few kept
@@ -53,7 +53,8 @@ class History:
         return [self._items[path][job_id] for job_id in known]
 
     async def answer(self, job_id: JobId, path: str) -> bytes | None:
-        """What was told under this path; ``None``: nothing. Raises ``TidegateError`` when the archive cannot be read."""
+        """Returns what the job's REST answered at this path, or ``None``. Raises ``TidegateError`` when the archive
+        cannot be read."""
         archive = self._where.get(job_id)
         if archive is None:
             return None

@@ -40,7 +40,7 @@ def summary(values: Sequence[int], *, percentiles: bool = True) -> Json:
 
 
 def distribution(found: Distribution) -> Json:
-    """The same of figures that were gathered elsewhere."""
+    """Returns the JSON of figures that were gathered elsewhere."""
     if not found.count:
         return summary(())
     ranks = {name: number(rank) for name, rank in zip(_SUMMARY, found.ranks, strict=True)}

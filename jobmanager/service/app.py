@@ -54,7 +54,7 @@ def run(configuration: Configuration, on_ready: Callable[[Listening], None] = la
 
 
 async def serve(configuration: Configuration, on_ready: Callable[[Listening], None]) -> int:
-    """The same on a running loop."""
+    """Serves on a running loop until it is shut down."""
     announce(configuration)
     services, shutdown = Services(), Shutdown()
     shutdown.catch_signals()

@@ -80,8 +80,8 @@ class JobManagerCore:
         self.on_terminated: Callable[[JobId], None] = lambda _: None
         """Told of each job that is over."""
         self.on_asked: Callable[[], None] = lambda: None
-        """Told when a client, whichever protocol it speaks, changed something, and when that was done: what is kept to be told
-        again is old."""
+        """Called when a client changed something, by whichever protocol, and again when the change was done: cached
+        responses are outdated then."""
         self._sessions: dict[TaskManagerId, str] = {}
         self._outboxes: dict[tuple[TaskManagerId, str], Outbox] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -121,7 +121,7 @@ class JobManagerCore:
         return self._sessions.get(task_manager_id) == session
 
     async def close(self) -> None:
-        """Handle nothing any more; TaskManagers see their streams end and stop what they run."""
+        """Stops handling messages; TaskManagers see their streams end and stop what they run."""
         self._driver.stop()
         self.streams.close_all("the JobManager is shutting down")
         for key in list(self._outboxes):

@@ -1,4 +1,4 @@
-"""The history server: jobs that are over, from their archives, at the paths where their JobManager told of them (``HistoryServer.java``).
+"""The history server: jobs that have ended, from their archives, at the paths of their JobManager's REST API (``HistoryServer.java``).
 
 directories of archives ─every refresh interval─▶ History ─▶ /jobs/overview, /applications/overview, /jobs/:jobid/...
 """
@@ -106,7 +106,7 @@ def run(configuration: Configuration, on_ready: Callable[[int], None] = lambda _
 
 
 async def serve(configuration: Configuration, on_ready: Callable[[int], None]) -> int:
-    """The same on a running loop. Exit code 0."""
+    """Serves on a running loop until it is shut down. The exit code is 0."""
     services, shutdown = Services(), Shutdown()
     shutdown.catch_signals()
     try:

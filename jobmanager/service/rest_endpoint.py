@@ -187,7 +187,7 @@ class RestEndpoint:
         return {**told, **await archived_parts(job, self.pages.parts.builds_of(job), self._backend)}
 
     def drop(self) -> None:
-        """Something was changed by a user, who wants to see it: nothing that was told before is told again."""
+        """Invalidates all caches after a change by a user, who wants to see it."""
         self._keeper.drop()
         self._views.drop()
         self.pages.parts.drop()

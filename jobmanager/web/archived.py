@@ -1,5 +1,5 @@
-"""The page of a job that is over and that this JobManager never knew: its parts are written into the job's archive, beside what
-REST told, and come from there.
+"""The page of a job that has ended and that this JobManager never knew: its parts are written into the job's archive, beside
+the REST responses, and are read from there.
 
     job is over ─▶ every part, also of each vertex and checkpoint ─▶ archive ─▶ History ─▶ the parts of a view
 """

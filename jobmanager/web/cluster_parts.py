@@ -18,7 +18,7 @@ from tidegate.model.options import Kind, RestOptions, declared
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _HEARTBEAT_STEP_MS = 10_000
-"""The last heartbeat is told so coarsely."""
+"""The resolution at which the last heartbeat is shown."""
 _MIB = 1024 * 1024
 _MEMORY = {
     "process": ("Status.Process.Memory.Resident",),
@@ -58,7 +58,7 @@ def cluster_part(cluster: ClusterView, jobs: Sequence[JobView], backend: Backend
 
 
 def jobs_part(jobs: Sequence[JobView], archived: Sequence[Json]) -> list[Json]:
-    """Newest first; ``archived``: those that only the archive knows, which are as they were told."""
+    """Returns the jobs, newest first. ``archived``: those that only the archive knows, as they were written."""
     return sorted([*map(job_item, jobs), *archived], key=lambda item: -item["start_ms"])
 
 

@@ -59,7 +59,8 @@ class JarFiles:
 
 
 def open_files(path: Path, key: str) -> Files:
-    """Of a folder, or of a jar. Raises ``ConfigurationError`` when there is no page in it; ``key`` names the option."""
+    """Opens the files of a folder or of a jar. Raises ``ConfigurationError`` when there is no page in it; ``key`` names
+    the option."""
     try:
         files: Files = JarFiles(path) if path.is_file() else FolderFiles(path)
     except (OSError, zipfile.BadZipFile) as error:
@@ -72,7 +73,7 @@ def open_files(path: Path, key: str) -> Files:
 
 
 class FileAnswers:
-    """Answers with an entity tag: who has a file is told so, and asks each time. Small sets of files stay in memory."""
+    """Serves files with an entity tag: 304 when the tag of the request matches. Small sets of files stay in memory."""
 
     def __init__(self, files: Files, headers: Mapping[str, str], *, keep: bool) -> None:
         self._files = files

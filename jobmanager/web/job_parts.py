@@ -1,6 +1,6 @@
 """What the page shows of one job: its graph, its rates, the subtasks of one vertex, its failures.
 
-Large jobs are told by vertex: what the page gets does not grow with the number of subtasks, but for the one vertex whose
+Large jobs are shown by vertex: what the page gets does not grow with the number of subtasks, but for the one vertex whose
 subtasks are looked at.
 """
 

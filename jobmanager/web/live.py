@@ -28,7 +28,7 @@ TICK_MS = 1_000
 SETTLE_MS = 50
 """A change is looked at so much later: it began something, a checkpoint most often, that must not wait for a page."""
 QUIET_MS = 10_000
-"""After so long without a change a comment is sent, which finds out who is gone."""
+"""After this long without a change a comment is sent, which finds clients that are gone."""
 WRITE_TIMEOUT_MS = 30_000
 RETRY_MS = 1_000
 """When a page that lost its stream should come again."""

@@ -92,7 +92,7 @@ class Pages:
         return self._respond(200, found)
 
     async def _settings_of(self, text: str) -> object:
-        """Of a job of this JobManager, or of the archive; ``None``: of neither."""
+        """Returns the settings of a job of this JobManager, or of the archive; ``None`` if neither has them."""
         try:
             job_id = parse_job_id(text)
         except ValueError:

@@ -58,7 +58,8 @@ class Parts:
         self._kept: dict[Shown, tuple[float, list[Part]]] = {}
 
     async def of(self, shown: Shown) -> list[Part]:
-        """All parts of a view, now. A job that is not there (any more), nor in the archive, has one part, ``gone``."""
+        """Returns all parts of a view, as they are now. A job that neither runs here nor is in the archive has one
+        part, ``gone``."""
         now_ms = time.monotonic() * 1000
         kept = self._kept.get(shown)
         if kept is not None and now_ms < kept[0]:
@@ -71,7 +72,7 @@ class Parts:
         return found
 
     def drop(self) -> None:
-        """Something was changed by a user, who wants to see it."""
+        """Drops cached parts after a change by a user, who wants to see it."""
         self._kept.clear()
 
     def pause_ms(self, shown: Shown) -> float:
@@ -92,7 +93,7 @@ class Parts:
         ]
 
     async def _archived(self, shown: Shown) -> list[Part] | None:
-        """Of a job that only the archive knows."""
+        """Returns the parts of a job that only the archive knows."""
         job_id, history = shown.job_id, self._backend.history
         if (
             job_id is None

@@ -44,7 +44,7 @@ class CheckpointCleaner:
         self.discard(checkpoint_id, location, shared_location)
 
     def sweep(self) -> None:
-        """Subtasks have heard of the abort by now: once more what they wrote in between, and never told of."""
+        """Removes once more what subtasks wrote after the abort and before they learned of it."""
         for checkpoint_id in [c for c in self._to_sweep if c not in self._cleaning]:
             del self._to_sweep[checkpoint_id]
             self.on_late_files(checkpoint_id)
@@ -56,7 +56,7 @@ class CheckpointCleaner:
             self.discard(checkpoint_id, *places)
 
     def discard_shared(self, checkpoint_id: CheckpointId, paths: Sequence[str]) -> None:
-        """Files that nobody uses any more; after the directory of that checkpoint, which used them last."""
+        """Removes shared files that no checkpoint uses, after the directory of the checkpoint that used them last."""
         if paths:
             self._shared_open += 1
             self._fx.emit(DiscardSharedFiles(self._job_id, checkpoint_id, tuple(paths)))

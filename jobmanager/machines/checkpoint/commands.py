@@ -104,7 +104,7 @@ class CheckpointCommands:
         return execution is not None and execution.state in RUNNING_OR_FINISHED
 
     def _placed(self, attempts: Iterable[AttemptId]) -> Iterator[tuple[TaskManagerId, tuple[AttemptId, ...]]]:
-        """By TaskManager; attempts that are over are left out, nothing of them counts any more, and so are lost TaskManagers."""
+        """Groups attempts by TaskManager. Attempts that have ended and lost TaskManagers are left out."""
         placed: dict[TaskManagerId, list[AttemptId]] = {}
         for attempt in attempts:
             execution = self._graph.current(attempt)

@@ -82,7 +82,7 @@ class CheckpointCoordinator:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is asked of the storage any more."""
+        """Tells whether the storage has nothing left to do."""
         return self._pending.is_idle and self._custody.is_idle
 
     # ---- life of the job ---------------------------------------------------------------------------------------------
@@ -331,7 +331,8 @@ class CheckpointCoordinator:
         return self._try_next()
 
     def _confirm(self, permit: CommitPermit) -> None:
-        """Nobody is let finish whom a checkpoint counts on that was not told to its tasks yet; a later one lets them."""
+        """Confirms a checkpoint to its tasks. It lets no task finish on which a checkpoint counts whose tasks do not
+        know of it yet; a later confirmation lets them."""
         lets_finish = not self._pending.is_any_untold
         self._commands.confirm(permit, lets_finish=lets_finish)
         if not lets_finish and self._graph.all_at_end_of_data:

@@ -129,8 +129,8 @@ class FailureCounter:
         *,
         on_task_side: bool,
     ) -> ErrorInfo | None:
-        """The same as a failure of the job, if it is one. Where its cause lasts, it has the cause's code: the job may restart as often as
-        its strategy allows, but whoever looks at it learns that this will not help."""
+        """Returns the failure as a failure of the job, if it is one. Where its cause lasts, it carries the cause's
+        code: the job may restart as often as its strategy allows, but operators learn that restarting will not help."""
         if not self.on_failure(reason, checkpoint_id, snapshot_type, on_task_side=on_task_side):
             return None
         text = failure_text(reason, cause)

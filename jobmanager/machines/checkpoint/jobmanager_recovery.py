@@ -1,6 +1,6 @@
 """A job goes on after its JobManager was lost: what the storage holds of it becomes the event that a new one starts from.
 
-    found in storage ─┬─ whole             completed, whether or not anybody was told: the newest is restored
+    found in storage ─┬─ whole             completed, whether or not it was confirmed: the newest is restored
                       ├─ no _metadata, or one that is cut off    never completed: removed
                       └─ damaged           newer than every whole one: refused, since its sinks may have published what it
                                            holds (docs/adr/0015); older: left alone

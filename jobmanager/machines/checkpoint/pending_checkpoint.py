@@ -179,7 +179,8 @@ class PendingCheckpoint:
 
 
 def _edges_in_flight(graph: JobGraph, snapshots: Iterable[SubtaskSnapshot]) -> tuple[InFlightEdge, ...]:
-    """The edges that any snapshot holds data of, and those beside them, by which they are told apart in another job."""
+    """Returns the edges of which some snapshot holds data, with the edges beside them that distinguish them in another
+    job."""
     found: set[int] = set()
     for snapshot in snapshots:
         for operator in snapshot.operators.values():

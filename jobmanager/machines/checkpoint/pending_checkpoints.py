@@ -1,4 +1,4 @@
-"""The checkpoints of a job that are in progress: their ids, their timeouts, and who asks for them.
+"""The checkpoints of a job that are in progress: their ids, their timeouts, and their requests.
 
     begin: an id is drawn, the timeout runs ─▶ its directory is made (one at a time) ─▶ ... ─▶ forget: completed or aborted
                      └── expire: remembered for a while, since its tasks may still acknowledge it
@@ -56,7 +56,7 @@ class PendingCheckpoints:
 
     @property
     def is_any_untold(self) -> bool:
-        """One has its plan, and its tasks have not been told yet."""
+        """Tells whether a checkpoint has its plan, but its tasks have not been triggered yet."""
         return any(p.state is PendingState.LOCATING for p in self._pending.values())
 
     @property
@@ -73,7 +73,7 @@ class PendingCheckpoints:
         self._next_id = next_id
 
     def begin(self, request: CheckpointRequest, plan: CheckpointPlan) -> PendingCheckpoint:
-        """The timeout counts from here, before any task is told."""
+        """Begins a checkpoint; its timeout counts from here, before any task is triggered."""
         checkpoint_id, self._next_id = self._next_id, CheckpointId(self._next_id + 1)
         pending = self._pending[checkpoint_id] = PendingCheckpoint(checkpoint_id, self._fx.now_ms, request, plan)
         self._locating += 1
@@ -99,7 +99,7 @@ class PendingCheckpoints:
         return checkpoint_id in self._expired
 
     def subsumed_by(self, checkpoint_id: CheckpointId) -> list[PendingCheckpoint]:
-        """Older ones that nobody needs any more. Savepoints are needed by whoever asked."""
+        """Returns older checkpoints that are needless now. Savepoints are needed by the user who requested them."""
         return [p for p in self if p.checkpoint_id < checkpoint_id and not p.request.snapshot_type.is_savepoint]
 
     def waiting_for(self, attempt: AttemptId) -> list[PendingCheckpoint]:

@@ -1,7 +1,7 @@
-"""The plan of a checkpoint: who is triggered, who must acknowledge, who is confirmed, who had finished before.
+"""The plan of a checkpoint: which subtasks are triggered, must acknowledge, are confirmed, and had finished before.
 
-Triggered are the running subtasks without a running predecessor: the sources, as long as none has finished. Everybody who
-runs must acknowledge and is confirmed. ``may_finish`` are the subtasks whose whole vertex was at its end of data when the
+Triggered are the running subtasks without a running predecessor: the sources, as long as none has finished. Every running
+subtask must acknowledge and is confirmed. ``may_finish`` are the subtasks whose whole vertex was at its end of data when the
 checkpoint was triggered. Follows Flink's ``DefaultCheckpointPlanCalculator.java``.
 """
 

@@ -1,4 +1,4 @@
-"""The coordinator's front: who has asked for a checkpoint, when the periodic timer asks by itself, and which request starts
+"""The coordinator's front: the requests for checkpoints, the periodic timer that adds to them, and which request starts
 next. It knows nothing of checkpoints that have started but their number.
 
     periodic timer, users, the end of data ─▶ queue ─▶ decide ─▶ the request that starts now

@@ -1,7 +1,7 @@
-"""Custody of a job's checkpoints: what is kept, what was aborted, which shared files are in use, and all removals.
+"""Retention of a job's checkpoints: what is kept, what was aborted, which shared files are in use, and all removals.
 
-Every way of a checkpoint out of this world goes through here, so that its directory and the shared files that nobody uses
-any more are removed exactly once, the directory first: a checkpoint that can still be found can still be read.
+All deletion of checkpoints goes through here, so that their directories and the shared files that become unused are
+removed exactly once, the directory first: a checkpoint that can still be found can still be read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RetainedCheckpoints:
         self._store = CompletedCheckpointStore(settings.num_retained, settings.retention)
         self._registry = SharedStateRegistry()
         self._shared_locations: dict[CheckpointId, str] = {}
-        """Of pending checkpoints that may write shared files."""
+        """The locations of pending checkpoints that may write shared files."""
         self._is_closed = False
         self._keeps_everything = False
         """At the end of the job, whatever the retention."""
@@ -97,7 +97,7 @@ class RetainedCheckpoints:
             self._registry.register(checkpoint_id, paths)
 
     def on_stray(self, checkpoint_id: CheckpointId, location: str, snapshot: SubtaskSnapshot) -> None:
-        """Of an attempt that is not in the plan of a pending checkpoint: what it wrote there belongs to nobody."""
+        """Removes what an attempt wrote that is not in the plan of a pending checkpoint: no checkpoint uses it."""
         own = [f"{location}/{path}" for path in exclusive_paths(snapshot)]
         self._cleaner.discard_shared(checkpoint_id, [*own, *self._registry.unknown(shared_paths(snapshot))])
 

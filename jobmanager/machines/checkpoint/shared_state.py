@@ -3,7 +3,7 @@
     acknowledged with a shared handle ─▶ used by that checkpoint ─▶ aborted ────────────────▶ unused: deleted, once
                                                    │                                           ▲
                                                    └─ completed ─▶ subsumed, or left behind ───┘ when no pending checkpoint
-                                                                   at the end of the job         may build on it any more
+                                                                   at the end of the job         may still build on it
 
 Laws: whatever the fate of its checkpoint, what an acknowledgement names is registered (late ones too); a file goes when no
 retained and no pending checkpoint uses it; subtasks build on confirmed checkpoints only, not older than the oldest that was
@@ -77,12 +77,12 @@ class SharedStateRegistry:
         self._held[pending] = oldest_base_id
 
     def decided(self, pending: CheckpointId) -> list[str]:
-        """It holds nothing any more."""
+        """Releases what the pending checkpoint held."""
         self._held.pop(pending, None)
         return self._sweep()
 
     def abandon(self, checkpoint_id: CheckpointId) -> list[str]:
-        """It was aborted: nobody was told that it is complete, so nobody builds on it."""
+        """Drops an aborted checkpoint: it was never confirmed, so no subtask builds on it."""
         return self._drop(checkpoint_id)
 
     def retire(self, checkpoint_id: CheckpointId) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is told about checkpoints: counts since the job was submitted, and the last ones in detail.
+"""The statistics of checkpoints: counts since the job was submitted, and the last ones in detail.
 
 Follows Flink's ``DefaultCheckpointStatsTracker.java``: acknowledgements that come late still add their figures.
 """
@@ -46,7 +46,7 @@ class _Record:
     totals: CheckpointTotals = NOTHING_ACKNOWLEDGED
     """Kept with every acknowledgement: the list of checkpoints is asked for more often than a large one ends."""
     _view: CheckpointView | None = None
-    """Kept until something changes: who watches a job asks again and again, and the history may be long."""
+    """Kept until something changes: watchers of a job ask again and again, and the history may be long."""
 
     def set(self, **changed: Any) -> None:
         for name, value in changed.items():
@@ -95,7 +95,7 @@ class _Record:
 
 
 class _Summary:
-    """Figures of completed ones, gathered; told again only when there is a new one."""
+    """Figures of completed checkpoints, gathered; the summary is rebuilt only when there is a new one."""
 
     def __init__(self) -> None:
         self._samples = tuple(Samples() for _ in fields(CheckpointSummary))
@@ -147,7 +147,7 @@ class CheckpointStatistics:
         self._in_progress += 1
 
     def on_sent(self, checkpoint_id: CheckpointId, location: str, now_ms: int) -> None:
-        """Its directory is there, and its sources are told."""
+        """Its directory exists, and its sources are triggered."""
         if record := self._by_id.get(checkpoint_id):
             record.set(location=location, sent_ms=now_ms)
 
@@ -157,7 +157,7 @@ class CheckpointStatistics:
             record.set(sealed_ms=now_ms)
 
     def on_confirmed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
-        """Its tasks are told that it is complete."""
+        """Its tasks are notified that it is complete."""
         if record := self._by_id.get(checkpoint_id):
             record.set(confirmed_ms=now_ms)
 

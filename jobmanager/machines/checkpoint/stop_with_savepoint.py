@@ -1,12 +1,12 @@
 """Stop with a savepoint: from the request to the end of the job, or to its going on.
 
                 asked for          tasks triggered           savepoint complete, confirmed
-    IDLE ───────▶ SAVEPOINT ───────▶ TRIGGERED ───────────────▶ FINISHING ─┬─ all tasks FINISHED ─▶ the path is told
+    IDLE ───────▶ SAVEPOINT ───────▶ TRIGGERED ───────────────▶ FINISHING ─┬─ all tasks FINISHED ─▶ the path is reported
       ▲               │ failed           │ failed: sources have stopped    └─ some task failed ─▶ the job fails, for good,
-      └───────────────┘                  └─▶ IDLE, and every task restarts                       and tells the path
+      └───────────────┘                  └─▶ IDLE, and every task restarts                       and reports the path
 
 A failed stop that no task has heard of changes nothing. Later its tasks have ended their data, so all of them restart, from
-the last checkpoint; the restart strategy is not asked, since no task has failed. After the savepoint is complete the job must
+the last checkpoint; the restart strategy does not decide, since no task has failed. After the savepoint is complete the job must
 not recover from an older checkpoint: what the savepoint holds may be committed.
 Follows Flink's ``StopWithSavepointTerminationHandlerImpl.java``; the restart is stricter than there (tasks fail by themselves).
 """
@@ -90,7 +90,8 @@ class StopWithSavepoint:
         return failure, self.take_restart() is not None
 
     def on_job_ended(self, state: JobState) -> None:
-        """Its savepoint may still be on the way to the storage: then the end is told when that is decided."""
+        """Ends the stop when the job has ended. If its savepoint is still on the way to the storage, the outcome is
+        reported once that is decided."""
         self._ended = state
         if not self.is_finishing:
             return

@@ -22,7 +22,7 @@ MAX_QUEUED_REQUESTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRequest:
-    """``request_id`` names the user who is told the end; ``None`` when nobody asked."""
+    """A request for a checkpoint. ``request_id`` names the user who waits for the outcome; ``None`` for a periodic one."""
 
     snapshot_type: SnapshotType
     timestamp_ms: int

@@ -1,9 +1,9 @@
-"""The JobMaster: one job's state machine, and who does what in it.
+"""The JobMaster: one job's state machine, and its parts.
 
 ``scheduler``: slots and deployment; ``failover``: who restarts, and when; ``coordinator``: checkpoints; ``life``: the state.
 
 A job that waits for slots is RUNNING with SCHEDULED tasks; RESTARTING lasts while tasks are canceled and the backoff runs.
-Nothing of an attempt that is over counts. Follows Flink's ``SchedulerBase.java`` and ``DefaultExecutionGraph.java``.
+Messages of attempts that have ended are ignored. Follows Flink's ``SchedulerBase.java`` and ``DefaultExecutionGraph.java``.
 """
 
 from __future__ import annotations

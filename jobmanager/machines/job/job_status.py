@@ -89,7 +89,7 @@ class JobStatusHistory:
         self.failures.append(FailureView(self._fx.now_ms, failure, attempt))
 
     def amend(self, failure: ErrorInfo) -> None:
-        """The last failure, told with its consequence."""
+        """Replaces the last failure by the same failure with its consequence."""
         last = self.failures.pop()
         self.failures.append(FailureView(last.at_ms, failure, last.attempt))
 

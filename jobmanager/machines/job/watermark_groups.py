@@ -28,7 +28,7 @@ class _Report:
 
 
 class WatermarkGroups:
-    """Of all jobs; groups of different jobs have nothing to do with each other."""
+    """The watermark groups of all jobs; groups of different jobs have nothing to do with each other."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[JobId, str], dict[tuple[str, int], _Report]] = {}

@@ -85,7 +85,7 @@ class FreeIt:
 
 @dataclass(frozen=True, slots=True)
 class AllocationGone:
-    """What was assigned is there no more: the tasks in it are lost."""
+    """The allocation is gone: the tasks in it are lost."""
 
     allocation_id: AllocationId
     job_id: JobId

@@ -26,7 +26,7 @@ from tidegate.model.restore_check import places_of_edges
 
 @dataclass(slots=True)
 class _Channels:
-    """Of one old edge: by old consumer, then by producer, in the order of replay."""
+    """The data in flight of one old edge: by old consumer, then by producer, in the order of replay."""
 
     by_consumer: dict[int, dict[int, list[ChannelStateHandle]]] = field(default_factory=dict)
 

@@ -26,7 +26,7 @@ class Attempts:
         self._fx = effects
 
     def cancel(self, execution: Execution) -> None:
-        """At once if nothing of it lives; otherwise its TaskManager is told."""
+        """Cancels at once if the attempt does not live anywhere; otherwise its TaskManager is asked to."""
         match execution.state:
             case _E.CREATED | _E.SCHEDULED:
                 self._scheduler.unschedule(execution.subtask_id)

@@ -1,7 +1,7 @@
-"""What a subtask is told when it is deployed, and when its consumers are told where it listens.
+"""What a deployment of a subtask contains, and when its consumers learn where it listens.
 
 Tasks are submitted all at once and open their sockets independently; a consumer is connected to the producers of one edge
-in one message, when the last of them has told its address.
+in one message, when the last of them has reported its address.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Deployments:
         self._fx.emit(ConnectTask(self._fx.open_call(call), execution.task_manager_id, execution.attempt, addresses))
 
     def _addresses(self, producers: list[Execution]) -> tuple[ProducerAddress, ...]:
-        """Of all of them, or none."""
+        """Returns the addresses of all producers, or none."""
         found: list[ProducerAddress] = []
         for execution in producers:
             if execution.address is None or not execution.is_deployed:

@@ -104,7 +104,7 @@ class ExecutionGraph:
         return True
 
     def all_addressed(self, vertex_id: VertexId) -> bool:
-        """Every subtask of the vertex has told where it listens."""
+        """Tells whether every subtask of the vertex has reported where it listens."""
         return self._addressed[vertex_id] == self.vertices[vertex_id].parallelism
 
     def reset(self, subtask: SubtaskId, now_ms: int) -> Execution:

@@ -1,8 +1,8 @@
 """Restart strategies: may the job restart after this failure, and after how long?
 
-Follows Flink's ``*RestartBackoffTimeStrategy.java``. A strategy is told every failure; its answer is a value.
+Follows Flink's ``*RestartBackoffTimeStrategy.java``. A strategy receives every failure; its answer is a value.
 
-- ``none``: never. ``fixed-delay``: so many attempts in all, never counted anew.
+- ``none``: never. ``fixed-delay``: so many attempts in all, the count is never reset.
 - ``failure-rate``: not when more than N failures lie within the interval.
 - ``exponential-delay``: the delay grows with each attempt, with jitter, up to a limit; after a quiet time it is the
   initial one again. A failure while a restart is still pending is merged into that restart.

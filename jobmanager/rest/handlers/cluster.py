@@ -64,7 +64,7 @@ class ClusterHandlers:
         return metrics.collection(self._backend.measures.process_metrics_of(view.task_manager_id), asked)
 
     def _task_manager_aggregation(self, asked: RestRequest) -> list[Json]:
-        """Of all, or of those that ``taskmanagers`` names."""
+        """Aggregates metrics of all TaskManagers, or of those that ``taskmanagers`` names."""
         wanted = asked.listed("taskmanagers")
         ids = [view.task_manager_id for view in self._backend.views.cluster().task_managers]
         chosen = [found for found in ids if wanted is None or found in wanted]

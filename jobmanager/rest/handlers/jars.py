@@ -184,7 +184,7 @@ def _item(program: Program) -> Json:
 
 @contextlib.contextmanager
 def _refused(before: str = "") -> Iterator[None]:
-    """What is wrong with a program is the client's to know; what is wrong here is told as such."""
+    """Reports faults of a program as the client's, and faults on this side as such."""
     try:
         yield
     except NoResourceAvailable as error:

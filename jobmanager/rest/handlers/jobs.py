@@ -154,7 +154,7 @@ class JobHandlers:
         return {}
 
     def _cancel_application(self, asked: RestRequest) -> Json:
-        """One that has ended is not found any more."""
+        """Cancels a job. As in Flink, one that has ended is not found."""
         if self._backend.job(asked).state.is_terminal:
             raise not_found("Application could not be found.")
         return self._cancel(asked)
@@ -172,7 +172,7 @@ class JobHandlers:
 
 
 def of_any_job(answer: Callable[[], Json | list[Json]]) -> Handler:
-    """The same for every job, and for one that is not there."""
+    """Returns a handler with the same answer for every job, also for one that does not exist."""
 
     def answered(asked: RestRequest) -> Json | list[Json]:
         asked.job_id()

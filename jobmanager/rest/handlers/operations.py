@@ -69,7 +69,7 @@ class Operations:
         return self._operations.get((kind, trigger_id))
 
     async def close(self) -> None:
-        """Nobody asks any more."""
+        """Ends the operations: no client waits for them now."""
         tasks = [operation.task for operation in self._operations.values()]
         for task in tasks:
             task.cancel()

@@ -73,7 +73,8 @@ class ProcessHandlers:
         return {"url": f"{asked.base_url}/taskmanagers/{quote(asked.parameters['taskmanagerid'])}/log"}
 
     def _address(self, asked: RestRequest) -> str:
-        """Of a TaskManager whose files are asked for; one that is not there is 404 here, and 500 elsewhere, as in Flink."""
+        """Returns the address of the TaskManager whose files are requested; an unknown one is 404 here, and 500
+        elsewhere, as in Flink."""
         try:
             return self._backend.task_manager(asked).address
         except RestError:
@@ -88,7 +89,7 @@ def _own(read: Callable[[], bytes]) -> Reply:
 
 
 async def _answered(answer: Awaitable[T]) -> T:
-    """A file that is not there is 404; a TaskManager that does not answer is told as such."""
+    """Maps a missing file to 404, and a TaskManager that does not answer to an error that says so."""
     try:
         return await answer
     except StorageError as error:

@@ -57,7 +57,7 @@ class SnapshotHandlers:
         ]
 
     def _trigger_checkpoint(self, asked: RestRequest) -> Json:
-        """Like Flink, a job that is not there is told by the operation's result, not by its trigger."""
+        """Triggers a checkpoint. As in Flink, an unknown job is reported by the operation's result, not by its trigger."""
         job_id, body = asked.job_id(), asked.json_object()
         is_full = choice_of(body, "checkpointType", CheckpointType, CheckpointType.CONFIGURED) is CheckpointType.FULL
 
@@ -131,7 +131,7 @@ class SnapshotHandlers:
         return operation.status(failure_key)
 
     def _has_no_directory(self, job_id: JobId) -> bool:
-        """Of a job that is not there, the cluster's setting counts."""
+        """Tells whether a job has no checkpoint directory; for an unknown job, the cluster's setting counts."""
         if self._backend.views.job(job_id) is None:
             return self._backend.configuration.get(CheckpointingOptions.SAVEPOINT_DIRECTORY) is None
         return not self._backend.has_savepoint_directory(job_id)

@@ -59,7 +59,7 @@ class VertexHandlers:
         )
 
     def _backpressure(self, asked: RestRequest) -> Json:
-        """Of a job that is over, or of one or a vertex that is not there, nothing is measured, which is no error
+        """Answers with nothing measured, which is no error, for a job that has ended, and for an unknown job or vertex
         (``JobVertexBackPressureHandler.java``)."""
         try:
             job, vertex = self._backend.vertex(asked)
@@ -77,7 +77,8 @@ class VertexHandlers:
         return vertex_answers.watermarks(self._backend.vertex(asked)[1], self._backend.measures)
 
     def _flame_graph(self, asked: RestRequest) -> Json:
-        """Stacks are not sampled here, which Flink calls disabled by configuration, and then tells of every job that there may be."""
+        """Answers that sampling is disabled by configuration, as Flink does for every job, since stacks are not sampled
+        here."""
         asked.job_id()
         asked.vertex_id()
         asked.query_number("subtaskindex", 0)

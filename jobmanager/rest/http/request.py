@@ -64,7 +64,7 @@ class RestRequest:
         return int(text)
 
     def first_number(self, name: str, default: int) -> int:
-        """Of a query parameter that Flink takes a list for, and uses the first of."""
+        """Returns the first number of a query parameter that Flink accepts as a list, but of which it uses one."""
         numbers = self.listed(name)
         if numbers is None:
             return self.query_number(name, default)

@@ -1,7 +1,7 @@
 """Failures of a job as Flink's JSON, newest first.
 
-A failure that the job lived through is an entry with its task. The one that it died of is, as in Flink, told by an entry of the
-scheduler, without a task ("Recovery is suppressed by ..."), with the task's failure under ``concurrentExceptions``
+A failure that the job lived through is an entry with its task. The one that it died of is, as in Flink, reported by an entry of
+the scheduler, without a task ("Recovery is suppressed by ..."), with the task's failure under ``concurrentExceptions``
 (``RootExceptionHistoryEntry.fromGlobalFailure``).
 """
 
@@ -31,7 +31,7 @@ def exceptions(
 
 
 def failures(job: JobView, maximum: int) -> Json:
-    """The same for people: every entry is what failed where, the last one too."""
+    """Returns the failures for people: every entry says what failed where, the last one too."""
     places = _places(job)
     entries = [_entry(failure, places, _NONE) for failure in reversed(job.failures)]
     return {"entries": entries[:maximum], "truncated": len(entries) > maximum}

@@ -75,7 +75,7 @@ def job_metrics(job: JobView, now_ms: int) -> Metrics:
 
 
 def subtask_metrics(attempt: AttemptView, backend: Backend) -> Metrics:
-    """Of the current attempt; user metrics under their own names."""
+    """Returns the metrics of the current attempt; user metrics have their own names."""
     counters = backend.measures.metrics_of(attempt.attempt)
     if counters is None:
         return {}
@@ -83,7 +83,7 @@ def subtask_metrics(attempt: AttemptView, backend: Backend) -> Metrics:
 
 
 def vertex_metrics(vertex: VertexView, backend: Backend) -> Metrics:
-    """Of all subtasks, each name with its subtask in front."""
+    """Returns the metrics of all subtasks, each name prefixed with its subtask."""
     return {
         f"{subtask.index}.{name}": value
         for subtask in vertex.subtasks

@@ -58,7 +58,7 @@ def io_metrics(parts: Sequence[TaskMetrics | None]) -> Json:
 
 
 def user_accumulators(parts: Iterable[TaskMetrics | None]) -> list[Json]:
-    """Of several tasks together, values as texts (``StringifiedAccumulatorResult.java``)."""
+    """Returns the accumulators of several tasks merged, with values as texts (``StringifiedAccumulatorResult.java``)."""
     return [
         {"name": name, "type": type(found).__name__, "value": found.shown()} for name, found in merged_of(parts).items()
     ]

@@ -45,7 +45,7 @@ def job_status(job: JobView, metrics_of: MetricsOf, late_records: Iterable[LateR
 
 
 def job_summary(job: JobSummary | JobView) -> pb.JobStatus:
-    """The same without subtasks."""
+    """Returns the status without subtasks."""
     last = job.checkpoints.last_completed
     return pb.JobStatus(
         job_id=job.job_id,
@@ -65,7 +65,7 @@ def job_summary(job: JobSummary | JobView) -> pb.JobStatus:
 
 
 def checkpoint_list(checkpoints: CheckpointsView, subtasks_of: int | None = None) -> pb.CheckpointList:
-    """``subtasks_of``: the only checkpoint that is told with its subtasks; ``None``: all are."""
+    """Returns the history. ``subtasks_of`` is the only checkpoint that carries its subtasks; ``None``: all do."""
     return pb.CheckpointList(
         checkpoints=[
             checkpoint_status(checkpoint, with_subtasks=subtasks_of in (None, checkpoint.checkpoint_id))

@@ -1,4 +1,4 @@
-"""Who watches which job: a change wakes all watchers of that job."""
+"""The watchers of jobs: a change wakes all watchers of that job."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Who is told of this JobManager's figures, as the configuration asks: Prometheus, and
-OpenTelemetry."""
+"""The receivers of this JobManager's figures, as the configuration asks: Prometheus and OpenTelemetry."""
 
 from __future__ import annotations
 

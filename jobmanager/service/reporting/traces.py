@@ -43,7 +43,7 @@ Send = Callable[[Span], None]
 
 
 def checkpoint_span(job: JobSummary, checkpoint: CheckpointView, detail: SpanDetail) -> Span:
-    """Of one that is over. Sizes in bytes."""
+    """Returns the span of a checkpoint that has ended. Sizes are in bytes."""
     names = {vertex.vertex_id: vertex.name for vertex in job.vertices}
     parts = checkpoint.subtasks if detail is SpanDetail.SUBTASKS else ()
     return Span(
@@ -99,7 +99,7 @@ def start_span(job: JobSummary, now_ms: int) -> Span:
 
 
 class Tracing:
-    """Remembers what was told of each job; ``look`` gives what is new."""
+    """Remembers what was reported of each job; ``look`` returns what is new."""
 
     def __init__(self, detail: SpanDetail, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._detail = detail

@@ -30,10 +30,11 @@ from tidegate.wire.versions import PYTHON_VERSION, VERSION
 WATCH_INTERVAL_MS = 1_000
 """Longest time between two statuses: counters change without an event of the machine."""
 WATCH_PAUSE_MS = 50
-"""Shortest time between two. It lies behind the change that is told: what is under way just then, a checkpoint most often, comes first."""
+"""The shortest time between two messages. It delays a message behind its change, so that work that is under way just
+then, most often a checkpoint, comes first."""
 WATCH_PAUSE_FACTOR = 20
-"""... and so many times what it took to put it together: somebody who watches ten thousand subtasks come up must not keep
-the loop from those subtasks."""
+"""... and this many times what it took to build the message: a watcher of ten thousand subtasks that come up must not
+keep the loop from those subtasks."""
 
 _log = logging.getLogger(__name__)
 _Context = Any

@@ -1,4 +1,5 @@
-"""Writes what REST tells of a job into the archive when the job is over (Flink: ``JsonResponseHistoryServerArchivist``)."""
+"""Writes the REST responses of a job into its archive when the job has ended (Flink:
+``JsonResponseHistoryServerArchivist``)."""
 
 from __future__ import annotations
 

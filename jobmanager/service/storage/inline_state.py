@@ -70,6 +70,6 @@ def _read(storage: CheckpointStorage, location: str) -> Mapping[ContentKey, byte
 
 
 def _seen(content: asyncio.Future[Mapping[ContentKey, bytes]]) -> None:
-    """Nobody may wait any more for a read that failed: its TaskManager was lost meanwhile."""
+    """Marks a failed read as seen: its TaskManager was lost meanwhile, and no caller may be waiting."""
     if not content.cancelled():
         content.exception()

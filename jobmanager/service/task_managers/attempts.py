@@ -69,7 +69,7 @@ class CurrentAttempts:
         return None if found is None else found.span()
 
     def late_records(self, job_id: JobId) -> list[LateRecords]:
-        """Of the operators that dropped some, sorted by name."""
+        """Returns the late records of the operators that dropped some, sorted by name."""
         now = Counter[str]()
         for _, readings in self._counters.get(job_id, {}).values():
             now.update(late_records_dropped(readings.later[1]))

@@ -41,7 +41,7 @@ class Inspector:
         return await _read(address, pb.ReadLogRequest(stdout=True))
 
     async def threads(self, address: str) -> Sequence[ThreadInfo]:
-        """Of its subtasks first, then its own."""
+        """Returns the threads of the TaskManager's subtasks first, then its own."""
         async with _dialed(address) as stub:
             request = pb.DumpThreadsRequest(wait_ms=SUBTASK_WAIT_MS)
             answer = await call(stub.DumpThreads(request, timeout=TIMEOUT_S), address)

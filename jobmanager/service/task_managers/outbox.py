@@ -112,7 +112,7 @@ class Outbox:
         self._wakeup.set()
 
     async def close(self) -> None:
-        """Send nothing any more, and answer nothing."""
+        """Stops sending and answering."""
         for task in (self._task, *self._repeats):
             task.cancel()
         await asyncio.gather(self._task, *self._repeats, return_exceptions=True)
