@@ -139,7 +139,8 @@ rest.port: 8081
 ```
 
 An environment variable is `TIDEGATE_` and the key in capitals, with `_` for `.` and `-`: `TIDEGATE_REST_PORT=8082`.
-What Kubernetes puts into containers for services named `tidegate...` (`TIDEGATE_SERVICE_HOST`, `TIDEGATE_REST_PORT=tcp://10.0.0.7:8081`, ...) is left alone.
+What Kubernetes puts into containers for services named `tidegate...` (`TIDEGATE_SERVICE_HOST`, `TIDEGATE_REST_PORT=tcp://10.0.0.7:8081`, ...) is left alone. So is a variable that resembles no option, such as a
+deployment's `TIDEGATE_IMAGE`: the log says so once. One that does (`TIDEGATE_REST_PORTS`) is taken for a mistake, and refused.
 
 - **duration**: `10 s`, `500 ms`, `2 min`, `1 h`, `1 d`, `PT10M`; a bare number is milliseconds. Whole milliseconds only.
 - **memory size**: `64 mb`, `20 kb`, `1 gb`, in powers of 1024; a bare number is bytes.

@@ -13,6 +13,7 @@ from functools import partial
 
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Services, Shutdown
+from tidegate.aio.settings import warnings_of_environment
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions
 from tidegate.taskmanager.service import identity as own
@@ -46,7 +47,7 @@ def run(configuration: Configuration, on_ready: OnReady = lambda _: None) -> int
 async def serve(configuration: Configuration, on_ready: OnReady) -> int:
     """The same on a running loop."""
     _log.info("TaskManager %s on Python %s, pid %d", VERSION, PYTHON_VERSION, os.getpid())
-    for warning in configuration.warnings():
+    for warning in (*configuration.warnings(), *warnings_of_environment()):
         _log.warning("configuration: %s", warning)
     services, shutdown = Services(), Shutdown()
     shutdown.catch_signals()

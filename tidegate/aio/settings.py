@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -28,6 +28,8 @@ VARIABLE_PREFIX = "TIDEGATE_"
 PRIVATE_PREFIX = "TIDEGATE__"
 """Variables that our processes hand to their children; they are no options."""
 COMMAND_LINE = "-D"
+_TYPO = 0.7
+"""How much of its letters a name shares with an option's when it is taken for a mistake."""
 _SERVICE_VARIABLE = re.compile(
     r"_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)$"
 )
@@ -101,20 +103,41 @@ def parse_yaml(text: str, name: str, problems: list[str]) -> dict[str, Setting]:
 
 
 def read_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Setting]:
-    """The settings in environment variables. A `TIDEGATE_` variable that names no option is added to `problems`."""
+    """The settings in environment variables. A `TIDEGATE_` variable that looks like an option's but is none is added to `problems`."""
     keys = {variable_of(key): key for key in reversed(all_keys())}
     found: dict[str, Setting] = {}
+    for variable, text in _own_variables(environment):
+        if variable in keys:
+            found[keys[variable]] = Setting(text, variable)
+        elif near := _nearest(variable, keys):
+            problems.append(f"environment: unknown variable {variable}; did you mean {near}?")
+    return found
+
+
+def warnings_of_environment(environment: Mapping[str, str] | None = None) -> list[str]:
+    """What a process should log once, on start: variables of this prefix that it leaves alone, since they may be a deployment's own."""
+    keys = [variable_of(key) for key in all_keys()]
+    variables = [variable for variable, _ in _own_variables(os.environ if environment is None else environment)]
+    alone = [variable for variable in variables if variable not in keys and not _nearest(variable, keys)]
+    return [f"environment: no options, and left alone: {', '.join(alone)}"] if alone else []
+
+
+def _own_variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for variable, text in sorted(environment.items()):
         if not variable.startswith(VARIABLE_PREFIX) or variable.startswith(PRIVATE_PREFIX):
             continue
         if variable in (CONFIG_VARIABLE, CONFIG_DIRECTORY_VARIABLE) or is_of_kubernetes(variable, text):
             continue
-        if variable in keys:
-            found[keys[variable]] = Setting(text, variable)
-            continue
-        near = difflib.get_close_matches(variable, keys, n=1, cutoff=0.6)
-        problems.append(f"environment: unknown variable {variable}" + (f"; did you mean {near[0]}?" if near else ""))
-    return found
+        yield variable, text
+
+
+def _nearest(variable: str, keys: Iterable[str]) -> str | None:
+    """The variable of an option that this one is probably meant to be: a part of its words, or nearly the same."""
+    bare = variable.removeprefix(VARIABLE_PREFIX)
+    options = {key.removeprefix(VARIABLE_PREFIX): key for key in keys}
+    near = difflib.get_close_matches(bare, options, n=1, cutoff=_TYPO)
+    near = near or [option for option in options if f"_{bare}_" in f"_{option}_"]
+    return options[min(near, key=len)] if near else None
 
 
 def is_of_kubernetes(variable: str, text: str) -> bool:

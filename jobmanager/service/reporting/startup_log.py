@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
+from tidegate.aio.settings import warnings_of_environment
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import CheckpointingOptions
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
@@ -20,7 +21,7 @@ NOTHING_SURVIVES = (
 def announce(configuration: Configuration) -> None:
     """Its version; settings without effect, old names, and what will not survive this process."""
     _log.info("JobManager %s on Python %s, pid %d", VERSION, PYTHON_VERSION, os.getpid())
-    for warning in configuration.warnings():
+    for warning in (*configuration.warnings(), *warnings_of_environment()):
         _log.warning("configuration: %s", warning)
     if configuration.get(CheckpointingOptions.DIRECTORY) is None:
         _log.warning("%s", NOTHING_SURVIVES)

@@ -3,7 +3,8 @@
     every update interval: own watermark ─▶ JobManager ─▶ the lowest of the group ─▶ limit = lowest + allowed drift
     own watermark > limit ─▶ paused: nothing is polled until the others have come closer
 
-A source that is idle or at its end reports the end of time. While the JobManager does not answer, the last limit holds.
+One without a watermark reports nothing, so that an empty partition pauses nobody; one that is idle or at its end reports the end of
+time. While the JobManager does not answer, the last limit holds.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ class SourceAlignment:
     def _ask(self, at_ms: int) -> None:
         """Report, and take the answer. One question at a time."""
         self._timer = self._context.timers.schedule(self._context.clock.now_ms() + self._alignment.update_ms, self._ask)
-        if self._is_asking and not self._has_ended:
+        own = MAX_TIMESTAMP if self._has_ended or self._times.is_idle else self._times.emitted
+        if own == MIN_TIMESTAMP or (self._is_asking and not self._has_ended):
             return
         align, run_async = self._context.align_watermark, self._context.run_async
         assert align is not None
         assert run_async is not None
         alignment = self._alignment
-        own = MAX_TIMESTAMP if self._has_ended or self._times.is_idle else self._times.emitted
         answers: list[int] = []
         self._is_asking = True
         run_async(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.aio.settings import load_settings, variable_of
+from tidegate.aio.settings import load_settings, variable_of, warnings_of_environment
 from tidegate.model.configuration import all_keys
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import CheckpointingOptions, FileOptions, RestOptions, TaskManagerOptions
@@ -157,8 +157,24 @@ def test_an_option_whose_variable_a_service_may_take_is_an_option_all_the_same()
 
 @pytest.mark.parametrize(
     "variable",
-    ["TIDEGATE_PORT", "TIDEGATE_PORT_6123_TCP", "TIDEGATE_REST_PORTS", "TIDEGATE_SERVICE", "TIDEGATE_X_SERVICE_HOSTS"],
+    [
+        "TIDEGATE_PORT",
+        "TIDEGATE_REST_PORTS",
+        "TIDEGATE_CHECKPOINTING_INTERVAL",
+        "TIDEGATE_PARALLELISM",
+        "TIDEGATE_JOBMANAGER_HOST",
+    ],
 )
-def test_what_only_looks_like_it_is_refused_as_ever(variable: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"unknown variable {variable}"):
+def test_what_is_probably_meant_to_be_an_option_is_refused(variable: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"unknown variable {variable}; did you mean TIDEGATE_"):
         load_settings(environment={variable: "6123"})
+    assert warnings_of_environment({variable: "6123"}) == []
+
+
+@pytest.mark.parametrize(
+    "variable", ["TIDEGATE_TEST_CACHE", "TIDEGATE_IMAGE", "TIDEGATE_API_KEY", "TIDEGATE_X_SERVICE_HOSTS"]
+)
+def test_what_is_no_option_at_all_may_be_a_deployments_own(variable: str) -> None:
+    environment = {variable: "x", "TIDEGATE_REST_PORT": "8082", "TIDEGATE_CONFIG": "", "TIDEGATE__PRIVATE": "x"}
+    assert load_settings(environment=environment).to_strings() == {"rest.port": "8082"}
+    assert warnings_of_environment(environment) == [f"environment: no options, and left alone: {variable}"]
