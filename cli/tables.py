@@ -51,5 +51,5 @@ def _console() -> Console:
 
 
 def moment(epoch_ms: int) -> str:
-    """Local date and time, as Flink's CLI writes it."""
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).astimezone().strftime("%d.%m.%Y %H:%M:%S")
+    """Local date and time as Flink's CLI writes them, and which zone that is."""
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).astimezone().strftime("%d.%m.%Y %H:%M:%S %Z")

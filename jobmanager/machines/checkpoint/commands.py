@@ -54,6 +54,10 @@ class CheckpointCommands:
     def write_manifest(self, pending: PendingCheckpoint, manifest: CheckpointManifest) -> None:
         self._fx.emit(WriteManifest(self._job_id, pending.checkpoint_id, pending.location, manifest))
 
+    def tell_not_removed(self, what: str, error: ErrorInfo | None) -> None:
+        if error is not None:
+            self._fx.log("WARN", f"{what} could not be removed: {error.message}", job=self._job_id)
+
     def read_back(self, pending: PendingCheckpoint) -> None:
         self._fx.emit(ReadBackManifest(self._job_id, pending.checkpoint_id, pending.location))
 

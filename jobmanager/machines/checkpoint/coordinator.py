@@ -235,14 +235,14 @@ class CheckpointCoordinator:
 
     def on_discarded(self, event: CheckpointDiscarded) -> ErrorInfo | None:
         self._custody.on_discarded(event.checkpoint_id)
-        self.stats.on_discarded(event.checkpoint_id)
+        if event.error is None:
+            self.stats.on_discarded(event.checkpoint_id)
+        self._commands.tell_not_removed(f"checkpoint {event.checkpoint_id}", event.error)
         return self._try_next()
 
     def on_shared_discarded(self, event: SharedFilesDiscarded) -> ErrorInfo | None:
         self._custody.on_shared_discarded()
-        if event.error is not None:
-            text = f"shared files of checkpoint {event.checkpoint_id} could not be removed: {event.error.message}"
-            self._fx.log("WARN", text, job=self._graph.graph.job_id)
+        self._commands.tell_not_removed(f"shared files of checkpoint {event.checkpoint_id}", event.error)
         return None
 
     # ---- steps -------------------------------------------------------------------------------------------------------

@@ -56,6 +56,8 @@ _NETTY_METRICS = (
     "nettyShuffleMemorySegmentsAvailable", "nettyShuffleMemorySegmentsUsed", "nettyShuffleMemorySegmentsTotal",
     "nettyShuffleMemoryAvailable", "nettyShuffleMemoryUsed", "nettyShuffleMemoryTotal",
 )  # fmt: skip
+_LONG_NAMES = {"UTC": "Coordinated Universal Time"}
+"""Java has one for each zone, the system has short ones only."""
 _COLLECTOR = "Status.JVM.GarbageCollector."
 
 Figures = Mapping[str, float]
@@ -69,11 +71,12 @@ class AssignedTasks:
 
 
 def dashboard_config(configuration: Configuration, now_ms: int) -> Json:
+    """The zone is the server's, as in Flink."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone()
-    offset = moment.utcoffset()
+    name, offset = moment.tzname() or "UTC", moment.utcoffset()
     return {
         "refresh-interval": configuration.get(RestOptions.REFRESH_INTERVAL),
-        "timezone-name": moment.tzname() or "UTC",
+        "timezone-name": _LONG_NAMES.get(name, name),
         "timezone-offset": int(offset.total_seconds() * 1000) if offset else 0,
         "flink-version": FLINK_VERSION,
         "flink-revision": f"tidegate {VERSION}",

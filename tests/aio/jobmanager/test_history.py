@@ -50,10 +50,10 @@ def without_now(answer: Any) -> Any:
     return {key: without_now(value) for key, value in answer.items() if key not in ("now", "discarded")}
 
 
-async def run_a_job(tmp_path: Path, archive: Path) -> dict[str, Any]:
+async def run_a_job(tmp_path: Path, archive: Path, **settings: str) -> dict[str, Any]:
     """With a checkpoint; what was told of it when it was over. The JobManager has ended then, and the archive is written."""
     async with cluster("tm-1", jobmanager_archive_fs_dir=str(archive)) as (client, _, listening):
-        await run_job(client, execution_checkpointing_dir=str(tmp_path / "cp"))
+        await run_job(client, execution_checkpointing_dir=str(tmp_path / "cp"), **settings)
         taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=20_000))
         assert taken.checkpoint_id == 1
         await client.CancelJob(pb.JobRequest(job_id=JOB))
@@ -80,6 +80,20 @@ async def test_a_job_survives_the_jobmanager(tmp_path: Path) -> None:
         async with aiohttp.ClientSession() as session:
             cancel = await session.patch(f"http://localhost:{port}/jobs/{JOB}?mode=cancel")
             assert cancel.status == 404
+
+
+@pytest.mark.parametrize("retention", ["NO_EXTERNALIZED_CHECKPOINTS", "RETAIN_ON_CANCELLATION"])
+async def test_the_archive_says_which_checkpoints_are_gone(tmp_path: Path, retention: str) -> None:
+    archive = tmp_path / "archive"
+    await run_a_job(tmp_path, archive, execution_checkpointing_externalized__checkpoint__retention=retention)
+    async with running_job_manager(jobmanager_archive_fs_dir=str(archive)) as listening:
+        told = await get(listening.rest_port, f"/jobs/{JOB}/checkpoints")
+        details = await get(listening.rest_port, f"/jobs/{JOB}/checkpoints/details/1")
+    is_gone = retention == "NO_EXTERNALIZED_CHECKPOINTS"
+    assert (tmp_path / "cp" / JOB / "chk-1").exists() is not is_gone
+    assert [told["history"][0]["discarded"], told["latest"]["completed"]["discarded"], details["discarded"]] == [
+        is_gone
+    ] * 3
 
 
 async def test_the_page_shows_a_job_of_the_archive(tmp_path: Path) -> None:

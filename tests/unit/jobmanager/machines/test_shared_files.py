@@ -26,6 +26,7 @@ from tidegate.model.checkpoint import (
     StateHandle,
     SubtaskSnapshot,
 )
+from tidegate.model.errors import ErrorInfo, StorageError
 from tidegate.model.ids import CheckpointId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.options import ClaimMode
@@ -151,6 +152,22 @@ def test_the_end_of_the_job_removes_what_the_retention_does_not_keep() -> None:
         cluster.cancel_tasks()
         assert removed(cluster) == gone
         assert len(cluster.of(c.JobTerminated)) == 1
+
+
+def test_what_could_not_be_removed_is_told_and_is_not_called_gone() -> None:
+    cluster = checkpointed()
+    complete(cluster, 1)
+    cluster.removes_files = False
+    cluster.tell(e.JobCancelRequested(JOB))
+    cluster.settle()
+    cluster.cancel_tasks()
+    disk = ErrorInfo.of(StorageError("cannot remove /cp/chk-1: Permission denied"))
+    told = cluster.tell(e.CheckpointDiscarded(JOB, CheckpointId(1), disk))
+    assert [(log.level, log.message) for log in cluster.of(c.Log, told)] == [
+        ("WARN", "checkpoint 1 could not be removed: cannot remove /cp/chk-1: Permission denied")
+    ]
+    assert len(cluster.of(c.JobTerminated, told)) == 1
+    assert not cluster.checkpoints().history[0].discarded
 
 
 def test_the_job_is_over_only_when_its_shared_files_are_gone() -> None:

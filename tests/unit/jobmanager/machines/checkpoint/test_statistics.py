@@ -56,3 +56,22 @@ def test_a_checkpoint_that_did_not_change_is_not_made_ready_again() -> None:
     stats.on_started(CheckpointId(2), SnapshotType.CHECKPOINT, 20, 2, is_periodic=True)
     _, after = stats.view(ID).history
     assert after is before
+
+
+def test_what_is_told_of_beside_the_history_is_discarded_too() -> None:
+    """Many failures later a checkpoint has left the history, and is still the latest that was completed."""
+    stats = CheckpointStatistics(history=1)
+    for number, kind in ((1, SnapshotType.CHECKPOINT), (2, SnapshotType.SAVEPOINT), (3, SnapshotType.CHECKPOINT)):
+        stats.on_started(CheckpointId(number), kind, 10, 2, is_periodic=True)
+        if number < 3:
+            stats.on_completed(CheckpointId(number), 14, 99)
+    stats.on_restored(CompletedCheckpoint(ID, "/cp/chk-1", MANIFEST, 7), 17)
+    stats.on_discarded(ID)
+    seen = stats.view(None)
+    assert (
+        seen.last_completed and seen.last_completed.discarded,
+        seen.last_restored and seen.last_restored.discarded,
+    ) == (True, True)
+    assert seen.last_savepoint is not None
+    assert not seen.last_savepoint.discarded
+    assert [view.discarded for view in seen.history] == [False]
