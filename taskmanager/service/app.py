@@ -90,8 +90,7 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     identity = own.make_identity(configuration, host, port)
     session = await spark.ready()
     control = own.control_socket(directory) if session.is_embedded else None
-    align = job_manager.align_watermark
-    listener, dialed = await start_control(configuration, executor, blobs, align, control, host)
+    listener, dialed = await start_control(configuration, executor, blobs, job_manager.align_watermark, control, host)
     services.started(f"control streams: {dialed}", listener.close)
     subtasks.connect(session, dialed, own.data_listen(host, session.is_embedded, directory))
     services.started("Spark: workers are warm", watch(session, executor, memory.process_bytes, fatal))
