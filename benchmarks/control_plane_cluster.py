@@ -23,13 +23,14 @@ from tidegate.aio.pool import Pool
 from tidegate.jobmanager.machines import events as ev
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.high_availability.services import open_high_availability
 from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
 from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
 from tidegate.jobmanager.service.task_managers.outbox import Link
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo, Partitioner
-from tidegate.model.ids import BlobKey, Generation, JobId, OperatorId, TaskManagerId, VertexId, hex_id
+from tidegate.model.ids import BlobKey, JobId, OperatorId, TaskManagerId, VertexId, hex_id
 from tidegate.model.keygroups import range_of
 from tidegate.pb import common_pb2, jobmanager_pb2, taskmanager_pb2
 from tidegate.store.checkpoints import CheckpointStorage
@@ -211,7 +212,9 @@ class SimulatedCluster:
         self.names = [f"tm-{number}" for number in range(-(-subtasks // (SLOTS * len(STAGES))))]
         self.task_managers = {name: SimulatedTaskManager(name, self) for name in self.names}
         self._directory = directory
-        self.core = JobManagerCore(QUIET, Generation("9" * 32), 7, blobs, CheckpointStorage(), pool, _fatal, self._link)
+        self.core = JobManagerCore(
+            QUIET, open_high_availability(QUIET), blobs, CheckpointStorage(), pool, _fatal, self._link
+        )
         self.servicer = TaskManagerServicer(self.core, blobs)
         self._submitted: list[str] = []
         self._all_submitted, self._all_connected = asyncio.Event(), asyncio.Event()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +21,9 @@ from tidegate.wire.convert import error_from_pb, error_of_status, graph_to_pb
 from tidegate.wire.versions import VERSION
 
 CALL_TIMEOUT_S = 30.0
+FAILOVER_PATIENCE_S = 60.0
+"""As long as Flink's default for the session of a leader that was lost."""
+_FAILOVER_PAUSE_S = 0.2
 
 
 class JobManagerClient:
@@ -71,6 +76,24 @@ class JobManagerClient:
             raise self._error_of(error) from None
         finally:
             statuses.cancel()
+
+    def watch_beyond(self, job_id: str) -> Generator[pb.JobStatus, None, None]:
+        """As ``watch``, and where jobs outlive their JobManager, for ``FAILOVER_PATIENCE_S`` until the next one answers. Raises ``UnknownJob``
+        as well when the job ended meanwhile."""
+        outlives = self.cluster().high_availability not in ("", "NONE")
+        lost_at = 0.0
+        while True:
+            try:
+                with closing(self.watch(job_id)) as statuses:
+                    for status in statuses:
+                        lost_at = 0.0
+                        yield status
+                    return
+            except Unreachable:
+                lost_at = lost_at or time.monotonic()
+                if not outlives or time.monotonic() - lost_at > FAILOVER_PATIENCE_S:
+                    raise
+                time.sleep(_FAILOVER_PAUSE_S)
 
     def status(self, job_id: str) -> pb.JobStatus:
         """The status now."""

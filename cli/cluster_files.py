@@ -5,8 +5,9 @@
         jobmanager.json         where the JobManager listens
         pid/  log/              of the processes (or below env.pid.dir, env.log.dir)
         checkpoints/<job id>/   for jobs and clusters that set no execution.checkpointing.dir
+        ha/                     the jobs that run, and their programs, for the next JobManager (`tidegate cluster` only)
 
-What the cluster itself has to remember belongs beside these. The directory of `default` stays, with its logs; an embedded one goes
+The directory of `default` stays, with its logs; an embedded one goes
 with its cluster, but for checkpoints that a job retained (`cli/embedded/own_files.py`).
 """
 
@@ -21,18 +22,26 @@ import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tidegate.aio.process import read_pid_file
 from tidegate.aio.working_directories import OWNER_FILE, Claim, claim, if_dead, temporary_root
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
-from tidegate.model.options import CheckpointingOptions, CheckpointStorageKind, FileOptions, JobManagerOptions
+from tidegate.model.options import (
+    CheckpointingOptions,
+    CheckpointStorageKind,
+    FileOptions,
+    HighAvailabilityOptions,
+    JobManagerOptions,
+)
 from tidegate.wire.manifest import METADATA_FILE
 
 _JOB = re.compile("[0-9a-f]{32}")
 DEFAULT_ID = "default"
 JOB_MANAGER = "jobmanager"
 CHECKPOINTS = "checkpoints"
+JOBS = "ha"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,20 @@ class ClusterFiles:
             return []
         return [f"{options.DIRECTORY.key}={self.checkpoints}"]
 
+    def high_availability_definitions(self, configuration: Configuration) -> list[str]:
+        """The default for ``high-availability.type``: jobs are kept beside their checkpoints. None where the configuration says something."""
+        options = HighAvailabilityOptions
+        if configuration.is_set(options.TYPE) or not self.checkpoint_definitions(configuration):
+            return []
+        return [f"{options.TYPE.key}=filesystem", f"{options.STORAGE_DIR.key}={self.directory / JOBS}"]
+
+    def forget_jobs(self) -> bool:
+        """The next JobManager starts with none. Whether there were any."""
+        jobs = self.directory / JOBS
+        had_any = any(jobs.glob("*/jobs/*"))
+        shutil.rmtree(jobs, ignore_errors=True)
+        return had_any
+
     def where_checkpoints_go(self, configuration: Configuration) -> str:
         """For a person; empty: nowhere but into the JobManager's memory."""
         if self.checkpoint_definitions(configuration):
@@ -122,11 +145,16 @@ class ClusterFiles:
 
     def address(self) -> str | None:
         """Of the JobManager that was started last."""
+        ports = self.ports()
+        return f"{ports['host']}:{ports['rpc_port']}" if ports else None
+
+    def ports(self) -> dict[str, Any]:
+        """``host``, ``rpc_port`` and ``rest_port`` of that JobManager; empty when there was none."""
         try:
             ports = json.loads(self._ports.read_text(encoding="utf-8"))
-            return f"{ports['host']}:{ports['rpc_port']}"
-        except (OSError, ValueError, KeyError):
-            return None
+            return {name: ports[name] for name in ("host", "rpc_port", "rest_port")}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
 
     @property
     def _ports(self) -> Path:

@@ -94,8 +94,8 @@ class SubmittedJob:
         raise ExternalError(f"the JobManager at {self._client.address} ended before job {self._job_id} did")
 
     def wait(self, progress: Progress | None = None) -> JobExecutionResult:
-        """Until the job is over. Raises its error when it did not finish."""
-        with closing(self._client.watch(self._job_id)) as statuses:
+        """Until the job is over, under whichever JobManager. Raises its error when it did not finish."""
+        with closing(self._client.watch_beyond(self._job_id)) as statuses:
             for status in statuses:
                 self.last_status = status
                 if progress is not None:

@@ -51,30 +51,46 @@ def cluster() -> None:
 @cluster.command()
 @click.option("--taskmanagers", type=click.IntRange(0, 256), default=1, show_default=True, metavar="N")
 @click.option("--slots", type=click.IntRange(1, 1024), metavar="N", help="Slots of each TaskManager; default: 1.")
+@click.option(
+    "--fresh", is_flag=True, help="Forget the jobs of the cluster that ran here before; their checkpoints stay."
+)
 @directory_option
 @configuration_options
 @reporting
 def start(
-    taskmanagers: int, slots: int | None, directory: Path | None, config: Path | None, definitions: tuple[str, ...]
+    taskmanagers: int,
+    slots: int | None,
+    fresh: bool,
+    directory: Path | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
 ) -> None:
-    """Start a JobManager and TaskManagers in the background."""
+    """Start a JobManager and TaskManagers in the background. Jobs that were running when the cluster was stopped, or when its JobManager was
+    killed, go on from their last checkpoint. Where TaskManagers are still alive, only the JobManager is started."""
     from tidegate.cli.embedded.children import end_processes
     from tidegate.model.options import JobManagerOptions
 
     configuration = load_configuration(config, definitions)
     files = files_of(directory, configuration)
     files.make()
-    if files.running():
-        names = ", ".join(f"{name} (pid {pid})" for name, pid in files.running().items())
+    running = files.running()
+    if running and (JOB_MANAGER in running or not files.ports()):
+        names = ", ".join(f"{name} (pid {pid})" for name, pid in running.items())
         raise Misuse(f"a cluster is running already in {files.directory}: {names}; `tidegate cluster stop` ends it")
     owned = files.claim()
+    if fresh and files.forget_jobs():
+        click.echo("The jobs of the cluster before are forgotten.")
     common = [*(["--config", str(config.absolute())] if config else [])]
     for definition in definitions:
         common += ["-D", definition]
     children: list[Child] = []
     try:
-        own_checkpoints = [f"-D{definition}" for definition in files.checkpoint_definitions(configuration)]
-        job_manager = _start(files, owned, JOB_MANAGER, JOB_MANAGER, [*common, *own_checkpoints])
+        defaults = files.checkpoint_definitions(configuration) + files.high_availability_definitions(configuration)
+        if running:  # its TaskManagers look for it where it was
+            taskmanagers, ports = 0, files.ports()
+            defaults += [f"jobmanager.rpc.port={ports['rpc_port']}", f"rest.port={ports['rest_port']}"]
+        own_options = [f"-D{definition}" for definition in defaults]
+        job_manager = _start(files, owned, JOB_MANAGER, JOB_MANAGER, [*common, *own_options])
         children.append(job_manager)
         ports = job_manager.wait_ready(START_TIMEOUT_S)
         host = configuration.get(JobManagerOptions.RPC_ADDRESS)
@@ -87,14 +103,16 @@ def start(
         children += task_managers
         for task_manager in task_managers:
             task_manager.wait_ready(START_TIMEOUT_S)
-        status = _wait_registered(address, taskmanagers)
+        status = _wait_registered(address, taskmanagers or len(running))
     except BaseException:
         end_processes(child.pid for child in children if child.is_alive())
         raise
     slot_count = sum(len(task_manager.slots) for task_manager in status.task_managers)
     click.echo(
-        f"JobManager at {address} (REST port {ports['rest_port']}), {taskmanagers} TaskManagers, {slot_count} slots."
+        f"JobManager at {address} (REST port {ports['rest_port']}), {len(status.task_managers)} TaskManagers, {slot_count} slots."
     )
+    for job in _jobs_of(address):
+        click.echo(f"Going on with job {job.job_id} ({job.name}).")
     click.echo(f"Logs: {files.logs}")
     click.echo(f"Checkpoints: {files.where_checkpoints_go(configuration) or IN_MEMORY}")
 
@@ -108,13 +126,18 @@ def stop(directory: Path | None, config: Path | None, definitions: tuple[str, ..
     from tidegate.cli.embedded.children import end_processes
 
     files = files_of(directory, load_configuration(config, definitions))
-    running = files.running()
-    task_managers = [pid for name, pid in running.items() if name != JOB_MANAGER]
-    end_processes(task_managers)
+    running, address = files.running(), files.address()
+    suspended = _jobs_of(address, only_kept=True) if JOB_MANAGER in running and address is not None else []
+    # The JobManager first: to it, TaskManagers that end would be a failure of its jobs.
     end_processes(pid for name, pid in running.items() if name == JOB_MANAGER)
+    end_processes(pid for name, pid in running.items() if name != JOB_MANAGER)
     files.forget()
     for name, pid in running.items():
         click.echo(f"Stopped {name} (pid {pid}).")
+    for job in suspended:
+        click.echo(
+            f"Suspended job {job.job_id} ({job.name}); the next `tidegate cluster start` goes on with it, unless with --fresh."
+        )
     if not running:
         click.echo(f"No cluster is running in {files.directory}.")
 
@@ -141,6 +164,19 @@ def status(directory: Path | None, config: Path | None, definitions: tuple[str, 
     if JOB_MANAGER in running and address is not None:
         is_up = _show_cluster(address)
     sys.exit(0 if is_up and len(running) == len(known) else 1)
+
+
+def _jobs_of(address: str, *, only_kept: bool = False) -> list[pb.JobStatus]:
+    """The jobs that have not ended; ``only_kept``: none where they end with the JobManager. None when it does not answer."""
+    from tidegate.cli.client import JobManagerClient
+
+    try:
+        with JobManagerClient(address) as client:
+            if only_kept and client.cluster(timeout_s=5).high_availability in ("", "NONE"):
+                return []
+            return client.list_jobs(include_terminal=False)
+    except TidegateError:
+        return []
 
 
 def _start(files: ClusterFiles, owned: Claim, name: str, command: str, options: list[str]) -> Child:

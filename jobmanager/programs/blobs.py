@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tidegate.aio.working_directories import make_below
-from tidegate.model.errors import CorruptData, InvalidJob, StorageError
+from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, StorageError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
 
@@ -37,8 +37,11 @@ class BlobUpload:
         self._file.write(data)
         self.size_bytes += len(data)
 
-    def finish(self) -> BlobKey:
-        """Make it a blob."""
+    def finish(self, *, durable: bool = False) -> BlobKey:
+        """Make it a blob, which a loss of power does not take away if it is to be durable."""
+        if durable:
+            self._file.flush()
+            os.fsync(self._file.fileno())
         self._file.close()
         key = BlobKey(self._digest.hexdigest())
         os.replace(self._temporary, self._directory / key)
@@ -52,13 +55,18 @@ class BlobUpload:
 
 class BlobStore:
     """Blobs in a directory of this process, which ``close`` removes: below the given one, where others may have theirs, else in
-    ``working``."""
+    ``working``; or in ``kept``, a directory of the cluster, where they stay."""
 
-    def __init__(self, directory: str | None, working: Path) -> None:
+    def __init__(self, directory: str | None, working: Path, kept: Path | None = None) -> None:
         """Raises ``ExternalError`` when the directory cannot be made."""
-        self._claim = None if directory is None else make_below(Path(directory), "blobs", "blob.storage.directory")
-        self._directory = working / "blobs" if self._claim is None else self._claim.directory
-        self._directory.mkdir(exist_ok=True)
+        is_own = directory is not None and kept is None
+        self._claim = make_below(Path(directory), "blobs", "blob.storage.directory") if is_own and directory else None
+        self._directory = kept or (working / "blobs" if self._claim is None else self._claim.directory)
+        self._is_kept = kept is not None
+        try:
+            self._directory.mkdir(exist_ok=True)
+        except OSError as error:
+            raise ExternalError(f"cannot make {self._directory} for programs of jobs: {error.strerror}") from None
         self._unclaimed: Counter[BlobKey] = Counter()
         """Uploads whose job was not submitted yet: another job's end must not remove them."""
         self._jobs_of: dict[BlobKey, set[JobId]] = {}
@@ -71,7 +79,7 @@ class BlobStore:
         return BlobUpload(self._directory)
 
     def finish(self, upload: BlobUpload) -> BlobKey:
-        key = upload.finish()
+        key = upload.finish(durable=self._is_kept)
         self._unclaimed[key] += 1
         return key
 
@@ -95,7 +103,7 @@ class BlobStore:
                 raise InvalidJob(f"job {graph.name!r} needs blob {key[:16]}, which was not uploaded; submit it again")
         for key in keys:
             self._jobs_of.setdefault(key, set()).add(graph.job_id)
-            self._unclaimed[key] -= 1
+            self._unclaimed[key] = max(0, self._unclaimed[key] - 1)
 
     def release(self, job_id: JobId) -> None:
         """The job is over: blobs that no other job needs are removed."""
@@ -105,8 +113,16 @@ class BlobStore:
                 del self._jobs_of[key], self._unclaimed[key]
                 (self._directory / key).unlink(missing_ok=True)
 
+    def remove_unclaimed(self) -> None:
+        """Blobs that an earlier process left and no job of this one needs."""
+        for path in self._directory.iterdir():
+            if path.name not in self._jobs_of:
+                path.unlink(missing_ok=True)
+
     def close(self) -> None:
-        """Remove what this process stored."""
+        """Remove what this process stored, unless it is kept."""
+        if self._is_kept:
+            return
         if self._claim is not None:
             self._claim.remove()
         else:

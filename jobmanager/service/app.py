@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,13 +19,14 @@ from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.high_availability.recovery import recover_jobs
+from tidegate.jobmanager.service.high_availability.services import open_high_availability
 from tidegate.jobmanager.service.reporting.reporters import start_reporters
 from tidegate.jobmanager.service.reporting.startup_log import announce
 from tidegate.jobmanager.service.rest_service import start_rest
 from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
 from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
 from tidegate.model.configuration import Configuration
-from tidegate.model.ids import Generation
 from tidegate.model.options import FileOptions, JobManagerOptions
 from tidegate.pb.jobmanager_pb2_grpc import (
     add_JobManagerClientServiceServicer_to_server,
@@ -73,19 +73,19 @@ async def start_services(configuration: Configuration, services: Services, shutd
     option = configuration.get
     working = make_working_directory("jm", configuration)
     services.started(f"working directory: {working.directory}", working.remove)
-    blobs = BlobStore(option(FileOptions.BLOB_DIRECTORY), working.directory)
+    availability = open_high_availability(configuration)
+    services.started(f"leader in term {availability.term}", availability.release)
+    blobs = BlobStore(option(FileOptions.BLOB_DIRECTORY), working.directory, availability.blobs)
     services.started(f"blob store: {blobs.directory}", blobs.close)
     pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()
     services.started("checkpoint storage: up", pool.close)
-    generation = Generation(secrets.token_hex(16))
-    core = JobManagerCore(
-        configuration, generation, secrets.randbits(63), blobs, storage, pool, lambda _: shutdown.ask("fatal error", 1)
-    )
-    services.started(f"dispatcher and slot manager: up in generation {generation}", core.close)
+    core = JobManagerCore(configuration, availability, blobs, storage, pool, lambda _: shutdown.ask("fatal error", 1))
+    services.started(f"dispatcher and slot manager: up in generation {core.generation}", core.close)
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
-    clients = ClientServicer(core, submission, blobs, storage, pool, shutdown)
+    clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
     rest = await start_rest(configuration, core, clients.disposal, working.directory, services, shutdown)
     clients.rest_port = rest.port
+    await recover_jobs(availability, submission, core, blobs, storage, pool)
 
     def register(server: grpc.aio.Server) -> None:
         add_JobManagerClientServiceServicer_to_server(clients, server)
@@ -97,4 +97,5 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     rest.clients_may_dial(bound)
     await start_reporters(configuration, core, services)
+    services.started(f"jobs: {availability.told}", core.suspend)
     return Listening(bound, rest.port)

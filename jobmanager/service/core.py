@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
 from typing import assert_never
 
@@ -23,6 +24,7 @@ from tidegate.jobmanager.machines.events import (
     Event,
     GenerationStarted,
     JobCancelRequested,
+    JobRecovered,
     JobSubmitted,
     SnapshotRequested,
     TimerFired,
@@ -30,6 +32,8 @@ from tidegate.jobmanager.machines.events import (
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
+from tidegate.jobmanager.service.high_availability.job_store import Jobs, NoJobStore
+from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
 from tidegate.jobmanager.service.storage.inline_state import InlineState, Reading
 from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
@@ -38,7 +42,8 @@ from tidegate.jobmanager.service.task_managers.outbox import Link, Outbox, TaskM
 from tidegate.jobmanager.service.task_managers.watermark_reports import WatermarkReports
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
-from tidegate.model.ids import Generation, JobId, TaskManagerId
+from tidegate.model.errors import ErrorInfo, StorageError
+from tidegate.model.ids import JobId, TaskManagerId
 from tidegate.model.options import RuntimeOptions
 from tidegate.store.checkpoints import CheckpointStorage
 
@@ -53,15 +58,14 @@ class JobManagerCore:
     def __init__(
         self,
         configuration: Configuration,
-        generation: Generation,
-        seed: int,
+        availability: HighAvailability,
         blobs: BlobStore,
         storage: CheckpointStorage,
         pool: Pool,
         on_fatal: Callable[[BaseException], None],
         connect: Callable[[str], Link] = dial,
     ) -> None:
-        self.generation = generation
+        self.generation = availability.generation
         self.configuration = configuration
         self.machine = Dispatcher(configuration.to_strings())
         self.watchers = Watchers()
@@ -70,11 +74,13 @@ class JobManagerCore:
         self.snapshots = SnapshotRequests()
         self.watermarks = WatermarkReports()
         self._blobs = blobs
+        self._jobs: Jobs = availability.store or NoJobStore()
+        self._ended: set[JobId] = set()
         self._connect = connect
         self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
         self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal)
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
-        self._files = CheckpointFiles(storage, pool, self.post, timeout_ms)
+        self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs.note_savepoint)
         self._inline_state = InlineState(storage, pool)
         self._known: set[JobId] = set()
         self.on_terminated: Callable[[JobId], None] = lambda _: None
@@ -85,7 +91,7 @@ class JobManagerCore:
         self._sessions: dict[TaskManagerId, str] = {}
         self._outboxes: dict[tuple[TaskManagerId, str], Outbox] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self.post(GenerationStarted(generation, seed))
+        self.post(GenerationStarted(self.generation, secrets.randbits(63)))
 
     def post(self, event: Event) -> None:
         """Give an event to the machine; its commands are carried out before this returns, unless it is busy."""
@@ -95,9 +101,16 @@ class JobManagerCore:
             self.on_asked()
 
     def submit(self, submitted: JobSubmitted, directories: JobDirectories) -> None:
-        self._known.add(submitted.graph.job_id)
-        self._files.add_job(submitted.graph.job_id, directories)
-        self.post(submitted)
+        self._begin(submitted, submitted.graph.job_id, directories)
+
+    def recover(self, recovered: JobRecovered, directories: JobDirectories) -> None:
+        """A job of an earlier JobManager."""
+        self._begin(recovered, recovered.submitted.graph.job_id, directories)
+
+    def _begin(self, event: JobSubmitted | JobRecovered, job_id: JobId, directories: JobDirectories) -> None:
+        self._known.add(job_id)
+        self._files.add_job(job_id, directories)
+        self.post(event)
 
     def has_savepoint_directory(self, job_id: JobId) -> bool:
         return self._files.has_savepoint_directory(job_id)
@@ -120,6 +133,11 @@ class JobManagerCore:
     def is_current_session(self, task_manager_id: TaskManagerId, session: str) -> bool:
         return self._sessions.get(task_manager_id) == session
 
+    def suspend(self) -> None:
+        """Decide nothing any more: what TaskManagers and clients do while this process ends is no failure of jobs that the next one goes on
+        with."""
+        self._driver.stop()
+
     async def close(self) -> None:
         """Stops handling messages; TaskManagers see their streams end and stop what they run."""
         self._driver.stop()
@@ -135,8 +153,7 @@ class JobManagerCore:
     def _execute(self, command: cmd.Command) -> None:
         match command:
             case cmd.SubmitTask():
-                self.attempts.submitted(command.deployment.attempt)
-                self._send(command, self._inline_state.reading_of(command))
+                self._deploy(command)
             case (
                 cmd.AllocateSlot()
                 | cmd.FreeSlot()
@@ -162,11 +179,13 @@ class JobManagerCore:
             case cmd.CloseTaskManager():
                 self._close_session(command)
             case cmd.JobChanged():
+                self._keep_result(command.job_id)
                 self.watchers.changed(command.job_id)
             case cmd.JobTerminated():
+                self._keep_result(command.job_id)
                 self._log_late_records(command.job_id)
                 self.attempts.forget(command.job_id)
-                self._blobs.release(command.job_id)
+                self._forget(command.job_id)
                 self._files.job_terminated(command.job_id)
                 self.watchers.changed(command.job_id)
                 self.on_asked()
@@ -181,6 +200,35 @@ class JobManagerCore:
                 _log.log(_LEVELS.get(command.level.upper(), logging.ERROR), with_ids(command.message, **command.fields))
             case _:
                 assert_never(command)
+
+    def _deploy(self, command: cmd.SubmitTask) -> None:
+        attempt = command.deployment.attempt
+        try:
+            self._jobs.note_attempt(attempt.job_id, attempt.attempt)
+        except StorageError as error:
+            self.post(CallAnswered(command.call_id, ErrorInfo.of(error)))
+            return
+        self.attempts.submitted(attempt)
+        self._send(command, self._inline_state.reading_of(command))
+
+    def _keep_result(self, job_id: JobId) -> None:
+        """Before anybody is told that a job has ended: from now on no JobManager runs it again."""
+        state = self.machine.state_of(job_id)
+        if state is None or not state.is_terminal or job_id in self._ended:
+            return
+        self._ended.add(job_id)
+        try:
+            self._jobs.end(job_id, state)
+        except StorageError as error:
+            _log.error("%s", with_ids(f"the next JobManager will run this job again: {error.message}", job=job_id))
+
+    def _forget(self, job_id: JobId) -> None:
+        """The job is over and nothing of it is under way."""
+        self._blobs.release(job_id)
+        try:
+            self._jobs.remove(job_id)
+        except StorageError as error:
+            _log.warning("%s", with_ids(error.message, job=job_id))
 
     def _log_late_records(self, job_id: JobId) -> None:
         for late in self.attempts.late_records(job_id):

@@ -1014,6 +1014,7 @@ class ClusterStatus(_message.Message):
     TASK_MANAGERS_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
     REST_PORT_FIELD_NUMBER: _builtins.int
+    HIGH_AVAILABILITY_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     version: _builtins.str
     python_version: _builtins.str
@@ -1021,6 +1022,8 @@ class ClusterStatus(_message.Message):
     pid: _builtins.int
     rest_port: _builtins.int
     """0: none"""
+    high_availability: _builtins.str
+    """high-availability.type"""
     @_builtins.property
     def task_managers(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskManagerStatus]: ...
     def __init__(
@@ -1033,10 +1036,11 @@ class ClusterStatus(_message.Message):
         task_managers: _abc.Iterable[Global___TaskManagerStatus] | None = ...,
         pid: _builtins.int = ...,
         rest_port: _builtins.int = ...,
+        high_availability: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "pid", b"pid", "python_version", b"python_version", "rest_port", b"rest_port", "start_ms", b"start_ms", "task_managers", b"task_managers", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "high_availability", b"high_availability", "pid", b"pid", "python_version", b"python_version", "rest_port", b"rest_port", "start_ms", b"start_ms", "task_managers", b"task_managers", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

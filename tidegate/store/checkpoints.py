@@ -88,6 +88,27 @@ class CheckpointStorage:
             raise StorageError(f"{location} already holds a checkpoint of another run; use another directory")
         return self._make(location)
 
+    def numbered(self, directory: str, job_id: JobId, *, create_subdir: bool = True) -> list[tuple[CheckpointId, str]]:
+        """Ids and locations of what ``create_location`` made for checkpoints and is still there, complete or not; of any job without
+        ``create_subdir``. Raises ``StorageError``."""
+        base = f"{normalized(directory)}/{job_id}" if create_subdir else normalized(directory)
+        try:
+            files, path = self._open(base)
+            names = files.directories(path)
+        except OSError as error:
+            raise storage_error("list", base, error) from error
+        found = ((_NUMBERED.fullmatch(name), name) for name in names)
+        return sorted((CheckpointId(int(match[1])), f"{base}/{name}") for match, name in found if match is not None)
+
+    def is_complete(self, location: str) -> bool:
+        """It has a ``_metadata``, be it whole or damaged. Raises ``StorageError``."""
+        place = f"{location}/{METADATA_FILE}"
+        try:
+            files, path = self._open(place)
+            return files.kind_of(path) != "missing"
+        except OSError as error:
+            raise storage_error("look at", place, error) from error
+
     def shared_location(self, location: str, snapshot_type: SnapshotType) -> str:
         """Beside a checkpoint's directory: where files that several checkpoints use go. Empty: nowhere, since savepoints
         are self-contained and the JobManager's memory has no files."""

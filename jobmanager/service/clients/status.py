@@ -109,7 +109,7 @@ def checkpoint_status(checkpoint: CheckpointView, *, with_subtasks: bool) -> pb.
 
 
 def cluster_status(
-    cluster: ClusterView, version: str, python_version: str, pid: int, rest_port: int
+    cluster: ClusterView, version: str, python_version: str, pid: int, rest_port: int, high_availability: str = ""
 ) -> pb.ClusterStatus:
     return pb.ClusterStatus(
         generation=cluster.generation,
@@ -119,6 +119,7 @@ def cluster_status(
         task_managers=[_task_manager_status(task_manager) for task_manager in cluster.task_managers],
         pid=pid,
         rest_port=rest_port,
+        high_availability=high_availability,
     )
 
 

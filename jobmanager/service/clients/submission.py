@@ -10,12 +10,12 @@ from functools import partial
 
 from tidegate.aio.pool import Pool
 from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import kept_manifest
-from tidegate.jobmanager.machines.events import JobSubmitted, RestoreFrom
+from tidegate.jobmanager.machines.events import FoundCheckpoint, JobSubmitted, RestoreFrom
 from tidegate.jobmanager.machines.settings import job_settings
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import InvalidJob, VersionMismatch
+from tidegate.model.errors import InvalidJob, TidegateError, VersionMismatch
 from tidegate.model.graph import JobGraph
 from tidegate.model.handles.inline_state import drop_inline_state
 from tidegate.model.ids import JobId, parse_job_id
@@ -47,12 +47,7 @@ class Submission:
 
     async def check(self, request: pb.SubmitJobRequest) -> tuple[JobSubmitted, JobDirectories]:
         """The submission as an event. Raises the ``TidegateError`` that refuses it."""
-        _check_versions(request)
-        graph = graph_from_pb(request.graph)
-        self._check_graph(graph)
-        own = Configuration.from_strings(graph.configuration, f"job {graph.name!r}")
-        configuration = _as_its_mode_wants(self._cluster.merged(own))
-        directories = JobDirectories.of(configuration)
+        graph, configuration, directories = self._read(request)
         if directories.checkpoints is not None and configuration.get(CheckpointingOptions.INTERVAL) is not None:
             await self._pool.submit(partial(self._storage.check_writable, directories.checkpoints))
         restore = await self._read_restore(request, configuration.get(StateRecoveryOptions.CLAIM_MODE))
@@ -63,6 +58,32 @@ class Submission:
             raise _duplicate(graph)
         self._blobs.retain(graph)
         return JobSubmitted(graph, configuration.to_strings(), restore), directories
+
+    async def check_again(
+        self,
+        request: pb.SubmitJobRequest,
+        find: Callable[[JobId, JobDirectories], tuple[FoundCheckpoint, ...]],
+    ) -> tuple[JobSubmitted, JobDirectories, tuple[FoundCheckpoint, ...]]:
+        """That of an earlier JobManager, with the checkpoints that ``find`` finds in a thread. What the job was restored from at first may be
+        gone when it has checkpoints of its own. Raises the ``TidegateError`` that keeps it from going on."""
+        graph, configuration, directories = self._read(request)
+        found = await self._pool.submit(partial(find, graph.job_id, directories))
+        try:
+            restore = await self._read_restore(request, configuration.get(StateRecoveryOptions.CLAIM_MODE))
+        except TidegateError:
+            if all(checkpoint.manifest is None for checkpoint in found):
+                raise
+            restore = None
+        self._blobs.retain(graph)
+        return JobSubmitted(graph, configuration.to_strings(), restore), directories, found
+
+    def _read(self, request: pb.SubmitJobRequest) -> tuple[JobGraph, Configuration, JobDirectories]:
+        _check_versions(request)
+        graph = graph_from_pb(request.graph)
+        self._check_graph(graph)
+        own = Configuration.from_strings(graph.configuration, f"job {graph.name!r}")
+        configuration = _as_its_mode_wants(self._cluster.merged(own))
+        return graph, configuration, JobDirectories.of(configuration)
 
     def _check_graph(self, graph: JobGraph) -> None:
         try:

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from tidegate.aio.pool import Pool
@@ -17,6 +18,7 @@ from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients import status
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.rpc.snapshot_servicer import Disposal, SnapshotServicer, known_job
 from tidegate.model.errors import ErrorInfo, Misuse, StorageError, TidegateError
 from tidegate.model.ids import JobId
@@ -51,11 +53,14 @@ class ClientServicer(SnapshotServicer):
         storage: CheckpointStorage,
         pool: Pool,
         shutdown: Shutdown,
+        availability: HighAvailability,
     ) -> None:
         super().__init__(core, Disposal(core, storage, pool))
         self._submission = submission
         self._blobs = blobs
         self._shutdown = shutdown
+        self._availability = availability
+        self._pool = pool
         self._submitting = asyncio.Lock()
         self.rest_port = 0
 
@@ -63,11 +68,22 @@ class ClientServicer(SnapshotServicer):
         try:
             async with self._submitting:
                 submitted, directories = await self._submission.check(request)
+                await self._keep(submitted.graph.job_id, request)
                 self._core.submit(submitted, directories)
         except TidegateError as error:
             _log.info("refused job %r: %s", request.graph.name, error.message)
             return pb.SubmitJobResponse(error=error_to_pb(ErrorInfo.of(error)))
         return pb.SubmitJobResponse(job_id=submitted.graph.job_id)
+
+    async def _keep(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
+        """For the next JobManager. A job that cannot be kept is refused."""
+        if self._availability.store is None:
+            return
+        try:
+            await self._pool.submit(partial(self._availability.store.add, job_id, request))
+        except StorageError:
+            self._blobs.release(job_id)
+            raise
 
     async def CancelJob(self, request: pb.JobRequest, context: _Context) -> common_pb2.Ack:
         try:
@@ -127,7 +143,9 @@ class ClientServicer(SnapshotServicer):
 
     async def GetCluster(self, request: pb.GetClusterRequest, context: _Context) -> pb.ClusterStatus:
         cluster = self._core.machine.cluster()
-        return status.cluster_status(cluster, VERSION, PYTHON_VERSION, os.getpid(), self.rest_port)
+        return status.cluster_status(
+            cluster, VERSION, PYTHON_VERSION, os.getpid(), self.rest_port, self._availability.type.value
+        )
 
     async def Shutdown(self, request: pb.ShutdownRequest, context: _Context) -> common_pb2.Ack:
         self._shutdown.ask("a client asked for it")

@@ -73,12 +73,19 @@ class CheckpointFiles:
     """The storage half of the JobManager's service."""
 
     def __init__(
-        self, storage: CheckpointStorage, pool: Pool, post: Callable[[Event], None], metadata_timeout_ms: int
+        self,
+        storage: CheckpointStorage,
+        pool: Pool,
+        post: Callable[[Event], None],
+        metadata_timeout_ms: int,
+        note_savepoint: Callable[[JobId, CheckpointId, str], None] = lambda job_id, checkpoint_id, location: None,
     ) -> None:
+        """``note_savepoint`` is called in a thread before anybody hears of a savepoint's location. Raises ``StorageError``."""
         self._storage = storage
         self._pool = pool
         self._post = post
         self._metadata_timeout_ms = metadata_timeout_ms
+        self._note_savepoint = note_savepoint
         self._directories: dict[JobId, JobDirectories] = {}
         self._last: dict[tuple[JobId, CheckpointId], asyncio.Task[None]] = {}
         self._writes: dict[tuple[JobId, CheckpointId], asyncio.Future[ManifestWrite]] = {}
@@ -166,6 +173,8 @@ class CheckpointFiles:
         )
         try:
             location = await self._pool.submit(call)
+            if command.snapshot_type.is_savepoint:
+                await self._pool.submit(partial(self._note_savepoint, job_id, checkpoint_id, location))
             shared = self._storage.shared_location(location, command.snapshot_type)
             return LocationCreated(job_id, checkpoint_id, location, shared_location=shared)
         except TidegateError as error:

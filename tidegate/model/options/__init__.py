@@ -34,6 +34,7 @@ from tidegate.model.options.cluster import (
     TaskManagerOptions,
     TaskOptions,
 )
+from tidegate.model.options.high_availability import HighAvailabilityOptions, HighAvailabilityType
 from tidegate.model.options.job import ExecutionOptions, PipelineOptions, RestartStrategyOptions, RestartStrategyType
 from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptions
 from tidegate.model.options.option import ConfigOption, Kind, ValueType
@@ -55,6 +56,8 @@ __all__ = [
     "FailoverStrategy",
     "FileOptions",
     "HeartbeatOptions",
+    "HighAvailabilityOptions",
+    "HighAvailabilityType",
     "HistoryOptions",
     "JobManagerOptions",
     "Kind",
@@ -100,6 +103,7 @@ GROUPS: tuple[type, ...] = (
     HistoryOptions,
     TaskManagerOptions,
     HeartbeatOptions,
+    HighAvailabilityOptions,
     ClusterOptions,
     SlotOptions,
     TaskOptions,

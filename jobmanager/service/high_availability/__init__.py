@@ -1,0 +1,1 @@
+"""What survives a JobManager: its jobs, where they stood, and who leads."""

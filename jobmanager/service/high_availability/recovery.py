@@ -1,0 +1,89 @@
+"""A JobManager that starts goes on with the jobs of the one before it.
+
+A job that cannot be read today stays in the store as it is, is told in the log, and keeps no other from going on.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tidegate.aio.logs import with_ids
+from tidegate.aio.pool import Pool
+from tidegate.jobmanager.machines.events import FoundCheckpoint, JobRecovered
+from tidegate.jobmanager.programs.blobs import BlobStore
+from tidegate.jobmanager.service.clients.submission import Submission
+from tidegate.jobmanager.service.core import JobManagerCore
+from tidegate.jobmanager.service.high_availability.inventory import find_checkpoints
+from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredJob, UnreadableJob
+from tidegate.jobmanager.service.high_availability.services import HighAvailability
+from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
+from tidegate.model.errors import TidegateError
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.store.checkpoints import CheckpointStorage
+
+_log = logging.getLogger("jobmanager")
+
+
+async def recover_jobs(
+    availability: HighAvailability,
+    submission: Submission,
+    core: JobManagerCore,
+    blobs: BlobStore,
+    storage: CheckpointStorage,
+    pool: Pool,
+) -> None:
+    """Before TaskManagers and clients are answered. Raises ``StorageError`` when the store itself cannot be listed."""
+    if availability.store is not None:
+        await Recovery(availability.store, submission, core, blobs, storage, pool).run()
+
+
+class Recovery:
+    """Recovers the jobs of a store once."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        submission: Submission,
+        core: JobManagerCore,
+        blobs: BlobStore,
+        storage: CheckpointStorage,
+        pool: Pool,
+    ) -> None:
+        self._store = store
+        self._submission = submission
+        self._core = core
+        self._blobs = blobs
+        self._storage = storage
+        self._pool = pool
+
+    async def run(self) -> None:
+        """Raises ``StorageError`` when the store itself cannot be listed."""
+        is_complete = True
+        for stored in await self._pool.submit(lambda: list(self._store.jobs())):
+            is_complete &= await self._recovered(stored)
+        if is_complete:  # otherwise a job that is left alone may need them
+            self._blobs.remove_unclaimed()
+
+    async def _recovered(self, stored: StoredJob | UnreadableJob) -> bool:
+        if isinstance(stored, UnreadableJob):
+            _log.error(
+                "a job is not recovered, and its entry %s is left as it is: %s", stored.place, stored.error.message
+            )
+            return False
+
+        def find(job_id: JobId, directories: JobDirectories) -> tuple[FoundCheckpoint, ...]:
+            return find_checkpoints(self._storage, directories, job_id, stored.savepoints)
+
+        try:
+            submitted, directories, found = await self._submission.check_again(stored.request, find)
+        except TidegateError as error:
+            told = f"the job is not recovered, and stays in {self._store.directory}: {error.message}"
+            _log.error("%s", with_ids(told, job=stored.job_id))
+            return False
+        whole = [checkpoint.checkpoint_id for checkpoint in found if checkpoint.manifest is not None]
+        told = f"goes on with {submitted.graph.name!r} of an earlier JobManager from "
+        _log.info("%s", with_ids(told + (f"checkpoint {max(whole)}" if whole else "its beginning"), job=stored.job_id))
+        begun = [number for number, _ in stored.savepoints]
+        next_id = CheckpointId(max(begun) + 1) if begun else None
+        self._core.recover(JobRecovered(submitted, found, stored.last_attempt + 1, next_id), directories)
+        return True

@@ -1,0 +1,212 @@
+"""A JobManager that starts where another one was goes on with its jobs, or says why not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.aio.jobmanager.cluster import (
+    JOB,
+    KEY,
+    PROGRAM,
+    FakeTaskManager,
+    client_of,
+    is_running,
+    make_graph,
+    put_blob,
+    run_job,
+    running_job_manager,
+    submit,
+    watch_until,
+)
+from tidegate.model.errors import TidegateError
+from tidegate.model.ids import JobId
+from tidegate.pb import common_pb2
+from tidegate.pb import jobmanager_pb2 as pb
+
+OTHER = JobId("b" * 32)
+
+
+def kept_in(directory: Path, **more: str) -> dict[str, str]:
+    """Settings as ``cluster`` takes them."""
+    options = {
+        "high__availability_type": "filesystem",
+        "high__availability_storageDir": str(directory / "ha"),
+        "execution_checkpointing_dir": str(directory / "checkpoints"),
+    }
+    return {**options, **more}
+
+
+def jobs_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in (directory / "ha" / "default" / "jobs").iterdir())
+
+
+@asynccontextmanager
+async def life(directory: Path, **more: str) -> AsyncIterator[tuple[Any, list[FakeTaskManager]]]:
+    """Of a JobManager with two TaskManagers that outlive it: a job whose TaskManagers end before it may fail."""
+    task_managers = [FakeTaskManager(name) for name in ("tm-1", "tm-2")]
+    try:
+        async with running_job_manager(**kept_in(directory, **more)) as listening, client_of(listening) as client:
+            for task_manager in task_managers:
+                await task_manager.start(listening)
+            yield client, task_managers
+    finally:
+        for task_manager in task_managers:
+            await task_manager.stop()
+
+
+async def listed(client: Any) -> dict[str, str]:
+    answer = await client.ListJobs(pb.ListJobsRequest(include_terminal=True))
+    return {job.job_id: job.state for job in answer.jobs}
+
+
+async def start_second(client: Any) -> None:
+    graph = make_graph()
+    object.__setattr__(graph, "job_id", OTHER)
+    answer = await submit(client, graph)
+    assert not answer.HasField("error"), answer.error
+
+
+async def test_a_job_goes_on_from_its_last_checkpoint_under_new_attempts(tmp_path: Path) -> None:
+    async with life(tmp_path) as (client, _):
+        status = await run_job(client)
+        first = {subtask.attempt for vertex in status.vertices for subtask in vertex.subtasks}
+        taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=10_000))
+        assert not taken.HasField("error"), taken.error
+        generation = (await client.GetCluster(pb.GetClusterRequest())).generation
+    async with life(tmp_path) as (client, [task_manager, _]):
+        status = await watch_until(client, JOB, is_running)
+        assert min(subtask.attempt for vertex in status.vertices for subtask in vertex.subtasks) > max(first)
+        restored = (await client.ListCheckpoints(pb.ListCheckpointsRequest(job_id=JOB))).restored
+        assert restored == 1
+        assert (await client.GetCluster(pb.GetClusterRequest())).generation > generation
+        chunks = [chunk.data async for chunk in task_manager.job_manager.GetBlob(common_pb2.BlobRef(key=KEY))]
+        assert b"".join(chunks) == PROGRAM
+
+
+async def test_a_job_that_has_ended_does_not_run_again(tmp_path: Path) -> None:
+    async with life(tmp_path) as (client, _):
+        await run_job(client)
+        await client.CancelJob(pb.JobRequest(job_id=JOB))
+        await watch_until(client, JOB, lambda status: status.state == "CANCELED")
+        assert jobs_in(tmp_path) == [] or (tmp_path / "ha/default/jobs" / JOB / "result").exists()
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        assert await listed(client) == {}
+        assert jobs_in(tmp_path) == []
+        assert list((tmp_path / "ha/default/blobs").iterdir()) == []
+
+
+async def test_a_result_that_was_written_last_is_cleaned_up(tmp_path: Path) -> None:
+    """The process died between the result and the removal of the job."""
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        await put_blob(client)
+        await submit(client, make_graph())
+    (tmp_path / "ha/default/jobs" / JOB / "result").write_text("FINISHED")
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        assert await listed(client) == {}
+        assert jobs_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("damage", ["submission", "attempt"])
+async def test_one_damaged_job_keeps_no_other_from_going_on_and_is_left_alone(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with life(tmp_path) as (client, _):
+        await run_job(client)
+        await put_blob(client)
+        await start_second(client)
+    place = tmp_path / "ha/default/jobs" / JOB / damage
+    content = place.read_bytes()
+    place.write_bytes(content[:-1] + b"\xff")
+    caplog.set_level(logging.ERROR)
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        assert list(await listed(client)) == [OTHER]
+    assert f"{place} is damaged" in caplog.text
+    assert jobs_in(tmp_path) == [JOB, OTHER]
+    place.write_bytes(content)
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        assert set(await listed(client)) == {JOB, OTHER}
+
+
+async def test_a_job_of_another_version_is_refused_in_words_and_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        await put_blob(client)
+        await submit(client, make_graph())
+    monkeypatch.setattr("tidegate.jobmanager.service.clients.submission.VERSION", "9.9.9")
+    caplog.set_level(logging.ERROR)
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        assert await listed(client) == {}
+    assert "the job is not recovered" in caplog.text
+    assert "the JobManager is 9.9.9" in caplog.text
+    assert jobs_in(tmp_path) == [JOB]
+    assert [path.name for path in (tmp_path / "ha/default/blobs").iterdir()] == [KEY]
+
+
+async def test_a_job_that_was_stopped_with_a_savepoint_goes_on_from_it(tmp_path: Path) -> None:
+    """The savepoint is complete, and perhaps committed, but its tasks have not ended: an older checkpoint would double rows."""
+    async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, [one, two]):
+        await run_job(client)
+        one.confirms_to_drop = two.confirms_to_drop = 1_000
+        request = pb.StopWithSavepointRequest(job_id=JOB, target_directory=str(tmp_path / "savepoints"), wait_ms=500)
+        await client.StopWithSavepoint(request)
+        await watch_until(client, JOB, lambda _: any((tmp_path / "savepoints").glob("*/_metadata")))
+    async with life(tmp_path, execution_checkpointing_interval="1 h") as (client, _):
+        await watch_until(client, JOB, is_running)
+        checkpoints = await client.ListCheckpoints(pb.ListCheckpointsRequest(job_id=JOB))
+        assert checkpoints.restored == 1
+
+
+async def test_a_store_that_cannot_be_written_refuses_jobs(tmp_path: Path) -> None:
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        await put_blob(client)
+        (tmp_path / "ha/default/jobs").write_text("a file has the name of the directory")
+        answer = await submit(client, make_graph())
+        assert "cannot keep a job in" in answer.error.message
+        assert "high-availability.storageDir" in answer.error.message
+        assert await listed(client) == {}
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"high__availability_storageDir": "relative"}, "must be an absolute path"),
+        ({"high__availability_storageDir": "s3://bucket/ha"}, "not on a local disk"),
+        ({"high__availability_cluster__id": "a/b"}, "cannot be the name of a directory"),
+        ({"high__availability_cluster__id": "/"}, "cannot be the name of a directory"),
+        ({"high__availability_storageDir": "/proc/nothing"}, "cannot keep jobs in /proc/nothing/default"),
+    ],
+)
+async def test_bad_settings_are_refused_at_the_start(tmp_path: Path, setting: dict[str, str], told: str) -> None:
+    with pytest.raises(TidegateError, match=told):
+        async with running_job_manager(**{**kept_in(tmp_path), **setting}):
+            pass
+
+
+async def test_only_one_leads(tmp_path: Path) -> None:
+    async with running_job_manager(**kept_in(tmp_path)):
+        with pytest.raises(TidegateError, match=r"another JobManager \(pid \d+\) leads"):
+            async with running_job_manager(**kept_in(tmp_path)):
+                pass
+        async with running_job_manager(**kept_in(tmp_path, high__availability_cluster__id="other")):
+            pass
+
+
+async def test_a_blob_that_two_jobs_need_stays_for_the_second(tmp_path: Path) -> None:
+    """A recovered job gave its blob no upload of this process: the next one that needs it must not lose it when the first ends."""
+    async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
+        await put_blob(client)
+        await submit(client, make_graph())
+    async with life(tmp_path) as (client, _):
+        await watch_until(client, JOB, is_running)
+        await put_blob(client)
+        await client.CancelJob(pb.JobRequest(job_id=JOB))
+        await watch_until(client, JOB, lambda status: status.state == "CANCELED")
+        await start_second(client)
+        await watch_until(client, OTHER, is_running)
