@@ -47,8 +47,7 @@ class Listening:
 
 
 def run(configuration: Configuration, on_ready: Callable[[Listening], None] = lambda _: None) -> int:
-    """Serve until a signal or a client ends the process. Exit code 0, or 1 after a fatal error.
-    Raises ``TidegateError`` when it cannot start: a port is in use, a directory cannot be made."""
+    """Serve until a signal or a client ends the process: exit code 0, or 1 after an error. Raises ``TidegateError`` when it cannot start."""
     collect_seldom()
     return asyncio.run(serve(configuration, on_ready))
 
