@@ -83,38 +83,37 @@ def start(
     common = [*(["--config", str(config.absolute())] if config else [])]
     for definition in definitions:
         common += ["-D", definition]
+    defaults = files.checkpoint_definitions(configuration) + files.high_availability_definitions(configuration)
+    if running:  # its TaskManagers look for it where it was
+        taskmanagers, ports = 0, files.ports()
+        defaults += [f"jobmanager.rpc.port={ports['rpc_port']}", f"rest.port={ports['rest_port']}"]
     children: list[Child] = []
     try:
-        defaults = files.checkpoint_definitions(configuration) + files.high_availability_definitions(configuration)
-        if running:  # its TaskManagers look for it where it was
-            taskmanagers, ports = 0, files.ports()
-            defaults += [f"jobmanager.rpc.port={ports['rpc_port']}", f"rest.port={ports['rest_port']}"]
-        own_options = [f"-D{definition}" for definition in defaults]
-        job_manager = _start(files, owned, JOB_MANAGER, JOB_MANAGER, [*common, *own_options])
+        job_manager = _start(files, owned, JOB_MANAGER, JOB_MANAGER, [*common, *(f"-D{made}" for made in defaults)])
         children.append(job_manager)
         ports = job_manager.wait_ready(START_TIMEOUT_S)
         host = configuration.get(JobManagerOptions.RPC_ADDRESS)
         files.listens(host, ports)
         address = f"{host}:{ports['rpc_port']}"
         own = [*common, "--jobmanager", address, *(["--slots", str(slots)] if slots else [])]
-        task_managers = [
-            _start(files, owned, f"taskmanager-{n}", "taskmanager", own) for n in range(1, taskmanagers + 1)
-        ]
-        children += task_managers
-        for task_manager in task_managers:
+        children += [_start(files, owned, f"taskmanager-{n}", "taskmanager", own) for n in range(1, taskmanagers + 1)]
+        for task_manager in children[1:]:
             task_manager.wait_ready(START_TIMEOUT_S)
         status = _wait_registered(address, taskmanagers or len(running))
     except BaseException:
         end_processes(child.pid for child in children if child.is_alive())
         raise
-    slot_count = sum(len(task_manager.slots) for task_manager in status.task_managers)
-    click.echo(
-        f"JobManager at {address} (REST port {ports['rest_port']}), {len(status.task_managers)} TaskManagers, {slot_count} slots."
-    )
-    for job in _jobs_of(address):
-        click.echo(f"Going on with job {job.job_id} ({job.name}).")
+    _tell_started(address, status)
     click.echo(f"Logs: {files.logs}")
     click.echo(f"Checkpoints: {files.where_checkpoints_go(configuration) or IN_MEMORY}")
+
+
+def _tell_started(address: str, status: pb.ClusterStatus) -> None:
+    slots = sum(len(task_manager.slots) for task_manager in status.task_managers)
+    managers = len(status.task_managers)
+    click.echo(f"JobManager at {address} (REST port {status.rest_port}), {managers} TaskManagers, {slots} slots.")
+    for job in _jobs_of(address):
+        click.echo(f"Going on with job {job.job_id} ({job.name}).")
 
 
 @cluster.command()
