@@ -10,14 +10,19 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from tests.sim.plant import Plant, patched
+from tests.sim.runtime.gates import OVERTAKING
 from tests.sim.runtime.job import OUTPUT, TIME
 from tests.sim.runtime.world import LIVENESS
 from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfData
-from tidegate.model.checkpoint import Acknowledgement, ChannelStateHandle
+from tidegate.model.checkpoint import Acknowledgement, ChannelStateHandle, DeclineReason
+from tidegate.taskmanager.exchange import input_gate
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.result_partition import PipelinedResultPartition
 from tidegate.taskmanager.exchange.subpartition import Subpartition
+from tidegate.taskmanager.machines import alignment as a
+from tidegate.taskmanager.machines import snapshot as s
 from tidegate.taskmanager.machines import watermarks as w
+from tidegate.taskmanager.machines.barrier_states import Aligning, BarrierState, Persisting
 from tidegate.taskmanager.machines.credit import SenderCredit
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.runtime.chain import OperatorChain
@@ -76,6 +81,32 @@ def _overtakes_and_persists_nothing(sender: BarrierSender, barrier: Barrier) -> 
 _send = BarrierSender.send
 
 
+def _overtakes_nothing(sender: BarrierSender, barrier: Barrier) -> list[Any]:
+    for partition in sender._partitions:
+        partition.broadcast(barrier)
+    return []
+
+
+# ---- alignment -----------------------------------------------------------------------------------------------------------
+
+
+def _gives_up_and_stays_blocked(aligning: Aligning, reason: DeclineReason | None) -> Sequence[a.AlignmentCommand]:
+    return [a.AbortAlignment(aligning.barrier.checkpoint_id, reason)]
+
+
+def _switches_and_stays_blocked(aligning: Aligning, *when: Any) -> tuple[BarrierState, Sequence[a.AlignmentCommand]]:
+    state, commands = _on_timed_out(aligning, *when)
+    return state, [command for command in commands if not isinstance(command, a.UnblockChannel)]
+
+
+def _awaits_no_channel(persisting: Persisting, *when: Any) -> list[a.AlignmentCommand]:
+    commands = _start(persisting, *when)
+    return [replace(one, persists=False) if isinstance(one, a.StartSnapshot) else one for one in commands]
+
+
+_on_timed_out, _start = Aligning.on_timed_out, Persisting.start
+
+
 # ---- the exchange --------------------------------------------------------------------------------------------------------
 
 
@@ -92,6 +123,13 @@ def _drops_a_frame() -> AbstractContextManager[Any]:
 
 def _counts_a_grant_twice(credit: SenderCredit, granted_bytes: int, consumed_bytes: int) -> None:
     _on_credit(credit, granted_bytes + max(0, granted_bytes - credit.granted), consumed_bytes)
+
+
+def _persists_twice(gate: ChannelInputGate, checkpoint_id: int) -> list[tuple[int, list[Any]]]:
+    return [(channel, [*items, *items]) for channel, items in _take_persisted(gate, checkpoint_id)]
+
+
+_take_persisted = ChannelInputGate.take_persisted
 
 
 # ---- the mailbox ---------------------------------------------------------------------------------------------------------
@@ -115,6 +153,14 @@ def _reads_all_batches_twice(source: SegmentSource, handle: ChannelStateHandle) 
 
 def _commits_what_is_newer(chain: OperatorChain, checkpoint_id: int, before_each: Callable[[str], None]) -> None:
     _notify_complete(chain, COMMIT_EVERYTHING, before_each)
+
+
+def _commits_what_it_begins(machine: s.SnapshotCoordinator, event: s.SnapshotEvent, now_ms: float) -> Sequence[Any]:
+    commands = _on_snapshot(machine, event, now_ms)
+    return [*commands, *(s.NotifyComplete(c.barrier.checkpoint_id) for c in commands if isinstance(c, s.FreezeState))]
+
+
+_on_snapshot = s.SnapshotCoordinator.on
 
 
 @contextmanager
@@ -161,6 +207,29 @@ PLANTS = (
     Plant("what had arrived is not persisted", _EXACT, patched(ChannelInputGate, "take_persisted", _lost)),
     Plant("a frame is dropped", frozenset({OUTPUT, LIVENESS}), _drops_a_frame),
     Plant("a grant counts twice", frozenset({LIVENESS}), patched(SenderCredit, "on_credit", _counts_a_grant_twice)),
+    Plant("a barrier overtakes nothing", frozenset({OVERTAKING}), patched(BarrierSender, "send", _overtakes_nothing)),
+    Plant(
+        "channels stay blocked when a checkpoint is given up",
+        frozenset({LIVENESS}),
+        patched(Aligning, "drop", _gives_up_and_stays_blocked),
+    ),
+    Plant(
+        "channels stay blocked when barriers begin to overtake",
+        frozenset({LIVENESS}),
+        patched(Aligning, "on_timed_out", _switches_and_stays_blocked),
+    ),
+    Plant("the channels are not awaited", _EXACT, patched(Persisting, "start", _awaits_no_channel)),
+    Plant("what had arrived is persisted twice", _EXACT, patched(ChannelInputGate, "take_persisted", _persists_twice)),
+    Plant(
+        "what comes behind the barrier is persisted",
+        frozenset({OUTPUT, LIVENESS}),
+        patched(input_gate, "ends_recording", lambda event, checkpoint_id: False),
+    ),
+    Plant(
+        "what a checkpoint begins with is committed",
+        frozenset({5}),
+        patched(s.SnapshotCoordinator, "on", _commits_what_it_begins),
+    ),
     Plant(
         "mails behind the first are lost",
         frozenset({LIVENESS}),

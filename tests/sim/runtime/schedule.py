@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tests.sim.runtime import job
+from tests.sim.runtime.gates import watched_gates
 from tests.sim.runtime.store import SimStore
 from tests.sim.runtime.subtasks import SimClock
 from tests.sim.runtime.world import LIVENESS, MOST_SWEEPS, Counts, Execution, Mix, restored
 from tests.sim.watch import LawBroken
 from tidegate.model.checkpoint import Alignment
 
+_ALIGNED: tuple[tuple[Alignment, int | None], ...] = ((Alignment.ALIGNED, None),)
 _ALIGNMENTS = (
-    ((Alignment.ALIGNED, None),),
+    _ALIGNED,
     ((Alignment.UNALIGNED, None),),
     ((Alignment.ALIGNED, 10),),
     ((Alignment.ALIGNED, None), (Alignment.UNALIGNED, None), (Alignment.ALIGNED, 0), (Alignment.ALIGNED, 25)),
@@ -30,8 +32,9 @@ class Outcome:
 class Schedule:
     """Raises ``LawBroken``."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, exactly_once: bool = True) -> None:
         self._random = Random(seed)
+        self._exactly_once = exactly_once
         self._clock = SimClock()
         self._counts = Counts()
         self._outside = job.Outside(self._work)
@@ -40,17 +43,29 @@ class Schedule:
             abort=self._random.choice((0.0, 0.005, 0.03)),
             kill=self._random.choice((0.003, 0.01)),
             disk_full=self._random.choice((0.0, 0.0, 0.05)),
-            alignments=self._random.choice(_ALIGNMENTS),
+            alignments=self._random.choice(_ALIGNMENTS) if exactly_once else _ALIGNED,
         )
+        if self._mix.alignments == _ALIGNED:  # unaligned ones are taken one by one
+            self._mix.concurrent = self._random.choice((1, 1, 2))
         self._slow_ms = self._random.choice((0.0, 1.0, 4.0))
         self._faulty_executions = self._random.randint(1, 3)
+        self._pointwise = self._random.random() < 0.3
         self._store = SimStore(self._is_disk_full)
 
     def run(self) -> Outcome:
+        with watched_gates(self._outside):
+            return self._until_finished()
+
+    def _until_finished(self) -> Outcome:
         job.enter(self._outside)
         latest, attempt, incremental = None, 0, self._random.random() < 0.5
         while True:
-            built = job.build(*self._random.choice(_SHAPES), incremental=incremental)
+            built = job.build(
+                *self._random.choice(_SHAPES),
+                incremental=incremental,
+                exactly_once=self._exactly_once,
+                pointwise=self._pointwise,
+            )
             execution = Execution(
                 self._random,
                 self._clock,
@@ -66,8 +81,8 @@ class Schedule:
                 break
             latest, attempt = execution.latest, attempt + 1
             if attempt >= self._faulty_executions:
-                self._mix = Mix(trigger=self._mix.trigger, abort=0.0, alignments=self._mix.alignments)
-        self._outside.check_output()
+                self._mix = replace(self._mix, abort=0.0, kill=0.0, disk_full=0.0)
+        self._outside.check_output(exactly_once=self._exactly_once)
         return Outcome(attempt + 1, self._counts)
 
     def _run(self, execution: Execution) -> bool:

@@ -85,6 +85,7 @@ class SimPort:
 class SimSubtask:
     attempt: AttemptId
     vertex: JobVertex
+    producers: tuple[AttemptId, ...]
     clock: SimClock
     mailbox: SimMailbox
     port: SimPort

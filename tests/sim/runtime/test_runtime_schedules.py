@@ -14,13 +14,13 @@ from tests.sim.watch import LawBroken
 
 pytestmark = pytest.mark.sim
 
-SCHEDULES, BLOCK = 1000, 50
+SCHEDULES, BLOCK, AT_LEAST_ONCE = 1000, 50, 100
 
 
-def run(seed: int) -> Outcome:
+def run(seed: int, *, exactly_once: bool = True) -> Outcome:
     try:
         with checked():
-            return Schedule(seed).run()
+            return Schedule(seed, exactly_once=exactly_once).run()
     except (LawBroken, AssertionError) as error:
         raise AssertionError(f"{error}\nrepeat it: pytest tests/sim/runtime --sim-seed {seed}") from error
 
@@ -38,6 +38,11 @@ def test_jobs_are_exact_whatever_fails(first: int, pytestconfig: pytest.Config) 
     assert sum(o.counts.checkpoints for o in outcomes) > 2 * BLOCK, "nor do those without checkpoints"
     assert sum(o.counts.aborted for o in outcomes) > BLOCK
     assert sum(o.counts.in_flight for o in outcomes) > 1000 * BLOCK, "and where nothing is in flight of one"
+
+
+def test_at_least_once_loses_nothing() -> None:
+    outcomes = [run(BASE_SEED + i, exactly_once=False) for i in range(AT_LEAST_ONCE)]
+    assert sum(o.executions for o in outcomes) > 1.2 * AT_LEAST_ONCE
 
 
 def test_a_schedule_is_its_seed() -> None:

@@ -61,6 +61,8 @@ class Mix:
     confirm_twice: float = 0.2
     kill: float = 0.0
     disk_full: float = 0.0
+    concurrent: int = 1
+    """How many checkpoints may be pending."""
     alignments: tuple[tuple[Alignment, int | None], ...] = ((Alignment.ALIGNED, None),)
 
 
@@ -101,6 +103,7 @@ class Execution:
         self._network = Network(random)
         self._next_id = 1 if restore is None else 1000 * attempt
         self._pending: dict[int, Pending] = {}
+        self._votes: dict[tuple[AttemptId, int], str] = {}
         self._told_producers: set[tuple[AttemptId, AttemptId]] = set()
         self._is_stopping = False
         deployer = Deployer(built, attempt, restore)
@@ -114,8 +117,9 @@ class Execution:
 
     def _deploy(self, deployer: Deployer, attempt: AttemptId) -> None:
         vertex = self._built.graph.vertex(attempt.vertex_id)
-        task = SimSubtask(attempt, vertex, self._clock, SimMailbox(), SimPort())
         deployment = deployer.deployment(vertex, attempt)
+        producers = tuple(producer for edge in deployment.inputs for producer in edge.producers)
+        task = SimSubtask(attempt, vertex, producers, self._clock, SimMailbox(), SimPort())
 
         def background(mailbox: Mailbox) -> SteppedBackground:
             task.background.append(SteppedBackground(mailbox))
@@ -202,7 +206,7 @@ class Execution:
     def _coordinate(self) -> None:
         draw = self._random.random
         running = all(t.state in (ExecutionState.RUNNING, ExecutionState.FINISHED) for t in self.subtasks.values())
-        if running and not self._pending and draw() < self.mix.trigger:
+        if running and len(self._pending) < self.mix.concurrent and draw() < self.mix.trigger:
             self._trigger()
         if self._pending and draw() < self.mix.abort:
             self._counts.faults += 1
@@ -265,6 +269,7 @@ class Execution:
                 self._on_ack(task, value)
             case "decline":
                 self._counts.declined += 1
+                self._on_vote(task, value, "declined")
                 self._abort(value)
             case "end-of-data":
                 task.ended = True
@@ -272,21 +277,26 @@ class Execution:
     def _connect(self) -> None:
         """Consumers hear of their producers one by one, as they come up."""
         for task in self.subtasks.values():
-            for edge in self._built.graph.inputs_of(task.attempt.vertex_id):
-                for producer in self._of(edge.source):
-                    key = (task.attempt, producer.attempt)
-                    if producer.address is not None and key not in self._told_producers:
-                        self._told_producers.add(key)
-                        self._post(task, ConnectInputs((ProducerAddress(producer.attempt, producer.address),)))
+            for attempt in task.producers:
+                key, address = (task.attempt, attempt), self.subtasks[attempt].address
+                if address is not None and key not in self._told_producers:
+                    self._told_producers.add(key)
+                    self._post(task, ConnectInputs((ProducerAddress(attempt, address),)))
 
     def _abort_those_that_wait_for(self, attempt: AttemptId) -> None:
         for n in [n for n, p in self._pending.items() if attempt in p.waits_for and attempt not in p.acks]:
             self._abort(n)
 
+    def _on_vote(self, task: SimSubtask, n: int, vote: str) -> None:
+        before = self._votes.setdefault((task.attempt, n), vote)
+        if before != vote:
+            raise LawBroken(3, f"{task.attempt} {before} {n}, and then {vote} it")
+
     def _on_ack(self, task: SimSubtask, ack: Acknowledgement) -> None:
         if ack.attempt != task.attempt:
             raise LawBroken(6, f"{task.attempt} acknowledged for {ack.attempt}")
         n = int(ack.checkpoint_id)
+        self._on_vote(task, n, "acknowledged")
         pending = self._pending.get(n)
         if pending is None:
             return  # it was aborted meanwhile
@@ -296,6 +306,8 @@ class Execution:
         if set(pending.acks) != pending.waits_for:
             return
         del self._pending[n]
+        for older in [m for m in self._pending if m < n]:
+            self._abort(older)
         self._counts.checkpoints += 1
         self._counts.in_flight += sum(found.metrics.in_flight_bytes for found in pending.acks.values())
         self._outside.completed.add(n)
