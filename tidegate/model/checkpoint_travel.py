@@ -62,11 +62,6 @@ class Track:
     def end_ms(self) -> float:
         return self.start_ms + sum(span_ms for _, span_ms in self.spans)
 
-    @property
-    def arrived_ms(self) -> float:
-        """When the first barrier was here."""
-        return self.start_ms + dict(self.spans).get(Phase.START_DELAY, 0.0)
-
 
 @dataclass(frozen=True, slots=True)
 class Moments:

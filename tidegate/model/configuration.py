@@ -85,10 +85,6 @@ class Configuration:
         found = self._setting_of(option)
         return found.source if found else ""
 
-    def with_value(self, option: ConfigOption[T], value: T, source: str = "") -> Configuration:
-        """The same with one option set. Raises `ConfigurationError` when the value is out of bounds or contradicts."""
-        return self.merged(Configuration({option.key: Setting(option.format(value), source)}))
-
     def merged(self, other: Configuration) -> Configuration:
         """The same with everything that `other` sets on top. Raises `ConfigurationError` when the two contradict."""
         return Configuration({**self._settings, **other._settings})

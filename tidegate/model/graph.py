@@ -133,10 +133,3 @@ def producers_of(partitioner: Partitioner, producers: int, consumers: int, consu
         index = consumer * producers // consumers
         return range(index, index + 1)
     return range(consumer * producers // consumers, (consumer + 1) * producers // consumers)
-
-
-def consumers_of(partitioner: Partitioner, producers: int, consumers: int, producer: int) -> list[int]:
-    """Indices of the consumer subtasks that read from producer subtask ``producer``: its subpartitions, in order."""
-    if not partitioner.is_pointwise:
-        return list(range(consumers))
-    return [c for c in range(consumers) if producer in producers_of(partitioner, producers, consumers, c)]

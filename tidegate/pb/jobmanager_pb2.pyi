@@ -844,31 +844,6 @@ class StopWithSavepointRequest(_message.Message):
 Global___StopWithSavepointRequest: _TypeAlias = StopWithSavepointRequest  # noqa: Y015
 
 @_typing.final
-class GetSnapshotRequest(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    JOB_ID_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    WAIT_MS_FIELD_NUMBER: _builtins.int
-    job_id: _builtins.str
-    request_id: _builtins.str
-    wait_ms: _builtins.int
-    def __init__(
-        self,
-        *,
-        job_id: _builtins.str = ...,
-        request_id: _builtins.str = ...,
-        wait_ms: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "request_id", b"request_id", "wait_ms", b"wait_ms"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetSnapshotRequest: _TypeAlias = GetSnapshotRequest  # noqa: Y015
-
-@_typing.final
 class SnapshotResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

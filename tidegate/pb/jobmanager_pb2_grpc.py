@@ -75,11 +75,6 @@ class JobManagerClientServiceStub:
                 request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.StopWithSavepointRequest.SerializeToString,
                 response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
                 _registered_method=True)
-        self.GetSnapshot = channel.unary_unary(
-                '/tidegate.pb.JobManagerClientService/GetSnapshot',
-                request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.GetSnapshotRequest.SerializeToString,
-                response_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
-                _registered_method=True)
         self.DisposeSavepoint = channel.unary_unary(
                 '/tidegate.pb.JobManagerClientService/DisposeSavepoint',
                 request_serializer=tidegate_dot_pb_dot_jobmanager__pb2.DisposeSavepointRequest.SerializeToString,
@@ -138,7 +133,7 @@ class JobManagerClientServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def TriggerSavepoint(self, request, context):
-        """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id.
+        """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id, of the REST API.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -153,13 +148,6 @@ class JobManagerClientServiceServicer:
     def StopWithSavepoint(self, request, context):
         """Takes a savepoint with which the job ends; over when the job has FINISHED. The path is set as well where the savepoint
         is complete, but the job failed afterwards.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def GetSnapshot(self, request, context):
-        """The end of a snapshot that was begun; kept for 5 minutes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -232,11 +220,6 @@ def add_JobManagerClientServiceServicer_to_server(servicer, server):
             'StopWithSavepoint': grpc.unary_unary_rpc_method_handler(
                     servicer.StopWithSavepoint,
                     request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.StopWithSavepointRequest.FromString,
-                    response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.SerializeToString,
-            ),
-            'GetSnapshot': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetSnapshot,
-                    request_deserializer=tidegate_dot_pb_dot_jobmanager__pb2.GetSnapshotRequest.FromString,
                     response_serializer=tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.SerializeToString,
             ),
             'DisposeSavepoint': grpc.unary_unary_rpc_method_handler(
@@ -475,33 +458,6 @@ class JobManagerClientService:
             target,
             '/tidegate.pb.JobManagerClientService/StopWithSavepoint',
             tidegate_dot_pb_dot_jobmanager__pb2.StopWithSavepointRequest.SerializeToString,
-            tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetSnapshot(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/tidegate.pb.JobManagerClientService/GetSnapshot',
-            tidegate_dot_pb_dot_jobmanager__pb2.GetSnapshotRequest.SerializeToString,
             tidegate_dot_pb_dot_jobmanager__pb2.SnapshotResponse.FromString,
             options,
             channel_credentials,

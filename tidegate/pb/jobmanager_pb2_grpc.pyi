@@ -40,14 +40,12 @@ class JobManagerClientServiceStub:
     """First the status now, then each change (rates at least every second), until the job is terminal."""
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.ListCheckpointsRequest, _jobmanager_pb2.CheckpointList]
     TriggerSavepoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerSavepointRequest, _jobmanager_pb2.SnapshotResponse]
-    """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id."""
+    """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id, of the REST API."""
     TriggerCheckpoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerJobCheckpointRequest, _jobmanager_pb2.SnapshotResponse]
     StopWithSavepoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.StopWithSavepointRequest, _jobmanager_pb2.SnapshotResponse]
     """Takes a savepoint with which the job ends; over when the job has FINISHED. The path is set as well where the savepoint
     is complete, but the job failed afterwards.
     """
-    GetSnapshot: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.GetSnapshotRequest, _jobmanager_pb2.SnapshotResponse]
-    """The end of a snapshot that was begun; kept for 5 minutes."""
     DisposeSavepoint: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.DisposeSavepointRequest, _common_pb2.Ack]
     """Removes a savepoint, or a retained checkpoint, with all its files."""
     GetCluster: _grpc.UnaryUnaryMultiCallable[_jobmanager_pb2.GetClusterRequest, _jobmanager_pb2.ClusterStatus]
@@ -66,14 +64,12 @@ class JobManagerClientServiceAsyncStub(JobManagerClientServiceStub):
     """First the status now, then each change (rates at least every second), until the job is terminal."""
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.ListCheckpointsRequest, _jobmanager_pb2.CheckpointList]  # type: ignore[assignment]
     TriggerSavepoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerSavepointRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
-    """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id."""
+    """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id, of the REST API."""
     TriggerCheckpoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.TriggerJobCheckpointRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
     StopWithSavepoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.StopWithSavepointRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
     """Takes a savepoint with which the job ends; over when the job has FINISHED. The path is set as well where the savepoint
     is complete, but the job failed afterwards.
     """
-    GetSnapshot: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.GetSnapshotRequest, _jobmanager_pb2.SnapshotResponse]  # type: ignore[assignment]
-    """The end of a snapshot that was begun; kept for 5 minutes."""
     DisposeSavepoint: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.DisposeSavepointRequest, _common_pb2.Ack]  # type: ignore[assignment]
     """Removes a savepoint, or a retained checkpoint, with all its files."""
     GetCluster: _aio.UnaryUnaryMultiCallable[_jobmanager_pb2.GetClusterRequest, _jobmanager_pb2.ClusterStatus]  # type: ignore[assignment]
@@ -125,7 +121,7 @@ class JobManagerClientServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobmanager_pb2.TriggerSavepointRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobmanager_pb2.SnapshotResponse, _abc.Awaitable[_jobmanager_pb2.SnapshotResponse]]:
-        """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id."""
+        """Each begins a snapshot and waits for its end, at most wait_ms; one that goes on is asked for by its request_id, of the REST API."""
 
     @_abc_1.abstractmethod
     def TriggerCheckpoint(
@@ -143,14 +139,6 @@ class JobManagerClientServiceServicer(metaclass=_abc_1.ABCMeta):
         """Takes a savepoint with which the job ends; over when the job has FINISHED. The path is set as well where the savepoint
         is complete, but the job failed afterwards.
         """
-
-    @_abc_1.abstractmethod
-    def GetSnapshot(
-        self,
-        request: _jobmanager_pb2.GetSnapshotRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_jobmanager_pb2.SnapshotResponse, _abc.Awaitable[_jobmanager_pb2.SnapshotResponse]]:
-        """The end of a snapshot that was begun; kept for 5 minutes."""
 
     @_abc_1.abstractmethod
     def DisposeSavepoint(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import xxhash
 
@@ -162,23 +162,15 @@ def written_by(names: Iterable[str], job_id: str, checkpoint_id: int) -> list[st
     return sorted(name for name in names if pattern.fullmatch(name))
 
 
-def checksum_of(parts: Sequence[Part]) -> str:
-    """xxh3-64 of the parts, one behind the other: 16 hex digits."""
-    return _Measured(parts, all_at_once=True).checksum
-
-
 class _Measured:
     """Parts on their way through: counted, and hashed."""
 
-    def __init__(self, parts: Iterable[Part], *, all_at_once: bool = False) -> None:
+    def __init__(self, parts: Iterable[Part]) -> None:
         self.size_bytes = 0
         self.is_over = False
         """All parts were taken."""
         self._parts = iter(parts)
         self._hash = xxhash.xxh3_64()
-        if all_at_once:
-            for _ in self:
-                pass
 
     @property
     def checksum(self) -> str:

@@ -25,7 +25,7 @@ import xxhash
 
 from tidegate.model.channel_events import ChannelEvent, EndOfPartition
 from tidegate.model.errors import CorruptFrame
-from tidegate.wire.channel_messages import decode_event, encode_event
+from tidegate.wire.channel_messages import encode_event
 
 MAGIC = b"TGF1"
 VERSION = 1
@@ -197,27 +197,6 @@ class BatchEncoder:
         flags = FrameFlags.STREAM if self._whole_stream else FrameFlags.NONE
         frames.append(make_frame(FrameType.BATCH, payload, flags, checksum=self._checksum, schema=schema))
         return frames
-
-
-class BatchDecoder:
-    """The inverse of ``BatchEncoder`` and ``event_frame``, for the frames of one channel in their order."""
-
-    def __init__(self) -> None:
-        self._schema: pa.Schema | None = None
-
-    def decode(self, frame: Frame) -> pa.RecordBatch | ChannelEvent | None:
-        """``None`` for a frame that only prepares what follows. Raises ``CorruptFrame``."""
-        if frame.type is FrameType.EVENT:
-            return decode_event(memoryview(frame.payload))
-        if frame.type is FrameType.SCHEMA:
-            self._schema = read_schema(frame)
-            return None
-        if frame.type is FrameType.BATCH:
-            try:
-                return EncodedBatch(frame.payload, self._schema, bool(frame.flags & FrameFlags.STREAM)).decode()
-            except CorruptFrame as error:
-                raise CorruptFrame(f"BATCH frame {frame.sequence}: {error.message}") from error
-        raise CorruptFrame(f"a {frame.type.name} frame among the data (frame {frame.sequence})")
 
 
 class FrameDecoder:

@@ -81,13 +81,8 @@ class _Operator(msgspec.Struct, frozen=True):
         )
 
 
-def manifest_to_bytes(manifest: CheckpointManifest) -> bytes:
-    """The content of ``_metadata``. Equal manifests have equal bytes."""
-    return b"".join(manifest_to_parts(manifest))
-
-
 def manifest_to_parts(manifest: CheckpointManifest) -> list[bytes]:
-    """The same in pieces, to be written one behind the other: they may be tens of megabytes, which nobody needs twice."""
+    """The content of ``_metadata`` in pieces, to be written one behind the other. Equal manifests have equal bytes. They may be tens of megabytes, which nobody needs twice."""
     head = _Checkpoint(
         manifest.job_id,
         manifest.job_name,

@@ -81,10 +81,6 @@ class PendingCheckpoint:
         self._acknowledged: dict[AttemptId, SubtaskSnapshot] = {}
 
     @property
-    def acknowledged_count(self) -> int:
-        return len(self._acknowledged)
-
-    @property
     def is_fully_acknowledged(self) -> bool:
         return not self._waiting
 

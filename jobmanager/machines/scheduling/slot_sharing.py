@@ -32,7 +32,3 @@ class SlotSharing:
 
     def subtasks_of(self, slot: SharedSlot) -> tuple[SubtaskId, ...]:
         return tuple(self._subtasks[slot])
-
-    @property
-    def all_slots(self) -> tuple[SharedSlot, ...]:
-        return tuple(self._subtasks)

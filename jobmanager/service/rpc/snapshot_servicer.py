@@ -67,14 +67,6 @@ class SnapshotServicer(JobManagerClientServiceServicer):
         begun = self._core.snapshots.begin(job_id, SnapshotType.CHECKPOINT, is_full=request.full)
         return await self._take(begun, request.wait_ms)
 
-    async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: _Context) -> pb.SnapshotResponse:
-        try:
-            job_id = known_job(self._core, request.job_id)
-            end = await self._core.snapshots.end_of(job_id, request.request_id, request.wait_ms)
-        except TidegateError as error:
-            return _refused(error)
-        return _answer(request.request_id, end)
-
     async def DisposeSavepoint(self, request: pb.DisposeSavepointRequest, context: _Context) -> common_pb2.Ack:
         try:
             await self.disposal.dispose(request.path)

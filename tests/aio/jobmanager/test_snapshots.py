@@ -64,18 +64,6 @@ async def test_a_place_that_cannot_be_written_is_told_and_the_job_goes_on(tmp_pa
         await watch_until(client, JOB, is_running)
 
 
-async def test_who_does_not_wait_asks_later(tmp_path: Path) -> None:
-    async with cluster("tm-1") as (client, _, _):
-        await run_job(client)
-        begun = await savepoint(client, str(tmp_path), wait_ms=0)
-        assert begun.in_progress
-        ask = pb.GetSnapshotRequest(job_id=JOB, request_id=begun.request_id, wait_ms=WAIT_MS)
-        for _ in range(2):
-            assert (Path((await client.GetSnapshot(ask)).path) / METADATA_FILE).exists()
-        unknown = await client.GetSnapshot(pb.GetSnapshotRequest(job_id=JOB, request_id="x"))
-        assert unknown.error.code == "misuse"
-
-
 async def test_a_users_checkpoint_is_confirmed(tmp_path: Path) -> None:
     async with cluster("tm-1") as (client, [task_manager], _):
         await run_job(client, execution_checkpointing_dir=str(tmp_path))

@@ -21,7 +21,7 @@ from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.checkpoint import InFlightEdge
 from tidegate.model.graph import Partitioner
-from tidegate.wire.manifest import manifest_from_bytes, manifest_to_bytes
+from tidegate.wire.manifest import manifest_from_bytes, manifest_to_parts
 
 JOB = """
 import numpy as np, pyarrow as pa
@@ -245,7 +245,7 @@ def test_data_in_flight_without_a_place_is_told(savepoint: str, tmp_path: Path) 
     manifest = manifest_from_bytes(metadata.read_bytes(), "here")
     ids = {operator.uid or operator.name: operator.operator_id for operator in manifest.operators}
     edge = InFlightEdge(0, ids["rows"], ids["gather"], 0, Partitioner.REBALANCE, 2, 2, 128)
-    metadata.write_bytes(manifest_to_bytes(replace(manifest, edges=(edge,))))
+    metadata.write_bytes(b"".join(manifest_to_parts(replace(manifest, edges=(edge,)))))
     code, output = checked(str(copy), tmp_path)
     assert code == 1
     assert "holds data in flight from operator 'Source: rows' to operator 'gather'" in output

@@ -8,7 +8,7 @@ from typing import Protocol
 from tidegate.datastream._graph.job_graph_builder import BuiltJob
 from tidegate.model.checkpoint import RestoredOperator, TaskRestore
 from tidegate.model.deployment import InputDeployment, OutputDeployment, TaskDeployment
-from tidegate.model.graph import JobEdge, JobVertex, consumers_of, producers_of
+from tidegate.model.graph import JobEdge, JobVertex, producers_of
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, OperatorId, VertexId
 
 
@@ -64,7 +64,10 @@ class Deployer:
 
     def _output(self, edge: JobEdge, attempt: AttemptId) -> OutputDeployment:
         source, target = self.built.graph.vertex(edge.source), self.built.graph.vertex(edge.target)
-        consumers = tuple(consumers_of(edge.partitioner, source.parallelism, target.parallelism, attempt.subtask))
+        widths = (source.parallelism, target.parallelism)
+        consumers = tuple(
+            c for c in range(target.parallelism) if attempt.subtask in producers_of(edge.partitioner, *widths, c)
+        )
         unaligned = self.built.graph.supports_unaligned(edge.target)
         sizes = (target.parallelism, target.max_parallelism)
         return OutputDeployment(edge.edge_id, edge.partitioner, consumers, *sizes, unaligned, edge.input_index)

@@ -225,13 +225,6 @@ def test_merged_takes_the_other_on_top_and_checks_again() -> None:
         cluster.merged(Configuration.from_strings({"pipeline.max-parallelism": "4"}))
 
 
-def test_with_value_sets_one_option_and_leaves_the_original_alone() -> None:
-    before = Configuration()
-    after = before.with_value(CheckpointingOptions.INTERVAL, 2_000)
-    assert (before.get(CheckpointingOptions.INTERVAL), after.get(CheckpointingOptions.INTERVAL)) == (None, 2_000)
-    assert after.to_strings() == {"execution.checkpointing.interval": "2 s"}
-
-
 def test_a_configuration_is_a_value() -> None:
     one = Configuration.from_strings({"rest.port": "1"}, "-D")
     other = Configuration.from_strings({"rest.port": "1"}, "elsewhere")

@@ -37,8 +37,8 @@ from tidegate.wire.channel_messages import (
 )
 from tidegate.wire.frames import (
     HEADER_BYTES,
-    BatchDecoder,
     BatchEncoder,
+    EncodedBatch,
     Frame,
     FrameDecoder,
     FrameFlags,
@@ -47,8 +47,30 @@ from tidegate.wire.frames import (
     event_frame,
     make_frame,
     make_header,
+    read_schema,
 )
 from tidegate.wire.user_events import register_user_event
+
+
+class BatchDecoder:
+    """The inverse of ``BatchEncoder`` and ``event_frame``, for the frames of one channel in their order."""
+
+    def __init__(self) -> None:
+        self._schema: pa.Schema | None = None
+
+    def decode(self, frame: Frame) -> pa.RecordBatch | ChannelEvent | None:
+        """``None`` for a frame that only prepares what follows. Raises ``CorruptFrame``."""
+        if frame.type is FrameType.EVENT:
+            return decode_event(memoryview(frame.payload))
+        if frame.type is FrameType.SCHEMA:
+            self._schema = read_schema(frame)
+            return None
+        if frame.type is FrameType.BATCH:
+            try:
+                return EncodedBatch(frame.payload, self._schema, bool(frame.flags & FrameFlags.STREAM)).decode()
+            except CorruptFrame as error:
+                raise CorruptFrame(f"BATCH frame {frame.sequence}: {error.message}") from error
+        raise CorruptFrame(f"a {frame.type.name} frame among the data (frame {frame.sequence})")
 
 
 @dataclass(frozen=True)
