@@ -38,7 +38,7 @@ autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 96
 python_use_unqualified_type_names = True
-toc_object_entries_show_parents = "hide"
+toc_object_entries = False
 
 html_theme = "furo"
 html_title = f"tidegate {VERSION}"

@@ -20,6 +20,9 @@ DOCS = Path(__file__).resolve().parent.parent
 FOLDERS_OF_THEIR_OWN = ("tutorial", "concepts", "guide", "reference", "internals", "adr")
 """A page in one of them belongs to the section of its folder; the others belong to the section that lists them first."""
 _LINK = re.compile(r"\]\((?P<target>[^)#\s:]+\.md)(?:#[^)\s]*)?\)")
+_MODULE = re.compile(r"^\| `(tidegate[a-z_.]*)` \|", re.MULTILINE)
+_DIAGRAM = re.compile(r"^```mermaid\n.*?^```\n?", re.MULTILINE | re.DOTALL)
+_ARROW = re.compile(r"^ +(\S+) --> (\S+)(?: : (.*))?$", re.MULTILINE)
 _OUTSIDE = re.compile(r"\[(?P<words>[^\]]+)\]\((?P<target>\.\./[^)#\s]+)(?:#[^)\s]*)?\)")
 
 
@@ -83,9 +86,33 @@ def without_links_to_sources(docname: str, text: str) -> str:
     return _OUTSIDE.sub(replaced, text)
 
 
+def with_links_to_modules(text: str) -> str:
+    """The list of public modules, which is plain in the repository, leads to the pages that only the site has."""
+    modules = _MODULE.findall(text)
+    entries = "\n".join(f"{module.removeprefix('tidegate.')} </reference/api/{module}>" for module in modules)
+    linked = _MODULE.sub(r"| [`\1`](api/\1.rst) |", text)
+    return f"{linked}\n\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+
+
+def with_tables_for_diagrams(text: str) -> str:
+    """Diagrams of states are drawn by a repository's page; the site, which loads nothing from elsewhere, has them as tables."""
+
+    def table(diagram: re.Match[str]) -> str:
+        rows = [
+            f"| {before} | {after} | {' · '.join((events or '').split('<br>'))} |"
+            for before, after, events in _ARROW.findall(diagram[0])
+            if "[*]" not in (before, after)
+        ]
+        return "\n".join(["| from | to | on |", "|---|---|---|", *rows, ""])
+
+    return _DIAGRAM.sub(table, text)
+
+
 def on_source_read(_app: Sphinx, docname: str, content: list[str]) -> None:
     """Sphinx's hook: the text of a page, before it is parsed."""
-    text = without_links_to_sources(docname, content[0])
+    text = with_tables_for_diagrams(without_links_to_sources(docname, content[0]))
+    if docname == "reference/python":
+        text = with_links_to_modules(text)
     if docname == "index" or docname.endswith("/README"):
         listed = pages_listed(docname, text)
         entries = "\n".join(f"/{page}" for page in listed)

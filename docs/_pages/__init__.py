@@ -1,0 +1,1 @@
+"""Pages that follow from the code; `docs/generate.py` writes them."""

@@ -1,0 +1,219 @@
+"""The public Python API: which modules it has, by topic, which names each of them has, and on whose page a name is described.
+
+Modules have PyFlink's paths where PyFlink has them. A name may be found in several (``Row`` in ``tidegate.common`` and in
+``tidegate.common.types``); it is described once, in the first module of the list that has it and is no package.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+TOPICS: dict[str, str] = {
+    "Jobs and streams": """
+        tidegate.datastream
+        tidegate.datastream.stream_execution_environment
+        tidegate.datastream.data_stream
+        tidegate.datastream.aggregates
+        tidegate.datastream.functions
+        tidegate.datastream.async_data_stream
+        tidegate.datastream.async_retry_predicates
+        tidegate.datastream.async_retry_strategies
+        tidegate.datastream.output_tag
+        tidegate.datastream.slot_sharing_group
+        tidegate.datastream.execution_mode
+    """,
+    "Time, windows, state": """
+        tidegate.datastream.window
+        tidegate.datastream.state
+        tidegate.datastream.timerservice
+        tidegate.datastream.time_domain
+        tidegate.common.watermark_strategy
+        tidegate.common.time
+    """,
+    "Checkpoints": """
+        tidegate.datastream.checkpoint_config
+        tidegate.datastream.checkpoint_storage
+        tidegate.datastream.checkpointing_mode
+        tidegate.datastream.externalized_checkpoint_retention
+        tidegate.datastream.state_backend
+        tidegate.common.restart_strategy
+        tidegate.state_reader
+    """,
+    "Types and records": """
+        tidegate.common
+        tidegate.common.typeinfo
+        tidegate.common.types
+        tidegate.common.serialization
+        tidegate.common.serializer
+        tidegate.common.io
+    """,
+    "Jobs that run": """
+        tidegate.common.configuration
+        tidegate.common.config_options
+        tidegate.common.execution_config
+        tidegate.common.job_client
+        tidegate.common.job_execution_result
+        tidegate.common.job_id
+        tidegate.common.job_status
+        tidegate.common.completable_future
+        tidegate.common.accumulators
+        tidegate.common.input_dependency_constraint
+        tidegate.metrics
+        tidegate.model.errors
+    """,
+    "Connectors and formats": """
+        tidegate.connectors.file_source
+        tidegate.connectors.file_sink
+        tidegate.connectors.number_sequence
+        tidegate.connectors.throttle
+        tidegate.connectors.postgres.sink
+        tidegate.connectors.base
+        tidegate.datastream.connectors
+        tidegate.datastream.connectors.base
+        tidegate.datastream.connectors.file_system
+        tidegate.datastream.connectors.kafka
+        tidegate.datastream.connectors.number_seq
+        tidegate.datastream.formats.avro
+        tidegate.datastream.formats.csv
+        tidegate.datastream.formats.json
+        tidegate.datastream.formats.orc
+        tidegate.datastream.formats.parquet
+    """,
+    "Connectors of Java, which refuse": """
+        tidegate.datastream.connectors.cassandra
+        tidegate.datastream.connectors.dynamic_kafka
+        tidegate.datastream.connectors.elasticsearch
+        tidegate.datastream.connectors.hybrid_source
+        tidegate.datastream.connectors.jdbc
+        tidegate.datastream.connectors.kinesis
+        tidegate.datastream.connectors.pulsar
+        tidegate.datastream.connectors.rabbitmq
+    """,
+    "Testing": """
+        tidegate.testing
+        tidegate.testing.plugin
+        tidegate.testing.test_case_utils
+        tidegate.datastream.tests.test_util
+    """,
+    "PyFlink's other modules": """
+        tidegate.table
+        tidegate.util.api_stability_decorators
+        tidegate.util.java_utils
+    """,
+}
+MODULES: tuple[str, ...] = tuple(module for modules in TOPICS.values() for module in modules.split())
+_REFUSAL = re.compile(r"stands for a Java class of Flink")
+_OF_EVERY_CLASS = frozenset(
+    name for kind in (object, Exception, tuple, int, str, dict) for name in dir(kind) if not name.startswith("_")
+)
+
+
+@dataclass(frozen=True)
+class Name:
+    """A public name: ``tidegate.common.types`` and ``Row``, or ``Row.as_dict`` of a class."""
+
+    module: str
+    name: str
+    value: Any
+
+    @property
+    def path(self) -> str:
+        """As it is imported."""
+        return f"{self.module}.{self.name}"
+
+
+@cache
+def names_of(module: str) -> dict[str, Any]:
+    """The names of a module: its ``__all__``, else the classes and functions that it defines."""
+    found = importlib.import_module(module)
+    listed = getattr(found, "__all__", None)
+    if listed is not None:
+        return {name: getattr(found, name) for name in sorted(listed)}
+    own = {name: value for name, value in vars(found).items() if not name.startswith("_")}
+    return {
+        name: value
+        for name, value in sorted(own.items())
+        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__ == module
+    }
+
+
+def refusal_of(value: Any) -> str | None:
+    """What a name that stands for a Java class says when it is used; ``None`` of every other name."""
+    text = inspect.getattr_static(value, "_refusal", None) if inspect.isclass(value) else None
+    return text if isinstance(text, str) and _REFUSAL.search(text) else None
+
+
+@cache
+def homes() -> dict[int, Name]:
+    """Where each object is described: ``id`` -> its module and name there. Values that are no objects of ours are left out."""
+    found: dict[int, Name] = {}
+    packages = [module for module in MODULES if _is_package(module)]
+    for module in [*(module for module in MODULES if module not in packages), *packages]:
+        for name, value in names_of(module).items():
+            if _has_a_page(value):
+                found.setdefault(id(value), Name(module, name, value))
+    return found
+
+
+def described_in(module: str) -> dict[str, Any]:
+    """The names that this module's page describes."""
+    return {home.name: home.value for home in homes().values() if home.module == module}
+
+
+def public_names() -> Iterator[Name]:
+    """Every public name once: objects of modules, and the public methods and properties that classes of ours define."""
+    seen: set[int] = set()
+    for home in homes().values():
+        yield home
+        if inspect.isclass(home.value) and refusal_of(home.value) is None:
+            for name, value in members_of(home.value).items():
+                if id(value) not in seen:  # a private base gives its methods to several classes
+                    seen.add(id(value))
+                    yield Name(home.module, f"{home.name}.{name}", value)
+
+
+def members_of(kind: type) -> dict[str, Any]:
+    """Public methods, properties and nested classes, as the class itself or a private base of it defines them."""
+    found: dict[str, Any] = {}
+    for base in _own_and_private_bases(kind):
+        for name, value in vars(base).items():
+            if not name.startswith("_") and name not in found and _is_member(value):
+                found[name] = value
+    return found
+
+
+def docstring_of(value: Any) -> str:
+    """Its own, or the one that it inherits; a field of a dataclass or an enumeration's value needs none."""
+    return (inspect.getdoc(_function_of(value)) or "").strip()
+
+
+def _own_and_private_bases(kind: type) -> Iterator[type]:
+    yield kind
+    for base in kind.__mro__[1:]:
+        if base.__module__.startswith("tidegate") and id(base) not in homes():
+            yield base
+
+
+def _is_member(value: Any) -> bool:
+    value = _function_of(value)
+    return inspect.isroutine(value) or isinstance(value, property) or inspect.isclass(value)
+
+
+def _function_of(value: Any) -> Any:
+    return value.__func__ if isinstance(value, classmethod | staticmethod) else value
+
+
+def _has_a_page(value: Any) -> bool:
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return bool(value.__module__.startswith("tidegate"))
+    return False
+
+
+def _is_package(module: str) -> bool:
+    return hasattr(importlib.import_module(module), "__path__")
