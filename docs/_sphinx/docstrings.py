@@ -50,18 +50,19 @@ def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _kind(line: str, is_item: bool) -> str:
-    return "item" if is_item else "example" if line.startswith(" ") else "text"
+    return "item" if is_item else "example" if line.startswith((" ", "|")) else "text"
 
 
 def _end_of(lines: Sequence[str], start: int, is_item: bool) -> int:
-    """Where a block ends: an example at the next line without indent, an item and a paragraph also at a blank line."""
+    """Where a block ends: an example at the next line without indent, an item, a table and a paragraph also at a blank line."""
     indented = lines[start].startswith(" ")
+    is_table = lines[start].startswith("|")
     for position in range(start + 1, len(lines)):
         line = lines[position]
         if indented:
             if line and not line.startswith(" "):
                 return position
-        elif not line or _ITEM.match(line) or line.startswith(" ") != is_item:
+        elif not line or _ITEM.match(line) or line.startswith(" ") != is_item or line.startswith("|") != is_table:
             return position
     return len(lines)
 

@@ -109,9 +109,6 @@ TOPICS: dict[str, str] = {
 }
 MODULES: tuple[str, ...] = tuple(module for modules in TOPICS.values() for module in modules.split())
 _REFUSAL = re.compile(r"stands for a Java class of Flink")
-_OF_EVERY_CLASS = frozenset(
-    name for kind in (object, Exception, tuple, int, str, dict) for name in dir(kind) if not name.startswith("_")
-)
 
 
 @dataclass(frozen=True)
@@ -175,7 +172,7 @@ def public_names() -> Iterator[Name]:
             for name, value in members_of(home.value).items():
                 if id(value) not in seen:  # a private base gives its methods to several classes
                     seen.add(id(value))
-                    yield Name(home.module, f"{home.name}.{name}", value)
+                    yield Name(home.module, f"{home.name}.{name}", getattr(home.value, name))
 
 
 def members_of(kind: type) -> dict[str, Any]:
@@ -190,7 +187,7 @@ def members_of(kind: type) -> dict[str, Any]:
 
 def docstring_of(value: Any) -> str:
     """Its own, or the one that it inherits; a field of a dataclass or an enumeration's value needs none."""
-    return (inspect.getdoc(_function_of(value)) or "").strip()
+    return (inspect.getdoc(value) or "").strip()
 
 
 def _own_and_private_bases(kind: type) -> Iterator[type]:

@@ -8,8 +8,7 @@
 | ``PICKLED_BYTE_ARRAY``                  | binary, marked in the field         | ``pickled``                |
 | ``SCHEMA`` (ours, for columnar streams) | struct                              | those of the Arrow schema  |
 
-Types are values: equal when they mean the same, hashable, and picklable. Values and columns are turned into each other
-by ``tidegate.common.records.record_codec``, into PyFlink's internal form and back by ``tidegate.common.records.internal_form``.
+Types are values: equal when they mean the same, hashable, picklable. ``tidegate.common.records`` turns values into columns and back.
 """
 
 from __future__ import annotations
@@ -317,12 +316,15 @@ class _FieldsTypeInfo(TypeInformation):
         self._types = tuple(field_types)
 
     def get_field_names(self) -> list[str]:
+        """In the order of the fields."""
         return list(self._names)
 
     def get_field_types(self) -> list[TypeInformation]:
+        """In the order of the fields."""
         return list(self._types)
 
     def get_field_index(self, field_name: str) -> int:
+        """The position of a field, -1 of a name that is none, as in Java."""
         return self._names.index(field_name) if field_name in self._names else -1
 
     def arrow_type(self) -> pa.DataType:

@@ -119,7 +119,7 @@ def test_an_example_does_what_its_page_says(example: Example, place: Path, capsy
 def test_every_guide_has_an_example() -> None:
     shown = {example.page for example in examples()}
     guides = {f"docs/guide/{page.name}" for page in (ROOT / "docs" / "guide").glob("[a-z]*.md")}
-    of_commands = {"docs/guide/operations.md", "docs/guide/rest_and_flink_cli.md"}
+    of_commands = {f"docs/guide/{page}.md" for page in ("high_availability", "operations", "rest_and_flink_cli")}
     assert guides | {"README.md"} <= shown | of_commands
 
 

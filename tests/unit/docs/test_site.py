@@ -19,6 +19,8 @@ Then a list:
 - one, with `code`s
   that goes on
 - two
+| a | b |
+|---|---|
 Words again, up to self._private and 2 * 3 * 4.
 """
 
@@ -27,11 +29,11 @@ def test_a_docstring_of_plain_text_is_what_it_says() -> None:
     text = "\n".join(to_rst(DOCSTRING.splitlines()))
     tree = publish_doctree(text, settings_overrides={"halt_level": 2, "report_level": 2})
     kinds = [node.tagname for node in tree.children]
-    assert kinds == ["paragraph", "literal_block", "paragraph", "bullet_list", "paragraph"]
+    assert kinds == ["paragraph", "literal_block", "paragraph", "bullet_list", "literal_block", "paragraph"]
     assert tree.children[0].astext() == "Adds n to what *args hold, or a|b to name_."
     assert tree.children[1].astext() == "source ─▶ sink\n    indented *more*"
     assert [item.astext() for item in tree.children[3].children] == ["one, with codes\nthat goes on", "two"]
-    assert tree.children[4].astext() == "Words again, up to self._private and 2 * 3 * 4."
+    assert tree.children[5].astext() == "Words again, up to self._private and 2 * 3 * 4."
 
 
 def test_a_section_has_the_pages_that_it_lists_in_that_order() -> None:
