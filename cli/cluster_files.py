@@ -128,7 +128,7 @@ class ClusterFiles:
         return sorted(path.stem for path in self.pids.glob("*manager*.pid"))
 
     def forget(self) -> None:
-        """No process of the cluster runs any more."""
+        """Removes the files of the processes, none of which runs now."""
         for name in self.known():
             (self.pids / f"{name}.pid").unlink(missing_ok=True)
         self._ports.unlink(missing_ok=True)
@@ -144,7 +144,7 @@ class ClusterFiles:
         self._ports.write_text(json.dumps({**ports, "host": host}), encoding="utf-8")
 
     def address(self) -> str | None:
-        """Of the JobManager that was started last."""
+        """Returns the address of the JobManager that was started last, or ``None``."""
         ports = self.ports()
         return f"{ports['host']}:{ports['rpc_port']}" if ports else None
 
@@ -167,8 +167,8 @@ def clusters_of(home: Path) -> Path:
 
 
 def remove_unfinished(checkpoints: Path) -> None:
-    """Remove the directories of checkpoints that were never completed, and those of jobs that hold nothing then. Nobody may use them any
-    more. Files in ``shared`` stay: who restored one of these jobs elsewhere may use them."""
+    """Removes the directories of checkpoints that were never completed, and those of jobs that hold nothing then. No
+    process uses them. Files in ``shared`` stay: a job that was restored from one of these elsewhere may use them."""
     for numbered in checkpoints.glob("*/chk-*"):
         if _JOB.fullmatch(numbered.parent.name) and not (numbered / METADATA_FILE).exists():
             shutil.rmtree(numbered, ignore_errors=True)

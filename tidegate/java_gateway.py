@@ -1,4 +1,4 @@
-"""PyFlink's way into the JVM: there is none here. Asking for it is told what to do instead."""
+"""PyFlink's way into the JVM. There is none here: asking for it raises an error that says what to do instead."""
 
 from __future__ import annotations
 

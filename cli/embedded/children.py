@@ -76,7 +76,7 @@ class Child:
             if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 raise ExternalError(f"the {self.name} did not start within {timeout_s:.0f} s{self._see()}")
             part = os.read(self._pipe, 65536)
-            if not part:  # nobody can say anything any more
+            if not part:  # every writer has closed its end
                 code = self._process.wait()
                 raise ExternalError(f"the {self.name} ended with exit code {code}{self._see()}")
             self._heard += part
@@ -108,7 +108,7 @@ def end_processes(pids: Iterable[int], timeout_s: float = END_TIMEOUT_S) -> None
 
 
 def tell_ready(descriptor: int | None, content: Mapping[str, Any]) -> None:
-    """Tell whoever started this process, once; nobody may be there any more."""
+    """Reports once to the process that started this one, which may be gone by then."""
     if descriptor is not None:
         with suppress(OSError), open(descriptor, "w", encoding="utf-8") as pipe:
             pipe.write(json.dumps(content) + "\n")

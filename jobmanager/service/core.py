@@ -134,8 +134,8 @@ class JobManagerCore:
         return self._sessions.get(task_manager_id) == session
 
     def suspend(self) -> None:
-        """Decide nothing any more: what TaskManagers and clients do while this process ends is no failure of jobs that the next one goes on
-        with."""
+        """Stops deciding: what TaskManagers and clients do while this process ends is not a failure of jobs that the
+        next JobManager goes on with."""
         self._driver.stop()
 
     async def close(self) -> None:
@@ -212,7 +212,7 @@ class JobManagerCore:
         self._send(command, self._inline_state.reading_of(command))
 
     def _keep_result(self, job_id: JobId) -> None:
-        """Before anybody is told that a job has ended: from now on no JobManager runs it again."""
+        """Keeps the result before the end of a job is reported: from here on no JobManager runs it again."""
         state = self.machine.state_of(job_id)
         if state is None or not state.is_terminal or job_id in self._ended:
             return

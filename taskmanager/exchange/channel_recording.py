@@ -58,7 +58,7 @@ class Recording:
     checkpoint_id: int
     items: list[InFlightItem] = field(default_factory=list)
     complete: bool = False
-    """The barrier came: nothing is added any more."""
+    """Whether the barrier has come: nothing is added after it."""
 
     @staticmethod
     def of(checkpoint_id: int, queue: Iterable[QueuedFrame], place: int | None) -> Recording:

@@ -1,4 +1,4 @@
-"""The producer's connections: accepts, checks who asks, then sends one subpartition as credit allows. I/O thread only.
+"""The producer's connections: accepts, checks the peer, then sends one subpartition as credit allows. I/O thread only.
 
     accepted ──Hello──▶ serving ──end of partition sent, peer closes──▶ done
         │ no Hello in time, wrong token, attempt, edge, ...   └── peer closes before ──▶ the subpartition is gone
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 _SMALL_BYTES = 4096
 """Largest payload that a consumer may send."""
 _SEND_BUDGET = 1024 * 1024
-"""Bytes taken out of a subpartition at a time: what stands in the socket's way cannot be overtaken any more."""
+"""Bytes taken out of a subpartition at a time: bytes that are handed to the socket cannot be overtaken."""
 _ACCEPTS = 64
 _ACCEPT_PAUSE_MS = 100.0
 

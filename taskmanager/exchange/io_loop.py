@@ -1,7 +1,7 @@
 """The one I/O thread of a subtask process: readiness of sockets, calls from other threads, and timers.
 
 Law: nothing here blocks but the one wait in ``select``. A handler that raises breaks its own connection only: handlers
-report errors themselves; whatever they let through is a mistake of ours, told through ``on_crash``.
+report errors themselves; whatever they let through is a mistake of ours, reported through ``on_crash``.
 """
 
 from __future__ import annotations

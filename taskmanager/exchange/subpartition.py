@@ -7,8 +7,8 @@ it, and stays in the queue. A barrier that may time out is remembered until it l
 overtake afterwards.
 
 It is taken by one consumer attempt, once: a pipelined subpartition cannot be read again. A consumer that goes away
-before the end leaves it ``gone``: nothing is kept any more, and it counts as full, so that the producer waits for the
-JobManager's word instead of running ahead into nothing.
+before the end leaves it ``gone``: its frames are dropped, and it counts as full, so that the producer waits for the
+JobManager's decision instead of running ahead.
 """
 
 from __future__ import annotations
@@ -165,7 +165,8 @@ class Subpartition:
         return taken
 
     def waits_for_credit(self) -> int:
-        """Bytes that wait although the connection is ready, when the consumer has not been told yet; else 0."""
+        """Returns how many bytes wait although the connection is ready, if the consumer does not know of them yet; else
+        0."""
         with self._lock:
             if self._queue and not self._may_leave(self._queue[0]) and self.credit.should_ask():
                 return max(self._queued_bytes, 1)

@@ -1,4 +1,4 @@
-"""What barrier handlers are told and what they ask for: events, commands, and the protocol that every handler keeps.
+"""The vocabulary of barrier handlers: events, commands, and the protocol that every handler keeps.
 
 ``barrier_handler`` is exactly-once, aligned or not; ``barrier_tracker`` is at-least-once. Handlers know channels by number, and no time but the one
 they are given.

@@ -61,7 +61,7 @@ class BarrierState:
         return self, []
 
     def without(self, channel: int) -> BarrierState:
-        """The state when nothing is to be done on this channel any more."""
+        """Returns the state in which this channel takes no part."""
         return self
 
     def drop(self, reason: DeclineReason | None) -> Sequence[AlignmentCommand]:

@@ -11,8 +11,7 @@ later one, so "what changed since epoch e" is a comparison. The laws:
 - When a third of the entries changed, everything is written whole: a delta would save little.
 - With each delta of n rows, the next ``REWRITE`` x n rows of key groups are written whole, group by group, round and round.
   So files hold at most about twice the live rows, and a snapshot writes at most three times what changed.
-- What was restored may be built upon as if it had been written here, but what changed between its levels is not known
-  any more: those are never merged, only rewritten.
+- What was restored may be built upon as if it had been written here, but what changed between its levels is unknown: those are never merged, only rewritten.
 - At ``MAX_LEVELS`` the newest levels of like size become one delta, so that a restore reads few files.
 """
 
@@ -106,8 +105,8 @@ class Increments:
 
     @property
     def oldest_epoch(self) -> int | None:
-        """Of removed entries, those that were removed up to this epoch need not be remembered: no delta will ever be
-        since an older one. ``None``: none at all needs to be."""
+        """Returns the epoch up to which removed entries may be forgotten: no later delta starts before it. ``None``:
+        all of them may."""
         chains = [*self._written.values(), *([self._confirmed[1]] if self._confirmed else [])]
         return min((_oldest(chain) for chain in chains), default=None)
 

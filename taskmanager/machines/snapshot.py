@@ -7,7 +7,7 @@
 Laws. An id at or below the last one seen is ignored. The barrier is sent first, then the state is frozen. Exactly one of
 acknowledge and decline leaves for one id, and none after it was aborted here or the subtask stopped. A checkpoint that was
 aborted before it started is passed on as a cancel barrier and never acknowledged. Confirm n stands for everything up to n;
-ids at or below the last confirmed are skipped; an abort tells of a completed checkpoint whose confirm was missed.
+ids at or below the last confirmed are skipped; an abort names a completed checkpoint whose confirm was missed.
 
 Follows Flink's ``SubtaskCheckpointCoordinatorImpl.java`` and ``AsyncCheckpointRunnable.java``.
 """
@@ -288,7 +288,8 @@ class SnapshotCoordinator:
             self._aborted.discard(self._aborted_floor)
 
     def _was_aborted(self, checkpoint_id: int) -> bool:
-        """Ids so far below the newest aborted ones that they are no longer remembered count as aborted too."""
+        """Tells whether a checkpoint was aborted. Ids far below the newest aborted ones, which are not remembered,
+        count as aborted."""
         found = checkpoint_id in self._aborted or checkpoint_id <= self._aborted_floor
         self._aborted = {n for n in self._aborted if n > checkpoint_id}
         return found

@@ -5,8 +5,8 @@
 
 Law: a source rests for no more than ``share`` of the time from barrier to barrier, and never longer than ``MOST_MS``.
 
-What is read while a checkpoint is taken only takes processors from it. Who is behind anyway reads the same a moment later; who is not has
-records that are fresh, and goes on (docs/adr/0072).
+What is read while a checkpoint is taken only takes processors from it. A source that is behind reads the same a moment later; one that is
+not has fresh records, and goes on (docs/adr/0072).
 """
 
 from __future__ import annotations

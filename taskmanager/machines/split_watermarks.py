@@ -40,7 +40,7 @@ class SplitWatermarks:
         self._expected: dict[str, int] = {}
         """What each of those that are not begun holds the watermark at. They may be many: nothing looks at all of them for a record."""
         self._lowest_expected: int | None = None
-        """Of ``_expected``; ``None``: to be found again."""
+        """The lowest of ``_expected``; ``None``: to be computed again."""
         self._combined = NO_WATERMARK
 
     def __len__(self) -> int:
@@ -87,7 +87,7 @@ class SplitWatermarks:
             self._combined = max(self._combined, *(split.watermark for split in gone))
 
     def passed(self, elapsed_ms: float) -> None:
-        """So much time went by in which the source could emit."""
+        """Advances the time in which the source could emit."""
         for split in self._splits.values():
             if not split.was_seen and self._idle_timeout_ms is not None:
                 split.quiet_ms += elapsed_ms

@@ -71,7 +71,7 @@ class DataFinished:
 
 @dataclass(frozen=True, slots=True)
 class InputsClosed:
-    """The end of partition of every channel was read. (A source has none: never told.)"""
+    """The end of partition of every channel was read. A source has no channels and never gets this event."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ class TaskFailed:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRejected:
-    """The JobManager answered that it does not know the attempt (any more)."""
+    """The JobManager answered that it does not know the attempt."""
 
     attempt: AttemptId
 
@@ -164,7 +164,7 @@ SubtaskEvent = (
     | AttemptRejected
     | TimerFired
 )
-"""Events of one attempt that say nothing when it is not here (any more)."""
+"""Events of one attempt. They have no effect when the attempt is not here."""
 
 TaskEvent = (
     JobManagerFound | JobManagerLost | TaskSubmitted | MailRequested | CancelRequested | StreamOpened | SubtaskEvent
@@ -193,7 +193,7 @@ class AcceptStream:
 
 @dataclass(frozen=True, slots=True)
 class RefuseStream:
-    """Of the stream that just said hello; the one that the attempt has stays."""
+    """Refuses the stream that just said hello; the stream that the attempt has stays."""
 
     attempt: AttemptId
     error: ErrorInfo

@@ -5,7 +5,7 @@
     STARTING ──its stream opens──▶ ATTACHED ──last word──▶ ENDED ──its Spark job returns──▶ gone, outcome reported
         │                             │                      │ still there after a while
         │ no stream in time           │ stream breaks        ▼
-        └──cancel, fail───────────────┴──told to stop, ──▶ KILLED ──its Spark job returns──▶ gone, outcome reported
+        └──cancel, fail───────────────┴──asked to stop, ─▶ KILLED ──its Spark job returns──▶ gone, outcome reported
                                          does not in time
 
 Laws:
@@ -16,7 +16,7 @@ Laws:
 4. Cancelling asks first; after ``task.cancellation.interval`` the process is killed; if it is not gone
    ``task.cancellation.timeout`` later, the TaskManager itself is beyond help (``Escalate``).
 5. A message of another generation is refused as fenced, one for an attempt that is not here as unknown.
-6. After the JobManager was lost, its tasks are stopped and nothing more is told of them.
+6. After the JobManager was lost, its tasks are stopped and nothing more is reported of them.
 
 Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Flink has a thread.
 """
@@ -83,7 +83,7 @@ class Task:
     pid: int = 0
     host: str = ""
     is_disowned: bool = False
-    """The JobManager does not know the attempt any more: nothing is reported of it."""
+    """Whether the JobManager has answered that it does not know the attempt: nothing is reported of it then."""
 
     @property
     def attempt(self) -> AttemptId:

@@ -130,7 +130,7 @@ class WatermarkValve:
         return self._one_less(channel)
 
     def _one_less(self, channel: _Channel) -> list[ValveCommand]:
-        """``channel`` no longer takes part in the minimum."""
+        """Recomputes the minimum without ``channel``, which takes no part in it now."""
         left = [other for other in self._channels if not other.ended]
         if any(not other.idle for other in left):
             return self._advance()

@@ -58,7 +58,7 @@ class Metrics(Protocol):
     def gauge(self, name: str, value: float) -> None: ...
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
-        """``read()`` is called in the subtask's thread whenever metrics are told."""
+        """Registers a metric: ``read()`` is called in the subtask's thread whenever metrics are reported."""
 
     def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
         """Told with the metrics, for the job's result. Raises ``InvalidJob`` for a type that the JobManager does not know, and

@@ -63,7 +63,7 @@ _TWO = ("process_element1", "process_element2")
 
 
 def make_operator(spec: OperatorSpec) -> Operator:
-    """A new operator, not yet set up. Raises ``InvalidJob`` for a spec that lacks what its kind needs."""
+    """Makes an operator that is not set up yet. Raises ``InvalidJob`` for a spec that lacks what its kind needs."""
     make = _MAKERS.get(spec.kind)
     if make is None:
         raise InvalidJob(f"operator '{spec.name}': there is no operator of kind '{spec.kind}'")

@@ -23,7 +23,7 @@ class Background(Protocol):
         """``work()`` outside of the subtask's thread, one after the other, then ``done(error or None)`` as a mail."""
 
     def close(self, timeout_ms: float) -> bool:
-        """Let what is queued end, at most ``timeout_ms``; whether nothing runs any more."""
+        """Lets queued work end, for at most ``timeout_ms``. Returns whether everything has ended."""
 
 
 class BackgroundThread:

@@ -215,7 +215,7 @@ class SubtaskBuilder:
         )
 
     def _make_replay(self, assembled: AssembledChain) -> Replay | None:
-        """Of the data that was in flight in the restored checkpoint."""
+        """Makes the replay of the data that was in flight in the restored checkpoint."""
         restore = self.deployment.restore
         head = None if restore is None else restore.operators.get(self.program.operators[0].operator_id)
         if restore is None or head is None or not head.channels:

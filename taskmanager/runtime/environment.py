@@ -160,7 +160,8 @@ def _exchange_settings(configuration: Configuration) -> ExchangeSettings:
 
 
 def _work_ms(configuration: Configuration) -> float:
-    """Of each of the two places where data is in flight: the producer's queue, and the way to the consumer's gate."""
+    """Returns how much work may wait in each of the two places where data is in flight: the producer's queue, and the
+    way to the consumer's gate."""
     if not configuration.get(TaskManagerOptions.BUFFER_DEBLOAT_ENABLED):
         return math.inf
     return configuration.get(TaskManagerOptions.BUFFER_DEBLOAT_TARGET) / 2

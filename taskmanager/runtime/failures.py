@@ -1,4 +1,5 @@
-"""An exception that ended a subtask, as the value that is told: what happened, where, and the traceback that helps."""
+"""Turns an exception that ended a subtask into the value that is reported: what happened, where, and the traceback that
+helps."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     listen ─▶ INITIALIZING ─▶ make, restore and open operators ─▶ wait for the producers ─▶ RUNNING ─▶ loop ─▶ close ─▶ last word
 
-Laws: the last word (FINISHED, CANCELED or FAILED) is told after everything was closed; a subtask whose control stream broke says
+Laws: the last word (FINISHED, CANCELED or FAILED) is sent after everything was closed; a subtask whose control stream broke says
 nothing more, commits nothing and acknowledges nothing. Whatever was opened is closed on every path.
 """
 
@@ -55,8 +55,9 @@ def run_subtask(
     port: ControlPort,
     environment: SubtaskEnvironment,
 ) -> ExecutionState:
-    """The whole life of one attempt, in the calling thread. Never raises for what the job or the world did wrong: that is told
-    as FAILED. Returns the state of the last word; FAILED, though untold, when the control stream broke."""
+    """Runs the whole life of one attempt in the calling thread. Never raises for what the job or the world did wrong:
+    that is reported as FAILED. Returns the state of the last word; FAILED, though it could not be sent, when the
+    control stream broke."""
     run = SubtaskRun(deployment, program, mailbox, port, environment)
     for patience_ms in run.steps():
         if patience_ms > AT_ONCE:
@@ -190,8 +191,8 @@ class SubtaskRun:
         return info if self._life.state is life.LifeState.FAILED else None
 
     def _await_verdict(self) -> Steps:
-        """A producer went away. If it failed or was canceled, the JobManager is about to cancel this attempt as well; a failure
-        told before that would hide the cause."""
+        """Waits for the JobManager's verdict after a producer went away. If that failed or was canceled, the JobManager
+        is about to cancel this attempt as well; a failure reported before that would hide the cause."""
         deadline_ms = self._clock.monotonic_ms() + PEER_LOSS_GRACE_MS
         while not self._life.is_over and (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
             for mail in self._mailbox.take_all():

@@ -18,7 +18,7 @@ MAX_RECORDS = 4096
 WHOLE = 1 << 30
 """As many as there are."""
 GATHER_BYTES = 256 << 10
-"""So little that a step stays short."""
+"""Batches of this size are gathered into one; a step with them stays short."""
 
 _SAFETY = 0.6
 _FALL = 0.25

@@ -144,7 +144,7 @@ class SubtaskLoop:
     def _take_mails(self) -> bool:
         mails = self._mailbox.take_all()
         if any(isinstance(mail, ControlLost) for mail in mails):
-            self.handle(ControlLost())  # before everything that came earlier: it could not be published any more
+            self.handle(ControlLost())  # before everything that came earlier: it could not be published now
         for mail in mails:
             if self._life.is_over:
                 break

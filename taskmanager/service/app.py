@@ -45,7 +45,7 @@ def run(configuration: Configuration, on_ready: OnReady = lambda _: None) -> int
 
 
 async def serve(configuration: Configuration, on_ready: OnReady) -> int:
-    """The same on a running loop."""
+    """Serves on a running loop until it is shut down."""
     _log.info("TaskManager %s on Python %s, pid %d", VERSION, PYTHON_VERSION, os.getpid())
     for warning in (*configuration.warnings(), *warnings_of_environment()):
         _log.warning("configuration: %s", warning)

@@ -56,7 +56,7 @@ class Faults:
         return Faults(frozenset(kill), frozenset(drop), delay_ms)
 
     def around(self, tell: Tell, kill: Callable[[], None] | None = None) -> Tell:
-        """The same way to the JobManager, with acknowledgements that are lost or never sent. ``kill`` ends this process."""
+        """Wraps the way to the JobManager so that acknowledgements are lost or never sent. ``kill`` ends this process."""
         if not (self.kill_at or self.drop_at):
             return tell
 
@@ -113,7 +113,7 @@ class Delays:
 
 
 class DelayedService(TaskManagerService):
-    """A TaskManager whose subtasks are told of proxies."""
+    """A TaskManager that gives its subtasks the addresses of proxies."""
 
     def __init__(self, executor: TaskExecutor, new_token: NewToken, delays: Delays) -> None:
         super().__init__(executor, new_token)

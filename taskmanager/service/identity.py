@@ -70,7 +70,8 @@ def is_loopback(host: str) -> bool:
 
 
 def make_identity(configuration: Configuration, host: str, port: int) -> Identity:
-    """As told to the JobManager (Flink: ``TaskManagerRunner.getTaskManagerResourceID``)."""
+    """Builds the identity under which the TaskManager registers (Flink:
+    ``TaskManagerRunner.getTaskManagerResourceID``)."""
     named = configuration.get(TaskManagerOptions.RESOURCE_ID)
     size = configuration.get(TaskManagerOptions.PROCESS_SIZE)
     return Identity(

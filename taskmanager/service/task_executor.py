@@ -125,7 +125,7 @@ class TaskExecutor:
         self._driver.post(event)
 
     def measured(self) -> Iterator[tuple[TaskDeployment, Readings]]:
-        """The tasks here that have told their counters."""
+        """Yields the tasks here that have reported their counters."""
         for attempt, readings in self.measures.tasks():
             task = self._machine.tasks.task(attempt)
             if task is not None:
@@ -194,7 +194,7 @@ class TaskExecutor:
             self._driver.post(tv.AttemptRejected(found))
 
     def close(self) -> None:
-        """Handle nothing any more."""
+        """Stops handling messages."""
         self._driver.stop()
         self._gathering.drop()
         for stream in self._streams.values():

@@ -74,7 +74,7 @@ class ControlStream:
         self._calls: dict[int, _Answers] = {}
         self._calls_lock = threading.Lock()
         self.before_last_word: Callable[[], None] = lambda: None
-        """Called before the last word is sent: what is to be told ahead of it is told then."""
+        """Called before the last word is sent, so that pending reports go ahead of it."""
 
     def attach(self) -> TaskDeployment:
         """Say hello and wait for the deployment. Raises the TaskManager's refusal, or ``Unreachable``."""

@@ -73,7 +73,7 @@ def thread_count() -> int | None:
 
 
 def has_hung_up(descriptor: int) -> bool:
-    """Whether nobody can write any more into the pipe that is read here."""
+    """Tells whether every writer of the pipe that is read here is gone."""
     poller = select.poll()
     poller.register(descriptor, 0)
     return any(event & select.POLLHUP for _, event in poller.poll(0))

@@ -24,7 +24,7 @@ START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 3.0
 _POLL_S = 0.02
 _QUICK = "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Of the small JVM that only puts together the command line of the real one."""
+"""Flags of the small JVM that only puts together the command line of the real one."""
 
 
 class Jvm:

@@ -5,7 +5,7 @@
                                              └─ all of it      resident memory of the slot's processes
 
 Resident memory is watched by the TaskManager (``tidegate.taskmanager.service.subtasks.slot_memory``), which also sees a slot's other processes.
-Here the kernel is told a limit far above it, so that one huge allocation fails at once, as ``MemoryError``, and cannot
+Here the kernel gets a limit far above it, so that one huge allocation fails at once, as ``MemoryError``, and cannot
 bring the machine down between two looks. (It counts address space, of which Arrow's allocator takes 1 GiB at once.)
 """
 

@@ -1,4 +1,4 @@
-"""What a subtask has told and the socket has not taken yet, in order. Printed text is gathered, and bounded.
+"""Messages of a subtask that its socket has not taken yet, in order. Printed text is gathered, and bounded.
 
 put ──▶ socket, at once        while nothing waits and there is room: no other thread has to wake up
     └─▶ queue ──run──▶ socket  else
@@ -18,7 +18,7 @@ GATHERED_BYTES = 16 << 10
 
 
 class Outbox:
-    """``run`` sends what waits, until ``close``. A socket that broke takes nothing any more: whoever reads from it tells."""
+    """Sends queued messages in ``run``, until ``close``. A socket that broke takes nothing; its reader reports that."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected

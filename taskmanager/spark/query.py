@@ -40,7 +40,7 @@ class SubmittedQuery:
 
 def query_partitions(spark: Any, submission: Submission, entry: SubtaskEntry, wanted: Callable[[], bool]) -> Any | None:
     """The Java RDD whose partition ``i`` runs subtask ``i`` over partition ``i`` of the query; ``None`` when this subtask
-    has no partition, or reads a materialized result. Returns early when the attempt is no longer ``wanted``.
+    has no partition, or reads a materialized result. Returns early once the attempt is not ``wanted``.
 
     Raises ``UserFunctionError`` when the user's query does.
     """

@@ -73,7 +73,7 @@ class SessionSettings:
     host: str = "127.0.0.1"
     """Where executors of a cluster reach this process."""
     log_file: Path | None = None
-    """Of the JVM; ``spark.log`` in ``directory`` when not given."""
+    """The log of the JVM; ``spark.log`` in ``directory`` when not given."""
 
 
 class Session:
@@ -166,8 +166,8 @@ class Session:
 
 
 def start_session(settings: SessionSettings, began: Began = lambda process: None) -> Session:
-    """Start a JVM and a Spark context in it. Raises ``ExternalError`` when Java or Spark cannot be had, also since what ``began`` was told
-    of was ended."""
+    """Starts a JVM and a Spark context in it. Raises ``ExternalError`` when Java or Spark cannot be had, also because
+    the process that ``began`` received was ended."""
     version = check_java(find_java())
     _log.debug("java is version %d", version)
     started = time.monotonic()

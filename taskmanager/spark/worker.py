@@ -36,7 +36,8 @@ from tidegate.taskmanager.spark.process import PrintedLines, step_back
 from tidegate.taskmanager.spark.user_code import load_program, place_files
 
 SWITCH_INTERVAL_S = 0.001
-"""A thread that has something to send or to write waits no longer for the mailbox to let go of the interpreter (Python: 5 ms)."""
+"""The longest time for which a thread that sends or writes waits until the mailbox releases the interpreter (Python's
+default: 5 ms)."""
 
 
 def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | None = None) -> None:
@@ -63,7 +64,7 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | No
     claim = _own_directory(settings)
     try:
         _run(deployment, stream, mailbox, settings, claim.directory, spark_rows)
-    except BaseException as error:  # noqa: BLE001  (the driver of this process: whatever it is, the TaskManager is told)
+    except BaseException as error:  # noqa: BLE001  (the driver of this process: whatever it is, the TaskManager learns of it)
         if not stream.has_ended:
             stream.state_changed(ExecutionState.FAILED, _told(error, deployment))
     finally:

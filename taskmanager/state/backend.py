@@ -92,7 +92,7 @@ class KeyedBackend(ABC):
         self.key: Any = None
         self.group = owned.start
         self.namespace: Any = None
-        """Of the window that is worked on; handles of plain state do not look at it."""
+        """The namespace of the window that is being processed; handles of plain state ignore it."""
         self.now_ms = now_ms
         """Processing time, for state that expires."""
         self.each_record: list[Callable[[], None]] = []
@@ -117,16 +117,16 @@ class KeyedBackend(ABC):
     def list_cells(
         self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None, kind: str = "list"
     ) -> ListCells:
-        """The same for lists that grow, whose ``value_type`` is that of the whole list. ``kind``: ``process`` for the records
-        of a window."""
+        """Returns the cells of lists that grow, whose ``value_type`` is that of the whole list. ``kind``: ``process``
+        for the records of a window."""
 
     @abstractmethod
     def map_cells(self, state_name: str, value_type: TypeInformation, ttl: Ttl | None = None) -> MapCells:
-        """The same for a MapState, whose ``value_type`` is that of the whole map."""
+        """Returns the cells of a MapState, whose ``value_type`` is that of the whole map."""
 
     @abstractmethod
     def entry_keys(self, state_name: str) -> list[tuple[int, Entry]]:
-        """Of all entries of a state that was asked for, as they are now, with their key groups."""
+        """Returns all entries of a requested state, as they are now, with their key groups."""
 
     @abstractmethod
     def sweep(self, state_name: str) -> Sweep:

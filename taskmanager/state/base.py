@@ -20,7 +20,7 @@ class SegmentStore(Protocol):
 
     @property
     def written_bytes(self) -> int:
-        """Of all that was written, so far."""
+        """Returns the bytes that were written so far."""
 
     @property
     def compresses(self) -> bool:

@@ -103,7 +103,7 @@ class BroadcastEntries(BroadcastState[Any, Any]):
 class _Registered:
     mode: StateRedistribution
     type_info: TypeInformation
-    """Of an element; of broadcast state, of an entry."""
+    """The type of an element; for broadcast state, of an entry."""
     state: ElementList | BroadcastEntries
 
     @property
@@ -252,7 +252,7 @@ class FrozenColumns(FrozenState):
 
 
 def entry_type(descriptor: MapStateDescriptor) -> TypeInformation:
-    """Of an entry of broadcast state, as an element."""
+    """Returns the type of an entry of broadcast state, as an element."""
     return RowTypeInfo([descriptor.key_type_info, descriptor.value_type_info], ["key", "value"])
 
 

@@ -5,7 +5,7 @@
     broadcast  every subtask has the same elements           (BROADCAST)
 
 Elements here, those of sources and sinks, are msgpack-able values; ``function_state`` keeps those of user functions. They are encoded when the state is frozen: there are few of them, their owners go on
-changing them, and encoding is a copy that nothing can change any more (law 3).
+changing them, and the encoded copy cannot change (law 3).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def freeze_elements(
 
 @lru_cache(maxsize=256)
 def _described(operator: str, state_name: str, mode: StateRedistribution) -> tuple[StateDescription, pa.Schema]:
-    """The same for every checkpoint."""
+    """Returns description and schema of a state, which are the same for every checkpoint."""
     kind = {"SPLIT": "list", "UNION": "union", "BROADCAST": "broadcast"}[mode.value]
     about = StateDescription(operator, state_name, kind, {"element": "msgpack"})
     return about, element_schema(pa.field(ELEMENT, pa.binary(), metadata=MSGPACK), about)

@@ -56,7 +56,7 @@ class TimerQueue:
         return self._heap[0][0] if self._heap else None
 
     def last_timestamp(self) -> int:
-        """Of all timers; a look at each of them."""
+        """Returns the latest time of all timers; it looks at each of them."""
         return max((timestamp for timestamp, _, _ in self._heap), default=MIN_TIMESTAMP)
 
     def pop_due(self, time_ms: int) -> Iterator[Timer]:

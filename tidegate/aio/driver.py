@@ -5,7 +5,7 @@
 Laws: ``on`` is never re-entered (an event posted while one is handled waits for it). Events that threads post come in
 through the loop. ``now_ms`` never goes back, whatever the clock does. Timers are commands: ``start_timer`` posts the
 event that it is given; a timer of the same name is replaced. A machine or an executor that raises is our own mistake:
-it is logged and given to ``on_fatal``, and nothing is handled any more.
+it is logged and passed to ``on_fatal``, and nothing more is handled.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Driver(Generic[E, C]):
             self._drain()
 
     def post_from_thread(self, event: E) -> None:
-        """The same from any thread; returns before the event is handled. After the loop closed it means nothing."""
+        """Posts an event from any thread; returns before it is handled. After the loop was closed it is ignored."""
         try:
             self._loop.call_soon_threadsafe(self.post, event)
         except RuntimeError:
@@ -82,7 +82,7 @@ class Driver(Generic[E, C]):
             timer.cancel()
 
     def stop(self) -> None:
-        """Handle nothing any more."""
+        """Stops handling events."""
         self._is_stopped = True
         self._inbox.clear()
         for timer in self._timers.values():

@@ -13,7 +13,7 @@ from pathlib import Path
 from tidegate.model.errors import StorageError
 
 MAX_LOG_BYTES = 64 * 1024 * 1024
-"""Of a longer file the end is sent."""
+"""The end of a longer file is sent."""
 
 
 @dataclass(frozen=True, slots=True)

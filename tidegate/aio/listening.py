@@ -36,7 +36,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 def port_error(host: str, port: int, what: str, error: OSError) -> ExternalError:
-    """What users are told."""
+    """Returns the error for a port that cannot be used, in words for users."""
     is_a_name = isinstance(error, socket.gaierror)  # which has numbers of its own
     why = os.strerror(error.errno) if error.errno and not is_a_name else error.strerror or str(error)
     return ExternalError(f"cannot start the {what} on {host}:{port}: {why}; choose another port")

@@ -124,7 +124,7 @@ def _directories(parent: Path, prefixes: tuple[str, ...]) -> list[Path]:
 
 @contextlib.contextmanager
 def if_dead(directory: Path) -> Iterator[bool]:
-    """Whether nobody owns a directory any more. Nobody can begin to while the block runs."""
+    """Yields whether a directory has no owner. While the block runs, no process can become its owner."""
     try:
         descriptor = os.open(directory / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

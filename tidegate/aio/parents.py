@@ -29,7 +29,7 @@ def die_with_parent(parent_pid: int | None = None) -> None:
     expected = parent_pid or os.getppid()
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != expected:  # it died before the kernel was told
+        if os.getppid() != expected:  # it died before the kernel knew
             os.kill(os.getpid(), signal.SIGKILL)
         return
     threading.Thread(target=_watch_parent, args=(expected,), name="parent watch", daemon=True).start()

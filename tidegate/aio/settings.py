@@ -5,8 +5,8 @@
     3. environment                 `TIDEGATE_` and the key in capitals, with `_` for `.` and `-`
     4. -D key=value                the last one of a key wins
 
-The file is Flink's `config.yaml`: nested or flat keys, in any mix. What does not hold is told at once, over all layers, each
-problem with its place (`config.yaml line 3`, `TIDEGATE_REST_PORT`, `-D`).
+The file is Flink's `config.yaml`: nested or flat keys, in any mix. All problems of all layers are reported at once, each
+with its place (`config.yaml line 3`, `TIDEGATE_REST_PORT`, `-D`).
 """
 
 from __future__ import annotations

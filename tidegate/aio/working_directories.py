@@ -1,7 +1,7 @@
-"""Where the processes of this machine put what lives no longer than they do.
+"""Directories for what the processes of this machine need while they run.
 
-A process has one directory below the first of ``io.tmp.dirs`` (else ``$TMPDIR``), which it owns and removes at its end. What one that was
-killed has left is removed by the next process that starts there (``tidegate.aio.ownership``).
+A process has one directory below the first of ``io.tmp.dirs`` (else ``$TMPDIR``), which it owns and removes at its end. Directories of
+killed processes are removed by the next process that starts there (``tidegate.aio.ownership``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def make_working_directory(kind: str, configuration: Configuration) -> Claim:
 
 
 def make_below(parent: Path, kind: str, option: str) -> Claim:
-    """The same below a directory that ``option`` names; dead ones there are swept first. Raises ``ExternalError``."""
+    """Makes a directory below one that ``option`` names; dead ones there are swept first. Raises ``ExternalError``."""
     sweep_dead(parent)
     try:
         parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """`Configuration`: the options of a job as the program sets them (PyFlink: ``pyflink.common.configuration``).
 
 A mutable map of texts by Flink's keys. It is checked as a whole when the job is executed (``tidegate.model.configuration``),
-so that all problems are told at once.
+so that all problems are reported at once.
 """
 
 from __future__ import annotations

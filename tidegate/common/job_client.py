@@ -39,7 +39,7 @@ class JobControl(Protocol):
         """The path of a finished one; ``directory`` may be empty. Raises why there is none."""
 
     def stop_with_savepoint(self, directory: str, drain: bool) -> str:
-        """Likewise; the job has FINISHED with it."""
+        """Stops the job with a savepoint, with which it is FINISHED, and returns the savepoint's path."""
 
     def accumulators(self) -> dict[str, Accumulator[Any, Any]]:
         """As they are now, of all subtasks together."""
@@ -60,7 +60,7 @@ class JobClient:
         return JobID(self._control.job_id)
 
     def get_job_status(self) -> CompletableFuture:
-        """Of a ``JobStatus``."""
+        """Returns a future of the job's ``JobStatus``."""
         return CompletableFuture(lambda: JobStatus.of(self._control.state()))
 
     def cancel(self) -> CompletableFuture:
@@ -70,20 +70,20 @@ class JobClient:
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        """Of the savepoint's path, when the job has ended with it. With ``advance_to_end_of_event_time`` all timers fire
-        first. Without a directory: ``execution.checkpointing.savepoint-dir``."""
+        """Stops the job with a savepoint, and returns a future of its path. With ``advance_to_end_of_event_time`` all
+        timers fire first. Without a directory, ``execution.checkpointing.savepoint-dir`` is used."""
         directory = savepoint_directory or ""
         return CompletableFuture(lambda: self._control.stop_with_savepoint(directory, advance_to_end_of_event_time))
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        """Of the savepoint's path; the job goes on."""
+        """Takes a savepoint while the job goes on, and returns a future of its path."""
         return CompletableFuture(lambda: self._control.savepoint(savepoint_directory or ""))
 
     def get_accumulators(self) -> CompletableFuture:
-        """Of a dict of results by name, of all subtasks together: those that were told last while the job runs, the final ones
-        after it. Raises ``InvalidJob`` when one has different types in different operators."""
+        """Returns a future of a dict of results by name, merged over all subtasks: those last reported while the job
+        runs, the final ones after it. Raises ``InvalidJob`` when one has different types in different operators."""
         return CompletableFuture(lambda: results(self._control.accumulators()))
 
     def get_job_execution_result(self) -> CompletableFuture:
-        """Of a ``JobExecutionResult``; raises the job's error when it did not finish."""
+        """Returns a future of a ``JobExecutionResult``, which raises the job's error when it did not finish."""
         return CompletableFuture(self._control.wait)

@@ -31,8 +31,8 @@ class JobExecutionResult:
         return self.net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """Of all subtasks together; ``None`` when no function has one of that name. Raises ``InvalidJob`` when two operators have
-        it with different types."""
+        """Returns an accumulator's result, merged over all subtasks; ``None`` when no function has one of that name.
+        Raises ``InvalidJob`` when two operators have it with different types."""
         found = self.accumulators.get(accumulator_name)
         return None if found is None else found.get_local_value()
 

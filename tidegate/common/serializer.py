@@ -33,7 +33,7 @@ class TypeSerializer(ABC, Generic[T]):
 
 
 class VoidNamespaceSerializer(TypeSerializer[bytes]):
-    """Of state that belongs to a key alone: no bytes."""
+    """Serializes the namespace of state that belongs to a key alone: no bytes."""
 
     def serialize(self, element: bytes, stream: BytesIO) -> None:
         """Writes nothing."""

@@ -61,7 +61,7 @@ class Polled:
 
 class SplitTimes(Protocol):
     """Event time by split, kept by the runtime: the watermark of a source is the smallest of those of its splits. The splits that
-    a reader is opened with take part from the start; it tells of others. Called from the subtask's thread only."""
+    a reader is opened with take part from the start; it announces others. Called from the subtask's thread only."""
 
     def assigned(self, split_id: str) -> None:
         """A split was found. It holds the watermark back until its first record, or until it is idle."""

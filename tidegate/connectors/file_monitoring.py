@@ -48,7 +48,7 @@ class MonitoringFileSource(FileSource):
         return MonitoringReader(self._format, context, unread, self._interval_ms / 1000)
 
     def _splits(self, is_wanted: Callable[[str], bool]) -> list[Split]:
-        """Of the files whose path is wanted: others are not even opened."""
+        """Lists the splits of the files whose path is wanted; others are not opened."""
         found = []
         for root in self._paths:
             prefix = uri_prefix(root)

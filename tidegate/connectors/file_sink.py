@@ -60,7 +60,7 @@ class FileSink(Sink):
     """Writes part files below one directory: into it, or with ``buckets`` into one for their time."""
 
     _buckets: DateTimeBuckets | None = None
-    """Of the class too: a sink that was pickled with a job of an earlier version has none."""
+    """A default on the class, because a sink that an earlier version pickled with a job has no such attribute."""
 
     def __init__(
         self,

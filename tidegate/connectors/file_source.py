@@ -111,7 +111,7 @@ class FileSource(Source):
         return self._format.produced_type()
 
     def monitor_continuously(self, interval_ms: int) -> FileSource:
-        """The same without an end: every ``interval_ms`` it looks for files that were not there before, and reads them."""
+        """Returns the source without an end: every ``interval_ms`` it looks for new files, and reads them."""
         from tidegate.connectors.file_monitoring import MonitoringFileSource  # which is a FileSource
 
         return MonitoringFileSource(self._paths, self._format, self._range_bytes, interval_ms)
@@ -158,14 +158,15 @@ def _inferred(paths: Sequence[str], schema: pa.Schema) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class _FirstRecords:
-    """First records of splits that are read later, by split; ``None``: it has none. ``are_last``: those of the others were told."""
+    """First records of splits that are read later, by split; ``None``: it has none. ``are_last``: those of all other
+    splits were reported."""
 
     of: dict[str, pa.RecordBatch | None]
     are_last: bool
 
 
 Fetched = tuple[str, Block | Split | None] | _FirstRecords
-"""Of the split with this id: a block, the split itself when it was found just now, or ``None`` at its end."""
+"""A split's id with a block, with the split itself when it was just found, or with ``None`` at its end."""
 
 
 class FileReader(SourceReader):

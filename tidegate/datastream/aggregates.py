@@ -37,7 +37,7 @@ class Aggregate:
     column: str | None = None
     name: str = ""
     share: float | None = None
-    """Of a quantile."""
+    """The share of a quantile."""
 
     @property
     def spec(self) -> str:
@@ -102,7 +102,8 @@ class Aggregate:
 
 
 def _joint_type(function: str, kind: pa.DataType) -> pa.DataType:
-    """Of what travels for aggregates that are more than one number; as ``tidegate.taskmanager.operators.columnar.sketch_aggregates`` makes it."""
+    """The type that travels for aggregates that are more than one number;
+    ``tidegate.taskmanager.operators.columnar.sketch_aggregates`` makes it."""
     match function:
         case "first" | "last":
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -185,7 +186,7 @@ def last(column: str | Expression) -> Aggregate:
 
 
 def stddev(column: str | Expression) -> Aggregate:
-    """Of a sample (n - 1); null for fewer than two values."""
+    """Returns the standard deviation of a sample (n - 1); null for fewer than two values."""
     return Aggregate("stddev", _name_of(column))
 
 

@@ -39,7 +39,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeHint = None,
     ) -> DataStream:
-        """The same, with further attempts."""
+        """Emits results as they complete, with further attempts of failed calls."""
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=False)
 
     @staticmethod
@@ -62,7 +62,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeHint = None,
     ) -> DataStream:
-        """The same, with further attempts."""
+        """Emits results in the order of the records, with further attempts of failed calls."""
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=True)
 
 

@@ -95,7 +95,8 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._predefined
 
     def set_options(self, options_factory_class_name: str) -> None:
-        """A Java class in Flink, which nothing here can run: kept, so that it can be asked for, and told as a warning."""
+        """Records Flink's options factory, a Java class that cannot run here: it can be read back, and the job logs a
+        warning."""
         self._options_factory = options_factory_class_name
 
     def get_options(self) -> str | None:

@@ -209,7 +209,7 @@ class ApplyAllWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
 
 
 class ProcessAllWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
-    """The same for a ProcessAllWindowFunction."""
+    """A ProcessAllWindowFunction as a ProcessWindowFunction."""
 
     wrapped: ProcessAllWindowFunction[Any, Any, Any]
 
@@ -253,7 +253,7 @@ class CoMap(_CoMap, CoProcessFunction):
 
 
 class KeyedCoMap(_CoMap, KeyedCoProcessFunction):
-    """The same on keyed ones."""
+    """A CoMapFunction on two keyed streams, which may use keyed state."""
 
 
 class CoFlatMap(_CoFlatMap, CoProcessFunction):
@@ -261,7 +261,7 @@ class CoFlatMap(_CoFlatMap, CoProcessFunction):
 
 
 class KeyedCoFlatMap(_CoFlatMap, KeyedCoProcessFunction):
-    """The same on keyed ones."""
+    """A CoFlatMapFunction on two keyed streams, which may use keyed state."""
 
 
 def _epoch_ms(moment: Any) -> int:

@@ -97,7 +97,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
     by ``ctx.apply_to_keyed_state`` alone."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """Of the broadcast side."""
+        """The context of a record of the broadcast stream."""
 
         @abstractmethod
         def apply_to_keyed_state(

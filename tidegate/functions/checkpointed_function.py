@@ -79,8 +79,8 @@ class CheckpointListener(ABC):
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Everything up to this checkpoint is durable. What it raises fails the attempt. A savepoint is told only when it
-        stops the job."""
+        """Learns that everything up to this checkpoint is durable. An exception fails the attempt. A savepoint is
+        notified only when it stops the job."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027  (optional hook)
         """This one will never complete; what it stood for is in a later one."""

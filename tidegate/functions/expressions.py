@@ -189,7 +189,7 @@ class Column(Expression):
 
 
 class Literal(Expression):
-    """The same value for every row."""
+    """A constant, repeated for every row."""
 
     def __init__(self, value: Any) -> None:
         self.value: pa.Scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)

@@ -4,7 +4,7 @@
     descriptor.enable_time_to_live(config)
 
 Each value, each element of a list and each entry of a map has a time of its own: when it was written last (or read, if so
-configured), in processing time. What is older than the time-to-live is not seen any more, and removed when it is met.
+configured), in processing time. What is older than the time-to-live is invisible, and is removed when it is found.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Metrics that a function registers in ``open`` (PyFlink: ``pyflink.metrics.metricbase``).
 
-They count in the subtask, and are told with its other metrics as ``<operator>.<group ...>.<name>``: a counter as its count, a gauge as
+They count in the subtask, and are reported with its other metrics as ``<operator>.<group ...>.<name>``: a counter as its count, a gauge as
 what its function returns, a meter as its rate per second, a distribution as ``<name>.count``, ``.sum``, ``.min``, ``.max``, ``.mean``.
 """
 
@@ -41,7 +41,7 @@ class Meter(Metric, ABC):
 
     @abstractmethod
     def get_count(self) -> int:
-        """Of events since the start of the attempt."""
+        """Returns the number of events since the start of the attempt."""
 
 
 class Distribution(Metric, ABC):
@@ -65,7 +65,8 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], float]) -> None:
-        """``obj`` is called whenever metrics are told, between two steps of the subtask. One that raises is left out."""
+        """Registers a gauge. ``obj`` is called whenever metrics are reported, between two steps of the subtask; one
+        that raises is left out."""
 
     @abstractmethod
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:

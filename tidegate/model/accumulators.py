@@ -1,10 +1,10 @@
 """Accumulators: small values that user functions add up, and that the program gets with the job's result (Flink:
 ``org.apache.flink.api.common.accumulators``; PyFlink reads the results, and its functions have none).
 
-    add ─▶ told as (type, JSON) with the subtask's metrics ─▶ merged by type in the JobManager ─▶ result
+    add ─▶ sent as (type, JSON) with the subtask's metrics ─▶ merged by type in the JobManager ─▶ result
 
 A subtask adds to its own; values of subtasks are merged. Nothing is pickled: the JobManager reads JSON, and knows only the types
-below. An attempt begins anew, as in Flink: accumulators are no state, and what a failed attempt had added is not in the result.
+below. An attempt starts from nothing, as in Flink: accumulators are no state, and what a failed attempt had added is not in the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from tidegate.model.errors import InvalidJob
 
 LIST_MAX_BYTES = 1 << 20
-"""Of one list in one subtask, as JSON: it travels with every report."""
+"""Bytes of one list in one subtask, as JSON: it travels with every report."""
 
 
 class Told(NamedTuple):
@@ -73,7 +73,7 @@ N = TypeVar("N", int, float)
 
 
 class _Number(Accumulator[N, N]):
-    """One number. ``empty`` is what it is worth before anything was added, as in Java; ``kind`` is what it is told as."""
+    """One number. ``empty`` is its result before anything was added, as in Java; ``kind`` is its name on the wire."""
 
     empty: ClassVar[float] = 0
     kind: ClassVar[type[int] | type[float]] = int
@@ -282,7 +282,7 @@ class ListAccumulator(Accumulator[Any, list[Any]]):
 
 
 class Mixed(Accumulator[Any, Any]):
-    """What becomes of values of different types under one name: there is no result, which is told to whoever asks."""
+    """Values of different types under one name: there is no result, and reading it raises an error that says so."""
 
     def __init__(self, types: Iterable[str]) -> None:
         self.types = sorted(set(types))

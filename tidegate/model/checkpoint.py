@@ -84,7 +84,7 @@ class StateHandle:
     ``checksum`` is xxh3-64 of the bytes, 16 hex digits; a reader verifies it before anything is used.
 
     With ``is_shared``, ``path`` is the whole URI of a file below ``<checkpoint dir>/<job id>/shared/``: it belongs to no
-    single checkpoint, and is deleted when no retained or pending one names it any more."""
+    single checkpoint, and is deleted when no retained or pending one names it."""
 
     size_bytes: int
     checksum: str
@@ -147,7 +147,7 @@ class OperatorSnapshot:
 
     @property
     def handles(self) -> Iterator[StateHandle]:
-        """Of everything in it."""
+        """Yields the handles of everything in it."""
         for part in (self.keyed, self.operator, self.input_channels, self.output_channels):
             for named in part:
                 yield named.handle
@@ -258,7 +258,7 @@ class CheckpointManifest:
     """Those that the operators' in-flight data is of."""
 
     def without_channels(self) -> CheckpointManifest:
-        """The same without any in-flight data."""
+        """Returns the manifest without in-flight data."""
         operators = tuple(
             replace(
                 operator,

@@ -1,11 +1,11 @@
-"""How one checkpoint travelled: who did what when, and in words what made it slow.
+"""How one checkpoint travelled: the durations of its steps, and in words what made it slow.
 
     trigger ─ start delay ─▶ first barrier ─ alignment ─▶ sync ─▶ async ─▶ acknowledged ┄▶ last one ─ _metadata ─▶ completed
-                                                                                                     ─ confirm ─▶ told
+                                                                                                     ─ confirm ─▶ known
 
 A subtask's track is laid out from its own durations, one behind the other; what is left until its acknowledgement came is
-the way there. The JobManager's track is the time until sources were told, from the last acknowledgement to the durable
-``_metadata``, and until tasks were told that it is complete. The command line and the web page draw the same tracks and say
+the way there. The JobManager's track is the time until sources were triggered, from the last acknowledgement to the durable
+``_metadata``, and until tasks were notified that it is complete. The command line and the web page draw the same tracks and say
 the same words.
 """
 
@@ -141,7 +141,7 @@ def explained(moments: Moments, tracks: Sequence[Track], missing: Sequence[str],
 
 
 def longest_phase(last: Track, job_manager: Track) -> Span:
-    """Of the subtask that acknowledged last and of the JobManager: what took longest."""
+    """Returns the longest phase of the subtask that acknowledged last and of the JobManager."""
     sent_ms = dict(job_manager.spans).get(Phase.SENT, 0.0)
     spans = [(phase, span_ms - sent_ms if phase is Phase.START_DELAY else span_ms) for phase, span_ms in last.spans]
     spans += [span for span in job_manager.spans if span[0] in (Phase.SENT, Phase.METADATA)]
@@ -210,7 +210,7 @@ def _reason(phase: Phase, last: Track) -> str:
         case Phase.ACK:
             return f"the acknowledgement of {last.name} was on its way to the JobManager"
         case Phase.SENT:
-            return "the JobManager made the checkpoint's directory before it told the sources"
+            return "the JobManager made the checkpoint's directory before it triggered the sources"
         case _:
             return "the JobManager wrote _metadata after the last acknowledgement"
 

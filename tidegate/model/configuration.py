@@ -2,7 +2,7 @@
 
 Texts come in layers (defaults < config.yaml < environment < `-D`); a later layer wins over an earlier one, whatever name
 each used: old names are translated within their layer, and the current name wins over an old one beside it. Everything that
-is wrong is told at once, each problem with the place that it came from.
+is wrong is reported at once, each problem with the place that it came from.
 
     configuration = Configuration.from_strings({"execution.checkpointing.interval": "10 s"})
     configuration.get(CheckpointingOptions.INTERVAL)    # 10000
@@ -47,7 +47,7 @@ class Configuration:
     def __init__(self, settings: Layer | None = None, also: Sequence[str] = ()) -> None:
         """Settings by key, with current names only (see `from_layers` for texts as users write them).
 
-        `also` are problems found before, to be told with the others. Raises `ConfigurationError` that lists every problem.
+        `also` are problems found before, to be reported with the others. Raises `ConfigurationError` that lists every problem.
         """
         self._settings: dict[str, Setting] = dict(settings or {})
         self._values: dict[str, Any] = {}
@@ -86,7 +86,8 @@ class Configuration:
         return found.source if found else ""
 
     def merged(self, other: Configuration) -> Configuration:
-        """The same with everything that `other` sets on top. Raises `ConfigurationError` when the two contradict."""
+        """Returns the configuration with everything that `other` sets on top. Raises `ConfigurationError` when the two
+        contradict."""
         return Configuration({**self._settings, **other._settings})
 
     def to_strings(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a TaskManager and a subtask are told when a subtask is deployed (Flink: ``TaskDeploymentDescriptor.java``)."""
+"""The descriptor of a deployment, as TaskManager and subtask receive it (Flink: ``TaskDeploymentDescriptor.java``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class InputDeployment:
     partitioner: Partitioner
     producers: tuple[AttemptId, ...]
     source_name: str = ""
-    """Of the vertex of the producers, and ``source_parallelism`` of it."""
+    """The name of the producers' vertex; ``source_parallelism`` is its parallelism."""
     source_parallelism: int = 0
 
 
@@ -36,7 +36,7 @@ class OutputDeployment:
     supports_unaligned: bool = False
     """Barriers may overtake data here (``JobGraph.supports_unaligned``)."""
     input_index: int = 0
-    """Of the consumers."""
+    """The input of the consumers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,8 @@ class Samples:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Of a sorted sequence, which is not empty (commons-math ``Percentile``, its default estimate)."""
+    """Returns a percentile of a sorted sequence, which is not empty (commons-math ``Percentile``, its default
+    estimate)."""
     position = percent * (len(ordered) + 1) / 100
     if position < 1:
         return float(ordered[0])

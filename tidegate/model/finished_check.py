@@ -71,5 +71,5 @@ def _kind(state: OperatorState | None) -> VertexFinished:
 
 
 def _known(vertex: JobVertex, states: dict[OperatorId, OperatorState]) -> OperatorId:
-    """An operator of the vertex that the checkpoint tells of; there is one, or nothing of it had finished."""
+    """Returns an operator of the vertex that is in the checkpoint; there is one, unless all of the vertex had finished."""
     return next(op.operator_id for op in vertex.operators if op.operator_id in states)

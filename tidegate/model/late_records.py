@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LateRecords:
-    """As in Flink an attempt counts from 0, so ``dropped`` is what the current attempts of an operator tell. ``dropped_before`` is
-    what earlier ones told: those were dropped too, and a record that was read again after a restart may be among both."""
+    """As in Flink an attempt counts from 0, so ``dropped`` is what the current attempts of an operator report. ``dropped_before`` is
+    what earlier ones reported: those were dropped too, and a record that was read again after a restart may be among both."""
 
     operator: str
     dropped: int

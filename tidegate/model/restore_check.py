@@ -43,7 +43,7 @@ class OperatorVerdict:
 
 def examine_restore(graph: JobGraph, manifest: CheckpointManifest) -> tuple[OperatorVerdict, ...]:
     """One verdict for each operator with state, in the order of the manifest, one for each edge whose data in flight has no
-    place any more, then those of the job that start empty."""
+    place now, then those of the job that start empty."""
     owners = {op.operator_id: vertex for vertex in graph.vertices for op in vertex.operators}
     conflicts = finished_conflicts(graph, manifest)
     first_maximum: dict[VertexId, int] = {}

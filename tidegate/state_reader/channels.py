@@ -38,7 +38,7 @@ def read_channel(source: SegmentSource, channel: ChannelStateHandle, state_name:
         raise CorruptData(f"{name} is not a readable Arrow stream ({error}); use another checkpoint") from error
     filled = sum(has_rows for _, has_rows in parts)
     if filled != channel.batches:
-        raise CorruptData(f"{name} has {filled} batches, but {channel.batches} are told; use another checkpoint")
+        raise CorruptData(f"{name} has {filled} batches, but {channel.batches} are listed; use another checkpoint")
     return pa.concat_tables([part for part, _ in parts])
 
 

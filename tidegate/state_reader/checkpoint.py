@@ -72,7 +72,7 @@ class State:
 
     @property
     def has_levels(self) -> bool:
-        """Of an incremental checkpoint: rows of one segment replace those of another."""
+        """Tells whether the state is incremental: rows of one segment replace those of another."""
         return any(segment.level for segment in self.segments)
 
     @property

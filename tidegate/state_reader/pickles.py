@@ -111,7 +111,7 @@ def _module_of(maker: str, arguments: tuple[Any, ...]) -> str:
 
 def _name_of(value: Any) -> str:
     kind = type(value)
-    if kind is type and issubclass(value, _Inert):  # a class or function itself, told by its name
+    if kind is type and issubclass(value, _Inert):  # a class or function itself, pickled by its name
         kind = value
     module_name = kind.__module__ if issubclass(kind, _Inert) else "builtins"
     if kind.__name__ == _FUNCTION:

@@ -166,7 +166,7 @@ class CheckpointStorage:
 
     def read_checkpoint(self, path: str) -> tuple[str, CheckpointManifest]:
         """Location and manifest behind a path that a user gave: a checkpoint's or savepoint's directory, or its
-        ``_metadata``. Files are there in the right size; their checksums are verified by who reads them.
+        ``_metadata``. Files are there in the right size; their checksums are verified by their readers.
 
         Raises ``StorageError`` (not there, not readable), ``CorruptData`` or ``VersionMismatch``.
         """
@@ -209,7 +209,8 @@ class CheckpointStorage:
         return sorted(own)
 
     def discard_written_by(self, shared_location: str, job_id: JobId, checkpoint_id: CheckpointId) -> None:
-        """Remove the shared files that an aborted checkpoint wrote, also those that nobody told of. Raises ``StorageError``."""
+        """Removes the shared files that an aborted checkpoint wrote, also those that no acknowledgement named. Raises
+        ``StorageError``."""
         try:
             files, path = self._open(shared_location)
             names = written_by(files.sizes(path), job_id, checkpoint_id)
@@ -284,7 +285,8 @@ class CheckpointStorage:
         return location
 
     def _sync_names(self, location: str, manifest: CheckpointManifest) -> None:
-        """Of the location itself, and of the state files in it and in other directories. Raises ``OSError``."""
+        """Syncs the names of the location itself, and of the state files in it and in other directories. Raises
+        ``OSError``."""
         if location.startswith(MEMORY_SCHEME):
             return
         named = [handle.path for _, handle in handles_of(manifest) if handle.path]
@@ -298,7 +300,7 @@ class CheckpointStorage:
         return files.read(path)
 
     def _content(self, place: str) -> bytes:
-        """Of ``_metadata``. Raises ``FileNotFoundError``, ``NotADirectoryError``, and errors that are told."""
+        """Reads ``_metadata``. Raises ``FileNotFoundError``, ``NotADirectoryError``, and tidegate's errors."""
         try:
             return self._read(place)
         except (FileNotFoundError, NotADirectoryError):

@@ -24,7 +24,7 @@ EntryKind = Literal["file", "directory", "FIFO", "special file", "missing"]
 
 _MAPPED_BYTES = 1 << 20
 _PASS_BYTES = 1 << 18
-"""Of a processor's cache: reading through a file costs no memory then."""
+"""Bytes of a pass, which fit into a processor's cache: reading through a file costs no memory then."""
 _PASSES = 16
 """At once: each call takes the interpreter's lock again, which a restore's other thread needs."""
 
@@ -224,7 +224,7 @@ class LocalFiles:
                 raise
 
     def _open_file(self, path: str) -> tuple[int, int]:
-        """Descriptor and size. Opening a FIFO does not wait for who writes there."""
+        """Returns descriptor and size. Opening a FIFO does not wait for its writer."""
         descriptor = self._calls.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

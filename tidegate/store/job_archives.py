@@ -1,4 +1,4 @@
-"""What was told of jobs that are over, kept as files: ``<directory>/<job id>``, in the format of Flink's archives.
+"""The REST responses of jobs that have ended, kept as files: ``<directory>/<job id>``, in the format of Flink's archives.
 
     {"archive": [{"path": "/jobs/<id>/checkpoints", "json": "<the answer, as a text>"}, ...]}
 
@@ -32,7 +32,7 @@ class JobArchives:
             raise storage_error("write the archive", f"{self.directory}/{job_id}", error) from error
 
     def job_ids(self) -> list[JobId]:
-        """Of all files whose name is one."""
+        """Returns the ids of all files whose name is a job id."""
         try:
             files, path = open_files(self.directory)
             names = files.sizes(path)

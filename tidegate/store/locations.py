@@ -23,7 +23,7 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 
 
 def normalized(location: str) -> str:
-    """The same place in its usual spelling: local ones as absolute paths, none with a slash at the end."""
+    """Returns a location in its usual spelling: local ones as absolute paths, none with a slash at the end."""
     if location.startswith("file:"):
         location = unquote(urlsplit(location).path)
     if _SCHEME.match(location):

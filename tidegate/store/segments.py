@@ -47,9 +47,9 @@ class FileSegmentStore:
         compresses: bool = False,
     ) -> None:
         self.written_bytes = 0
-        """Of files and inline, so far."""
+        """Bytes written so far, to files and inline."""
         self.compresses = compresses
-        """What is written here is to be compressed by who writes it."""
+        """Whether the writers of files are to compress them."""
         self._files = files
         self._directory = directory
         self._shared = shared
@@ -157,7 +157,7 @@ def open_segment_source(location: str, local: LocalFiles | None = None) -> FileS
 
 
 def written_by(names: Iterable[str], job_id: str, checkpoint_id: int) -> list[str]:
-    """Of the names of shared files those that this checkpoint of the job wrote, finished or not."""
+    """Returns the names of shared files that this checkpoint of the job wrote, finished or not."""
     pattern = re.compile(rf".*-{job_id}_[0-9a-f]{{32}}_\d+_\d+-{checkpoint_id}-[0-9a-f]{{16}}(\.inprogress)?")
     return sorted(name for name in names if pattern.fullmatch(name))
 

@@ -1,7 +1,7 @@
 """The files that a manifest names: where they are now, and whether they are what it says.
 
 Files of one checkpoint are named relative to it, so its directory may be moved. Shared ones are named with their whole
-path: where nothing is there any more, and the job's directory was moved as a whole, they are found beside the checkpoint.
+path: where the path is empty because the job's directory was moved as a whole, they are found beside the checkpoint.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def place_of(handle: StateHandle, location: str) -> str:
 
 
 def with_moved_files(manifest: CheckpointManifest, location: str, sizes: Sizes) -> CheckpointManifest:
-    """The same manifest, which names shared files where they are now."""
+    """Returns the manifest with shared files named where they are now."""
     beside = f"{location.rpartition('/')[0]}/{SHARED_DIRECTORY}"
     named = {handle.path.rpartition("/")[0] for _, handle in handles_of(manifest) if handle.is_shared}
     if not named - {beside}:

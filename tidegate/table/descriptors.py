@@ -1,4 +1,4 @@
-"""`Schema` and `TableDescriptor`: what a table is, told by builders (PyFlink: ``pyflink.table``)."""
+"""`Schema` and `TableDescriptor` with their builders (PyFlink: ``pyflink.table``)."""
 
 from __future__ import annotations
 

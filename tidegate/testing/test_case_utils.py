@@ -104,7 +104,7 @@ class PyFlinkTestCase(unittest.TestCase):
 
     @classmethod
     def assert_equals(cls, actual: Any, expected: Any) -> None:
-        """The same elements, in any order."""
+        """Asserts that both have the same elements, in any order."""
         found, wanted = sorted(actual), sorted(expected)
         assert found == wanted, f"{found} is not {wanted}"
 

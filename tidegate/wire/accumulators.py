@@ -18,5 +18,5 @@ def accumulators_from_pb(messages: Mapping[str, pb.Accumulator]) -> dict[str, To
 
 
 def merged_of(metrics: Iterable[pb.TaskMetrics | None]) -> dict[str, Accumulator[Any, Any]]:
-    """Those of all subtasks together; ``None``: that one has told nothing yet."""
+    """Merges the accumulators of all subtasks; ``None`` stands for a subtask that has reported nothing yet."""
     return merged(accumulators_from_pb(told.accumulators) for told in metrics if told is not None)

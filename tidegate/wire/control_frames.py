@@ -5,7 +5,7 @@
     │ length, uint32 │ message, `length` bytes   │     big endian; the connection is TCP or a Unix socket, so the
     └────────────────┴───────────────────────────┘     kernel answers for order and content
 
-A length above the limit gives ``CorruptFrame`` before anything is read: whoever speaks another protocol is told so at once.
+A length above the limit gives ``CorruptFrame`` before anything is read: a peer that speaks another protocol is refused at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidegate.model.errors import CorruptFrame
 HEADER_BYTES = 4
 MESSAGE_MAX_BYTES = 256 << 20
 HELLO_MAX_BYTES = 64 << 10
-"""Of the first message: nobody knows yet who sends it."""
+"""The limit of the first message, whose sender has not proven anything yet."""
 _LENGTH = struct.Struct(">I")
 
 M = TypeVar("M", bound=Message)

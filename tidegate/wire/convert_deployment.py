@@ -1,4 +1,4 @@
-"""Deployments between model and wire: what a TaskManager and a subtask are told, and the counters that come back."""
+"""Converts deployments between model and wire, and the counters that come back."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class OutgoingFrame:
     payload: memoryview
     checksum: int = 0
     schema: pa.Schema | None = None
-    """Of a BATCH frame: it is known without the frames that went before, should the batch be persisted."""
+    """The schema of a BATCH frame, known without the frames before it, in case the batch is persisted."""
 
     @property
     def size_bytes(self) -> int:
@@ -117,12 +117,12 @@ class EncodedBatch:
 
 
 def encoded_batch(frame: OutgoingFrame) -> EncodedBatch:
-    """Of a BATCH frame that waits to be sent; no copy."""
+    """Returns a BATCH frame that waits to be sent as an encoded batch, without a copy."""
     return EncodedBatch(pa.py_buffer(frame.payload), frame.schema, bool(frame.flags & FrameFlags.STREAM))
 
 
 def read_schema(frame: Frame) -> pa.Schema:
-    """Of a SCHEMA frame. Raises ``CorruptFrame``."""
+    """Reads a SCHEMA frame. Raises ``CorruptFrame``."""
     try:
         return pa.ipc.read_schema(frame.payload)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -200,7 +200,7 @@ class BatchEncoder:
 
 
 class FrameDecoder:
-    """Cuts a stream of bytes into frames. Receive into ``buffers()`` and tell ``received(n)``, or just ``feed``.
+    """Cuts a stream of bytes into frames. Receive into ``buffers()`` and call ``received(n)``, or just ``feed``.
 
     A payload that is not yet complete gets memory of its own, which is received into directly; what follows it goes
     to a scratch area. After a ``CorruptFrame`` the decoder is of no further use.

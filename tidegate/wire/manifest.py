@@ -82,7 +82,8 @@ class _Operator(msgspec.Struct, frozen=True):
 
 
 def manifest_to_parts(manifest: CheckpointManifest) -> list[bytes]:
-    """The content of ``_metadata`` in pieces, to be written one behind the other. Equal manifests have equal bytes. They may be tens of megabytes, which nobody needs twice."""
+    """Returns the content of ``_metadata`` in pieces, to be written one after the other: they may be tens of megabytes,
+    which should not be held twice. Equal manifests have equal bytes."""
     head = _Checkpoint(
         manifest.job_id,
         manifest.job_name,
@@ -182,7 +183,7 @@ def _decoded(kind: type[_T], line: bytes, place: str) -> _T:
 
 
 def _checked(operator: OperatorState, place: str) -> OperatorState:
-    """The same operator, when its numbers fit together."""
+    """Returns the operator if its numbers fit together, and raises otherwise."""
     if not 0 < operator.parallelism <= operator.max_parallelism:
         raise CorruptData(f"{place}: parallelism {operator.parallelism} of at most {operator.max_parallelism}")
     for index in (*operator.subtasks, *operator.finished):

@@ -95,7 +95,7 @@ class PendingCheckpoint:
         self.state, self.location = PendingState.COLLECTING, location
 
     def on_triggered(self) -> None:
-        """Its tasks are told: they have to learn of an abort, too."""
+        """Its tasks have been triggered, so they must learn of an abort, too."""
         assert self.state is PendingState.COLLECTING, self.state
         self.is_triggered = True
 

@@ -195,7 +195,7 @@ class CheckpointStatistics:
             self._last_failed = record
 
     def on_discarded(self, checkpoint_id: CheckpointId) -> None:
-        """Also when it has left the history, and is told of beside it."""
+        """Also when it has left the history, and is reported beside it."""
         beside = (self._last_completed, self._last_savepoint, self._last_restored)
         for record in (self._by_id.get(checkpoint_id), *beside):
             if record is not None and record.checkpoint_id == checkpoint_id:

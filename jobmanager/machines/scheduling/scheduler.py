@@ -216,7 +216,7 @@ class Scheduler:
             )
         )
         # A job that never had its slots does not wait for them for ever, however patient its restart strategy: the user
-        # is told. (Flink hands this to the strategy, too.)
+        # learns of it. (Flink passes this to the strategy, too.)
         return replace(error, retriable=any(execution.attempt.attempt > 0 for execution in subtasks))
 
     def _timer(self, kind: str, number: int | None = None) -> str:

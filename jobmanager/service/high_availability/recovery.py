@@ -1,6 +1,6 @@
 """A JobManager that starts goes on with the jobs of the one before it.
 
-A job that cannot be read today stays in the store as it is, is told in the log, and keeps no other from going on.
+A job that cannot be read today stays in the store as it is, is reported in the log, and keeps no other from going on.
 """
 
 from __future__ import annotations

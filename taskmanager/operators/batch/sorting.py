@@ -57,7 +57,7 @@ class ExternalSorter:
             self._spill()
 
     def sorted_runs(self) -> list[Iterator[Row]]:
-        """Each in its order, to be merged. Nothing may be added any more."""
+        """Returns the sorted runs, to be merged. Nothing may be added afterwards."""
         found = [self._rows(number, _batches_of(path)) for number, path in enumerate(self._runs)]
         if self._gathered:
             batches = self._sorted().to_batches(RUN_ROWS)

@@ -88,7 +88,7 @@ class ColumnarAggregate(Operator):
 
 
 class ColumnarTotals(ColumnarAggregate):
-    """The same in BATCH execution mode."""
+    """The running aggregation in BATCH execution mode: one result for each key at the end."""
 
     _waiting: Slots | None = None
     """Keys whose rows are still to be emitted; ``None`` before the end of the input."""
@@ -132,7 +132,7 @@ def columns_in_state(name: str, keys: Sequence[str], aggregates: Aggregates, sch
 
 
 def _fields_of(plan: AggregatePlan) -> tuple[list[pa.Field], list[pa.Field]]:
-    """Of the keys, and of the values."""
+    """Returns the fields of the keys, and those of the values."""
     keys = [pa.field(name, kind) for name, kind in zip(plan.keys, plan.key_types, strict=True)]
     return keys, [pa.field(part.name, part.type, part.scatter != "count") for part in plan.partials]
 

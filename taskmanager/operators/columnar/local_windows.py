@@ -42,7 +42,7 @@ from tidegate.taskmanager.operators.keys.key_dictionary import KeyDictionary
 MAX_DENSE = 1 << 18
 """Keys of half this range go straight into arrays, which grow up to it; keys of a wider range are hashed."""
 MAX_HELD_ROWS = 1 << 18
-"""So many partials (or places for them) are held at most: they delay a barrier by a few milliseconds."""
+"""How many partials (or places for them) are held at most: they delay a barrier by a few milliseconds."""
 MAX_WINDOWS_OF_BATCH = 8
 """A batch that spreads over more windows is grouped by window and key in one go."""
 EMIT_ROWS = 1 << 16
@@ -84,10 +84,10 @@ class ColumnarWindowLocal(Operator):
         self._first_held = MAX_TIMESTAMP
         """Number of the earliest window among ``_held``."""
         self._pass = 0
-        """So many batches go on ungrouped."""
+        """How many more batches go on ungrouped."""
         self._book: KeyDictionary | None = None
         self._unbooked = 0
-        """So many batches are grouped without a book."""
+        """How many more batches are grouped without a book."""
 
     def process(self, batch: Batch, input_index: int) -> None:
         assert isinstance(batch, ArrowBatch)

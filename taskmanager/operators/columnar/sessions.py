@@ -45,7 +45,7 @@ from tidegate.taskmanager.state.columnar.windows import check_columns
 
 EMIT_ROWS = 1 << 16
 NEWER_ROWS = 1 << 16
-"""So many partials, or as many as there are sessions, wait to be merged."""
+"""How many partials, or as many as there are sessions, wait to be merged."""
 
 Int64s = npt.NDArray[np.int64]
 

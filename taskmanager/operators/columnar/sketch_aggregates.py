@@ -32,7 +32,7 @@ JOINT = frozenset(
 MOST_HASHES = 1024
 """Estimates beyond are right to 3 %, in two cases out of three."""
 RELATIVE_ERROR = 0.01
-"""Of a quantile."""
+"""The largest relative error of a quantile."""
 _GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 _MIDDLE = 1 << 17
 """Added to the logarithm of a magnitude, which stays below half of it: buckets of positive numbers are positive."""
@@ -117,7 +117,7 @@ class _ByTime:
         self._sign = -1 if is_last else 1
         self._at: Int64s = np.zeros(cardinality, np.int64)
         self._place: Int64s = np.full(cardinality, -1, np.int64)
-        """Of each code's value among all that are held; -1: none."""
+        """The place of each code's value among all that are held; -1: it is not held."""
         self._held: list[pa.Array] = []
         self._rows = 0
 

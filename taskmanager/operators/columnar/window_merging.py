@@ -21,7 +21,7 @@ from tidegate.taskmanager.operators.keys.key_codes import KeyCodes
 Windows = npt.NDArray[np.int64]
 
 MOST_PARTS = 32
-"""Of more and smaller batches it costs more to find what they share than to group them all."""
+"""With more and smaller batches than these, it costs more to find what they share than to group them all."""
 
 
 def merge(plan: AggregatePlan, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

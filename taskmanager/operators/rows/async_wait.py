@@ -4,7 +4,7 @@
                    └ freeze: the records whose results were not emitted ─▶ operator state ─▶ invoked again after a restore
 
 Nothing waits here: what exceeds the capacity stays in the queue, and the operator has no room until it was invoked. Watermarks and
-statuses go through the queue as marks. After ``suspend`` nothing is emitted any more: what is in flight belongs to the snapshot.
+statuses go through the queue as marks. After ``suspend`` nothing is emitted: what is in flight belongs to the snapshot.
 """
 
 from __future__ import annotations

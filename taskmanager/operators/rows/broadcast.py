@@ -154,7 +154,8 @@ class _KeyedWriting(_Writing, KeyedBroadcastProcessFunction.Context):
 
 
 class NoCurrentKey:
-    """Stands where a key would be while there is none: whoever reads or writes keyed state is told so."""
+    """Stands where a key would be while there is none; reading or writing keyed state then raises an error that says
+    so."""
 
     def __init__(self, operator: str) -> None:
         self._operator = operator

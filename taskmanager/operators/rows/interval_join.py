@@ -1,6 +1,6 @@
 """Interval join of two keyed streams: ``interval_join`` (Flink: ``IntervalJoinOperator.java``).
 
-    record of a side ─▶ its buffer (timestamp ─▶ records), with a timer for when nothing can join it any more
+    record of a side ─▶ its buffer (timestamp ─▶ records), with a timer for when nothing can join it
                      └▶ every record in the other buffer whose time lies in the interval ─▶ function ─▶ emitted at the larger time
 
 A record behind the watermark is late: side output, or counted and dropped. The timer's namespace names the buffer.
@@ -62,7 +62,7 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
         self._user = UserFunction(func, name)
         self._descriptors = buffer_descriptors(types)
         self._bounds = ((lower_ms, upper_ms), (-upper_ms, -lower_ms))
-        """Of the other side's time, relative to one's own."""
+        """The bounds of the other side's time, relative to one's own, for each side."""
         self._late_tags = late_tags
         self._pair = PairContext()
 

@@ -144,7 +144,7 @@ class KeyedOperator(Operator):
             self._scheduled = (at_ms, self.context.timers.schedule(at_ms, self._on_processing_time))
 
     def _keys_and_groups(self, batch: RecordsBatch, input_index: int) -> tuple[list[Any], list[int]]:
-        """Of all records, worked out for the whole batch."""
+        """Computes keys and key groups of all records of a batch at once."""
         if self._only_key is not None:
             key, group = self._only_key
             return [key] * len(batch), [group] * len(batch)

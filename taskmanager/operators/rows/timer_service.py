@@ -88,7 +88,7 @@ class RecordContext(TimedContext):
 
 
 class KeyContext(RecordContext, KeyedTimerContext):
-    """The same with the current key; ``domain`` is set before ``on_timer`` is called."""
+    """The context of a record or timer with its key; ``domain`` is set before ``on_timer`` is called."""
 
     def __init__(self, timers: TimerService, backend: KeyedBackend) -> None:
         super().__init__(timers)

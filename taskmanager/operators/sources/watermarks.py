@@ -306,7 +306,7 @@ def _from_column(batch: Batch, column: str, type_info: TypeInformation, operator
 
 
 def _check_range(lowest: int, highest: int, operator: str) -> None:
-    """Raises ``SchemaMismatch`` for a time so remote that the end of its window could not be told."""
+    """Raises ``SchemaMismatch`` for a time so remote that the end of its window would overflow."""
     for stamp in (lowest, highest):
         if abs(stamp) > MOST_REMOTE_MS:
             raise SchemaMismatch(
@@ -350,7 +350,7 @@ class TimestampsWatermarksOperator(Operator):
             self._times.forward_end()
 
     def on_idle(self, idle: bool) -> None:
-        """Idleness is told by this operator's own strategy."""
+        """Ignores the status of the input: this operator's own strategy decides on idleness."""
 
     def close(self) -> None:
         if hasattr(self, "_times"):

@@ -90,7 +90,7 @@ def close_function(func: Any, operator: str) -> None:
 
 
 class Stamped(Protocol):
-    """The context of a function: it is told the timestamp of each record, in ms, before the call."""
+    """The context of a function, which receives the timestamp of each record (milliseconds) before the call."""
 
     stamp: int | None
 

@@ -1,6 +1,6 @@
 """Metrics that user functions register, over the metrics of their operator (PyFlink: ``pyflink.metrics``).
 
-Counters are told as they change; gauges, meters and distributions are read when metrics are told: nothing is computed per record.
+Counters are reported as they change; gauges, meters and distributions are read when metrics are reported: nothing is computed per record.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class MergingWindows:
         return list(self._mapping.items())
 
     def state_window(self, window: Any) -> Any:
-        """``None``: there is no such window any more."""
+        """Returns the window that holds the state of ``window``; ``None``: there is no such window."""
         return self._mapping.get(window)
 
     def retire(self, window: Any) -> None:
@@ -64,7 +64,7 @@ class MergingWindows:
 
 
 class _Report:
-    """Is told by the assigner what is to be merged."""
+    """Receives from the assigner which windows are to be merged."""
 
     def __init__(self) -> None:
         self.merges: list[tuple[set[Any], Any]] = []

@@ -25,7 +25,8 @@ MERGING_WINDOWS = "_merging_windows"
 
 
 def merging_windows_type(assigner: MergingWindowAssigner[Any, Any]) -> TypeInformation:
-    """Of the state ``MERGING_WINDOWS``: columns for windows of time, pickled for windows of another kind."""
+    """Returns the type of the state ``MERGING_WINDOWS``: columns for windows of time, pickled for windows of another
+    kind."""
     if not isinstance(assigner.get_window_serializer(), TimeWindowSerializer):
         return Types.PICKLED_BYTE_ARRAY()
     names = ["window_start", "window_end", "state_window_start", "state_window_end"]

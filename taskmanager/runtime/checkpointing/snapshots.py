@@ -350,7 +350,7 @@ class SnapshotDriver:
             state.release()
 
     def _forget_if_over(self, write: AsyncPart) -> None:
-        """Nothing is under way for it any more, and what it had frozen was given back."""
+        """Forgets a write once nothing is under way for it, and what it had frozen was given back."""
         under_way = {Part.STATE, Part.CHANNELS} if write.canceled else set(Part)
         if not write.frozen and not write.waits_for & under_way:
             self._writes.pop(write.checkpoint_id, None)

@@ -7,7 +7,7 @@ processed, but for events with priority: those are taken between two slices, and
 starts inside the step that read the barrier that decided it. The ends of all channels' data end the input once.
 
 In flight, for an unaligned snapshot, is what the gate records (``persist``), behind the rest of the batch at hand and what
-has not been replayed. It is told to the snapshot when the barriers of all channels came.
+has not been replayed. The snapshot receives it when the barriers of all channels came.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SubtaskInput(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Every channel ended its partition; nothing comes any more, no barrier either. True for a source."""
+        """Whether every channel has ended its partition; nothing follows, not even a barrier. It is true for a source."""
 
     @property
     def drained(self) -> bool:
@@ -73,7 +73,7 @@ class SubtaskInput(Protocol):
         """What must not wait for room in the outputs; whether there was any."""
 
     def end_data(self, *, drain: bool) -> None:
-        """A source ends its data here. (Whoever reads from channels is told by them.)"""
+        """Ends the data of a source. (Other subtasks learn the end from their channels.)"""
 
     def trigger(self, barrier: Barrier) -> None:
         """The JobManager triggers a checkpoint at this subtask."""
@@ -171,7 +171,7 @@ class ChannelInput:
         return self._gate.poll(self._sizer.gather_bytes)
 
     def end_data(self, *, drain: bool) -> None:
-        raise InternalError("a subtask that is no source was told to end its data")
+        raise InternalError("a subtask that is not a source was asked to end its data")
 
     def trigger(self, barrier: Barrier) -> None:
         self._align(a.CheckpointTriggered(barrier))

@@ -1,6 +1,6 @@
 """What a subtask counts: records, bytes, shares of time, the watermark, and what operators add by name.
 
-Counting costs nothing per record: batches are counted, not records. Names of an operator's own metrics are told as
+Counting costs nothing per record: batches are counted, not records. Names of an operator's own metrics are reported as
 ``<operator>.<name>``; ``numLateRecordsDropped`` (Flink's name) is summed up besides.
 """
 
@@ -34,7 +34,7 @@ class TaskCounters:
     """Something was emitted since the last flush."""
     user: dict[str, float] = field(default_factory=dict)
     watched: dict[str, Callable[[], float]] = field(default_factory=dict)
-    """Read when they are told."""
+    """Functions that are read when metrics are reported."""
     late_records_dropped: int = 0
     accumulators: dict[str, list[Accumulator[Any, Any]]] = field(default_factory=dict)
     """By name: operators of one chain may have the same."""

@@ -2,7 +2,7 @@
 
     innermost frame ─▶ library? look at its caller ─▶ ours: the kind of work of that file · anybody else's: user function
 
-No record costs anything more, and nothing at all is done unless ``tidegate.profile`` is on. What is told are milliseconds under
+No record costs anything more, and nothing at all is done unless ``tidegate.profile`` is on. The results are milliseconds under
 ``profile.<kind>``, among the subtask's other metrics.
 """
 
@@ -64,7 +64,7 @@ _LIBRARIES = tuple(
 
 
 class Profiler:
-    """Of the thread ``ident``. ``is_congested()``: it would work if its outputs had room."""
+    """Samples the thread ``ident``. ``is_congested()``: it would work if its outputs had room."""
 
     def __init__(self, ident: int, counters: TaskCounters, is_congested: Callable[[], bool]) -> None:
         self._ident = ident

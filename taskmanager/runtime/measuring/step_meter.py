@@ -12,7 +12,7 @@ import sys
 import time
 
 _COUNTS_WAITS = sys.platform.startswith("linux")
-"""Elsewhere the waits of a single thread are not told, and all time is the step's."""
+"""Other systems do not report the waits of a single thread; there all time is the step's."""
 _MANY = 16
 _FEW_RECORDS = 8
 
@@ -29,7 +29,8 @@ class StepMeter:
         self._waits = _waits()
 
     def spent_ms(self, records: int, elapsed_ms: float) -> float:
-        """Of the ``elapsed_ms`` since ``start``, in which so many records were worked on."""
+        """Returns how much of the ``elapsed_ms`` since ``start``, in which this many records were processed, the step
+        itself cost."""
         if not _COUNTS_WAITS or _waits() - self._waits >= min(_MANY, max(1, records // _FEW_RECORDS)):
             return elapsed_ms
         return min(elapsed_ms, (time.thread_time_ns() - self._cpu_ns) / 1e6)

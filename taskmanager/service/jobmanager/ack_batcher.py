@@ -1,6 +1,6 @@
-"""Acknowledgements wait a moment for those of their neighbours, so that a TaskManager is heard once for each checkpoint.
+"""Acknowledgements wait a moment for those of their neighbours, so that a TaskManager sends one message for each checkpoint.
 
-    keep ─▶ kept ──all of the job here acknowledged · HOLD_S after the first of them · something else is told──▶ send
+    keep ─▶ kept ──all of the job here acknowledged · HOLD_S after the first of them · another message follows──▶ send
 
 A message to the JobManager costs both sides a millisecond of processor time or more, while subtasks that have not acknowledged yet
 are at work for the same checkpoint. The one that all wait for leaves at once, with the rest (docs/adr/0072).
@@ -24,7 +24,8 @@ class Timer(Protocol):
 
 
 class AckBatcher:
-    """Of one TaskManager, on its loop's thread. ``send``: in order, before whatever is told next. ``call_later``: the loop's."""
+    """Gathers the acknowledgements of one TaskManager, on its loop's thread. ``send``: sends in order, before any later
+    message. ``call_later``: the loop's."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class AckBatcher:
         self._timer: Timer | None = None
         self._kept: list[tuple[float, Acknowledgement]] = []
         self._missing: dict[JobId, tuple[int, set[AttemptId]]] = {}
-        """Of each job its newest checkpoint, and who has not acknowledged that yet."""
+        """The newest checkpoint of each job, and the attempts that have not acknowledged it yet."""
 
     def keep(self, attempt: AttemptId, one: Acknowledgement, here: Callable[[], Iterable[AttemptId]]) -> None:
         """``here``: the subtasks of its job that run in this TaskManager; asked once for each checkpoint."""
@@ -54,7 +55,7 @@ class AckBatcher:
             self._timer = self._call_later(HOLD_S, self.release)
 
     def release(self) -> None:
-        """Send what is kept; each is told for how long it was."""
+        """Sends what is kept; each acknowledgement carries for how long it waited."""
         kept = self._take()
         now_s = self._clock_s()
         for since_s, one in kept:
@@ -67,7 +68,7 @@ class AckBatcher:
         self._take()
 
     def forget(self, attempt: AttemptId, *, is_last: bool) -> None:
-        """It is gone. ``is_last``: nothing of its job is here any more."""
+        """Forgets an attempt that is gone. ``is_last``: nothing of its job is left here."""
         if is_last:
             self._missing.pop(attempt.job_id, None)
         elif attempt.job_id in self._missing:

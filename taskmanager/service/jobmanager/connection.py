@@ -1,4 +1,4 @@
-"""The TaskManager's side of the JobManager: registers, keeps the heartbeat stream, and tells things in order.
+"""The TaskManager's side of the JobManager: registers, keeps the heartbeat stream, and sends messages in order.
 
     register ──refused──▶ wait ──┐        ┌── outbox: one call after the other, again until answered
        ▲                         │        │
@@ -6,8 +6,8 @@
                                           └── heartbeats both ways
 
 Laws:
-1. The order of what is told is kept; a call that does not get through is repeated for as long as the session lives.
-2. When the session ends, what was not told is dropped: it belongs to a generation that is over.
+1. The order of messages is kept; a call that does not get through is repeated for as long as the session lives.
+2. When the session ends, unsent messages are dropped: they belong to a generation that has ended.
 3. It registers again only after every task of the old session is gone.
 
 Follows Flink's ``RetryingRegistration.java`` and ``HeartbeatManagerImpl.java``; there an unreachable JobManager is tried every
@@ -103,7 +103,7 @@ class JobManagerClient:
             self._channel = self._stub_of_channel = None
 
     def tell(self, method: str, request: Any) -> None:
-        """Send ``request`` after everything told before; dropped when there is no session."""
+        """Sends ``request`` after everything sent before; drops it when there is no session."""
         if self._generation is not None:
             self._outbox.put(method, request)
             self._has_news.set()

@@ -1,9 +1,9 @@
-"""What waits to be told to the JobManager, in order. Acknowledgements that stand one behind the other leave as one message.
+"""Messages that wait for the JobManager, in order. Consecutive acknowledgements leave as one message.
 
     put ─▶ [ state, ack, ack, ack, decline, ack ] ─▶ take: state · (ack ack ack) · decline · ack
 
-Nothing waits for company here: a message holds what came while the one before it was on its way (docs/adr/0040). Which acknowledgements
-come together is said in ``gathering``.
+Nothing waits for other messages here: a message holds what came while the one before it was on its way (docs/adr/0040). ``ack_batcher``
+decides which acknowledgements come together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ACKNOWLEDGE = "AcknowledgeCheckpoint"
 
 
 class Outbox:
-    """Of one session with one generation of the JobManager."""
+    """The outbox of one session with one generation of the JobManager."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[str, Any]] = deque()

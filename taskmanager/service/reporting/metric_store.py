@@ -1,4 +1,5 @@
-"""What was measured here and not yet told: counters of tasks, and figures of this process. The next heartbeat takes them."""
+"""What was measured here and not yet reported: counters of tasks, and figures of this process. The next heartbeat takes
+them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tidegate.wire.task_metrics import Readings
 
 
 class MetricStore:
-    """Of the tasks that are here; the last figures of each stay until it is gone."""
+    """Figures of the tasks that are here; the last figures of each stay until it is gone."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._now_ms = now_ms
@@ -53,12 +54,12 @@ class MetricStore:
         return fresh
 
     def last_of(self, attempt: AttemptId) -> TaskMetrics | None:
-        """``None``: it has told nothing."""
+        """Returns the last figures of an attempt; ``None``: it has reported none."""
         found = self._tasks.get(attempt)
         return None if found is None else found.later[1]
 
     def take_process(self) -> Mapping[str, float]:
-        """The same of the process; empty when nothing is new."""
+        """Returns the new figures of the process; empty when there are none."""
         fresh = self.process if self._is_process_fresh else {}
         self._is_process_fresh = False
         return fresh

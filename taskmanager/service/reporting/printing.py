@@ -12,4 +12,4 @@ def print_lines(task_name: str, text: str, is_error: bool) -> None:
         stream.write("".join(f"[{task_name}] {line}\n" for line in text.splitlines()) if task_name else text)
         stream.flush()
     except (OSError, ValueError):
-        return  # nobody reads it any more
+        return  # the reader is gone

@@ -1,4 +1,5 @@
-"""Who is told of this TaskManager's figures: the JobManager with every heartbeat, and Prometheus as the configuration asks."""
+"""The receivers of this TaskManager's figures: the JobManager with every heartbeat, and Prometheus as the configuration
+asks."""
 
 from __future__ import annotations
 

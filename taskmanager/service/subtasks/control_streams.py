@@ -56,7 +56,7 @@ class SubtaskStream:
         self._writer = writer
 
     def send(self, message: subtask_pb2.ToSubtask) -> None:
-        """One that is for a closed or broken stream is dropped: its end is told elsewhere."""
+        """Sends a message. It is dropped if the stream is closed or broken, whose end is reported elsewhere."""
         if not self._writer.is_closing():
             self._writer.write(frames.frame(message))
 

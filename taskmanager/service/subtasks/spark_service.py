@@ -67,7 +67,7 @@ class SparkService:
             self._give_up()
         await asyncio.wait([self._starting])
         if not self._starting.cancelled():
-            self._starting.exception()  # told to whoever awaited it
+            self._starting.exception()  # raised to the caller that awaited it
         if self._session is not None:
             await self._pool.submit(self._session.close)
         self._pool.close()

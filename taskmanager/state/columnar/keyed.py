@@ -115,7 +115,7 @@ class ColumnarKeyedState:
 
 
 def stored_schema(keys: Sequence[pa.Field], values: Sequence[pa.Field]) -> pa.Schema:
-    """Of a file, without ``key_group`` and ``deleted``."""
+    """Returns the schema of a file, without ``key_group`` and ``deleted``."""
     named = [(KEY_PREFIX, field) for field in keys] + [(VALUE_PREFIX, field) for field in values]
     return pa.schema([pa.field(prefix + f.name, f.type, f.nullable) for prefix, f in named])
 
@@ -175,8 +175,8 @@ class FrozenColumnarState(FrozenState):
         return found
 
     def _pieces(self, groups: Sequence[int], since: int | None) -> Iterator[Piece]:
-        """Of these groups all rows, or those that have changed after the epoch ``since``; in pieces of some groups, or of
-        parts of one. A group is given back when its last row is copied."""
+        """Yields all rows of these groups, or those that have changed after the epoch ``since``, in pieces of some
+        groups or of parts of one. A group is given back when its last row is copied."""
         frozen = self._frozen
         waiting: list[int] = []
         held: list[npt.NDArray[np.int32]] = []

@@ -56,7 +56,7 @@ class RowKeys:
         return _combined([mine.hashes_of(slots) for mine in self._columns])
 
     def take(self, slots: Slots) -> list[pa.Array]:
-        """Any thread, for slots that were there when it was told of them."""
+        """Returns the keys of slots. Any thread may call it, for slots that existed when it received them."""
         return [mine.take(slots) for mine in self._columns]
 
 

@@ -34,11 +34,11 @@ from tidegate.taskmanager.state.columnar.row_layout import Packed, RowLayout, Ro
 
 FOLD_ROWS = 1 << 13
 _FILL_ROWS = 1 << 12
-"""So few that their part of memory is still in the processor's cache when the next column of them is written."""
+"""Few enough rows that their part of memory is still in the processor's cache when their next column is written."""
 _MIN_RUN_ROWS = 64
 _INDEX_AND_EPOCH_BYTES = 12
 _MIN_ROW_BYTES = 64
-"""So that no single array is larger than the memory: Linux would not reserve it."""
+"""Bounds arrays so that no single one is larger than the memory: Linux would not reserve it."""
 _MAX_CAPACITY = (1 << 31) - (1 << 16)
 _MIN_PAGE, _MAX_PAGE = 16, 1024
 
@@ -98,7 +98,8 @@ class ColumnarRows:
         self._index.make_room(rows)
 
     def expecting(self, rows: Counts) -> AbstractContextManager[None]:
-        """So many rows of each group, all new, are added while the block runs: their memory is got ready beside it."""
+        """Announces how many rows of each group, all new, are added while the block runs: their memory is prepared
+        beside it."""
         pages = -(-rows >> self._page_shift)
         return populated(self._rows, (self._pages + int(pages.sum())) << self._page_shift)
 
@@ -286,7 +287,7 @@ class FrozenRows:
         self._bounds: Counts | None = None
 
     def slots_of(self, group: int) -> Slots:
-        """Of one group, oldest first."""
+        """Returns the slots of one group, oldest first."""
         if self._pages is None or self._bounds is None:
             self._pages = np.argsort(self._group_of_page, kind="stable")
             self._bounds = np.searchsorted(self._group_of_page[self._pages], np.arange(len(self.counts) + 1))

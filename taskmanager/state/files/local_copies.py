@@ -37,7 +37,8 @@ _UNFINISHED = ".inprogress"
 
 
 class LocalCopies:
-    """Of one subtask; ``directory`` is its own. Used from one thread at a time, but for the stores and sources it makes."""
+    """Local copies of the state files of one subtask; ``directory`` is its own. Except for the stores and sources it
+    makes, it is used from one thread at a time."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

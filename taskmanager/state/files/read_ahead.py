@@ -3,8 +3,8 @@
     handles, in the order of their use ─▶ a thread: source.read ─▶ at most AHEAD files wait ─▶ read(handle): the caller's thread
 
 Laws: what ``read`` gives or raises is what the source gave or raised for that very handle, so nothing is decoded before its
-checksum was verified, and a damaged file is told by whoever asks for it. Beside the file in use at most ``AHEAD`` are held. When
-the ``with`` block is left there is no thread any more, and nothing is held.
+checksum was verified, and a damaged file is reported by the caller that reads it. Beside the file in use at most ``AHEAD`` are held. When
+the ``with`` block is left the thread has ended, and nothing is held.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ReadAhead:
         return found
 
     def _index_of(self, handle: StateHandle) -> int | None:
-        """Of what is announced and still to come."""
+        """Returns the place of a handle among those that were announced and are still to come."""
         if self._thread is None or handle.data is not None:
             return None
         try:

@@ -45,7 +45,7 @@ Groups = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class StateDescription:
-    """What the metadata of a file tells of its content."""
+    """What the metadata of a file says of its content."""
 
     operator: str
     state_name: str
@@ -92,7 +92,8 @@ def by_key_group(data: pa.RecordBatch, groups: Groups) -> tuple[pa.RecordBatch, 
 
 
 def element_schema(field: pa.Field, about: StateDescription) -> pa.Schema:
-    """Of operator state: ``field`` is the column ``element``, of a type or binary (pickled or msgpack, as its metadata tells)."""
+    """Returns the schema of operator state: ``field`` is the column ``element``, of a type or binary (pickled or
+    msgpack, as its metadata says)."""
     return pa.schema([field], metadata=about.to_metadata())
 
 

@@ -161,7 +161,7 @@ class StateTable:
                 yield group, entry, value
 
     def forget_all(self) -> None:
-        """Of a table that was never frozen."""
+        """Forgets all changes of a table that was never frozen."""
         assert not self._epoch, self._epoch
         self._groups = {}
 
@@ -180,7 +180,7 @@ class StateTable:
             self._changes = {}
 
     def forget_changes(self, epoch: int) -> None:
-        """Nobody will ask any more for what changed up to this epoch."""
+        """Forgets what changed up to this epoch: no later delta starts before it."""
         while self._sealed and self._sealed[0][0] <= epoch:
             del self._sealed[0]
 
@@ -196,8 +196,8 @@ class StateTable:
         return frozen
 
     def merge_some(self, limit: int) -> bool:
-        """Merge layers that no snapshot needs any more, until more than ``limit`` entries were moved. Whether there may be
-        others left."""
+        """Merges layers that no snapshot needs, until more than ``limit`` entries were moved. Returns whether there may
+        be others left."""
         for _ in range(min(LOOKED_AT, len(self._layered))):
             held = self._layered.popleft()
             limit -= self._merge(held)
@@ -294,7 +294,7 @@ class FrozenTable:
                 yield group, entry, value
 
     def written(self, group: int) -> None:
-        """Nothing is read of this group any more. Its content may change from now on."""
+        """Notes that this group was written: no snapshot reads it now, and its content may change."""
         self._written.add(group)
 
     def release(self) -> None:

@@ -35,7 +35,7 @@ WINDOW_START, WINDOW_END, WINDOW_ID = "window_start", "window_end", "window_id"
 Columns = list[tuple[pa.Field, pa.Array]]
 _PICKLED_TYPE = Types.PICKLED_BYTE_ARRAY()
 _KEY_OF, _NAMESPACE_OF = itemgetter(0), itemgetter(1)
-"""Of an entry; the latter also of the namespace of a timer."""
+"""Key and namespace of an entry; ``_NAMESPACE_OF`` also takes a timer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class EntryColumns:
 
     @property
     def groups(self) -> Groups:
-        """Of each entry."""
+        """The key group of each entry."""
         groups, counts = zip(*self._groups, strict=True) if self._groups else ((), ())
         return np.repeat(np.array(groups, np.int32), counts)
 
@@ -128,7 +128,7 @@ class EntryColumns:
 
 
 def kinds_of(layout: EntryFormat, entries: Iterable[Entry]) -> set[type]:
-    """Of their namespaces."""
+    """Returns the types of the entries' namespaces."""
     namespaces = map(_NAMESPACE_OF, entries)
     return set(map(type, namespaces if layout.value_type is not None else map(_NAMESPACE_OF, namespaces)))
 
@@ -176,7 +176,7 @@ def to_columns(entries: EntryColumns, *, is_delta: bool = False) -> tuple[Groups
 
 
 def removed_entries(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -> Iterator[tuple[int, Entry]]:
-    """Of rows of which only the keys, namespaces and times mean something."""
+    """Yields the entries of rows of which only the keys, namespaces and times mean something."""
     keys = map(canonical_key, decode_column(layout.key_type, data.column(KEY)))
     spaces: Iterable[Any] = namespaces_of(data)
     if layout.value_type is None:

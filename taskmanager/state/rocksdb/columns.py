@@ -31,7 +31,8 @@ BATCH_ENTRIES = 8192
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is the same in all batches of a file: the columns of the namespace, and whether removed entries are told."""
+    """What is the same in all batches of a file: the columns of the namespace, and whether removed entries are
+    included."""
 
     rows: StateRows
     namespaces: frozenset[int]

@@ -49,7 +49,7 @@ def key_columns(
 
 
 def namespace_columns(forms: frozenset[int], spaces: Sequence[Any]) -> Columns:
-    """The same columns for all batches of a file, whatever is in this one."""
+    """Returns the namespace's columns, which are the same for all batches of a file, whatever is in this one."""
     if forms <= {_NONE}:
         return []
     if forms == {_WINDOW}:

@@ -22,7 +22,7 @@ from tidegate.functions.windows import CountWindow, TimeWindow
 from tidegate.model.errors import NotSerializable, TidegateError
 
 PREFIX_BYTES = 4
-"""Of state and key group."""
+"""Bytes of state and key group in front of every key."""
 
 _INT64 = struct.Struct(">cq")
 _DOUBLE = struct.Struct(">cd")

@@ -6,7 +6,7 @@
     map                       state · group · key · namespace · map key       [ms] value       in the order of the key's bytes
 
 ``[ms]`` only in state that expires; there, values are pairs (value, ms). Adding to a list or changing a map's entry reads
-nothing. Every change is told to ``ChangedEntries``, for incremental snapshots.
+nothing. ``ChangedEntries`` receives every change, for incremental snapshots.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ Encode = Callable[[Any], bytes]
 
 
 def encoder_of(type_info: TypeInformation) -> Encode:
-    """Values that are not of the declared type are pickled: what does not fit is told at the snapshot, as in memory."""
+    """Returns the encoder of a type. Values that are not of the declared type are pickled: a value that does not fit is
+    reported at the snapshot, as in memory."""
     kind = type_info.arrow_type()
     if pa.types.is_integer(kind):
         return _encode_integer
@@ -68,7 +69,7 @@ def column(type_info: TypeInformation, contents: Sequence[bytes], where: str) ->
     if pa.types.is_integer(field.type) or field.type == pa.float64():
         numbers = _numbers(contents, "q" if pa.types.is_integer(field.type) else "d")
         if numbers is not None:
-            with contextlib.suppress(pa.ArrowInvalid):  # too large: told below
+            with contextlib.suppress(pa.ArrowInvalid):  # too large: reported below
                 return numbers.cast(field.type)
     return encode_column(type_info, [decode(content) for content in contents], where)
 

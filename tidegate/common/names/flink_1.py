@@ -1,4 +1,5 @@
-"""What programs of Flink 1 import and Flink 2 no longer has: whoever imports such a name is told what to write instead."""
+"""Names that programs of Flink 1 import and that Flink 2 has removed: importing one raises an error that says what to
+write instead."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class InstantTypeInfo(BasicTypeInfo, metaclass=_StandsFor):
 
 
 class ExternalTypeInfo(TypeInformation, metaclass=_StandsFor):
-    """The type that it is given: what PyFlink tells the JVM with it, nothing here has to be told."""
+    """Stands for the type that it wraps; PyFlink uses it to describe types to the JVM, which is not needed here."""
 
     @classmethod
     def type_of(cls, type_info: TypeInformation) -> TypeInformation:

@@ -1,7 +1,7 @@
 """Columns that need no nesting: basic types, dates, instants and pickled objects, as pairs of encoder and decoder.
 
 Law: a value that does not fit raises, and is never rounded or turned into another type in silence. Arrow alone is not
-strict enough for that: told the type, it cuts 1.5 to an integer, takes bytes for text and a datetime for a date.
+strict enough for that: given the type, it cuts 1.5 to an integer, takes bytes for text and a datetime for a date.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def leaf_codec(kind: pa.DataType) -> tuple[Encoder, Decoder]:
 
 
 def _inferring_encoder(kind: pa.DataType) -> Encoder:
-    """Arrow cuts 1.5 to an integer and takes bytes for text when told the type, so it is asked first what it sees."""
+    """Returns an encoder that lets Arrow infer the type first: given the type, Arrow would cut 1.5 to an integer and
+    take bytes for text."""
     is_integer = pa.types.is_integer(kind)
 
     def encode_inferring(values: Sequence[Any]) -> pa.Array:

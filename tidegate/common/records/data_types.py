@@ -43,7 +43,7 @@ class DataType:
         return self
 
     def decimals(self) -> tuple[int, int] | None:
-        """Of a DECIMAL, and of a list of them: its digits, and those of them behind the point."""
+        """Returns precision and scale of a DECIMAL, or of a list of them; ``None`` for other types."""
         inner = self.arrow.value_type if pa.types.is_list(self.arrow) else self.arrow
         return (inner.precision, inner.scale) if pa.types.is_decimal(inner) else None
 

@@ -15,12 +15,12 @@ _PLAIN_TO = 1e7
 
 
 def double_text(value: float) -> str:
-    """Of 64 bits."""
+    """Renders a number of 64 bits as Java does."""
     return repr(value) if _PLAIN_FROM <= abs(value) < _PLAIN_TO else _unusual(value, repr(value), float)
 
 
 def float_text(value: float) -> str:
-    """Of 32 bits: ``1.1`` and not ``1.100000023841858``."""
+    """Renders a number of 32 bits as Java does: ``1.1`` and not ``1.100000023841858``."""
     text = str(np.float32(value))
     return text if _PLAIN_FROM <= abs(value) < _PLAIN_TO else _unusual(value, text, np.float32)
 

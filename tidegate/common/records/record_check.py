@@ -1,4 +1,4 @@
-"""Whether records fit their type, told quickly and without making columns of them: for records that go from one function
+"""Checks quickly, without building columns, whether records fit their type: for records that go from one function
 to the next as they are.
 
     values ─▶ looks_fit? ─ yes ─▶ on
@@ -35,7 +35,7 @@ LooksFit = Callable[[Sequence[Any]], bool]
 
 _NONE = type(None)
 _ARRAY_CODES = {BasicType.BYTE: "b", BasicType.SHORT: "h", BasicType.INT: "i", BasicType.LONG: "q"}
-"""Of ``array.array``, which refuses what is out of range."""
+"""Type codes of ``array.array``, which refuses values that are out of range."""
 _EXACT_IN_DOUBLE = 2**53
 _CLASSES: dict[BasicType, type] = {
     BasicType.STRING: str,
@@ -46,7 +46,7 @@ _CLASSES: dict[BasicType, type] = {
 _BIG: dict[BasicType, type] = {BasicType.BIG_INT: int, BasicType.BIG_DEC: decimal.Decimal}
 _BIG_BOUND = 10**18
 _BIG_DIGITS = 18
-"""Of a big number that is not looked at more closely: its size, and its digits behind the point."""
+"""The size of a big number, and its digits behind the point, up to which it is accepted without a closer check."""
 _TIMES: dict[str, type] = {"Date": datetime.date, "Time": datetime.time, "Timestamp": datetime.datetime}
 
 

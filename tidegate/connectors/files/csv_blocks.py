@@ -78,8 +78,8 @@ class CsvBlocks:
         return begin + len(lines.read(file, begin, FileRange(part.path, begin, begin + 1, part.size_bytes)))
 
     def cuts(self, file: pa.NativeFile, part: FileRange, begin: int, every_bytes: int) -> Iterator[int]:
-        """Offsets behind ``begin`` at which a record begins, about as far from each other as said. The file is read once, to
-        its last cut."""
+        """Yields offsets behind ``begin`` at which a record begins, about ``every_bytes`` apart. The file is read once,
+        to its last cut."""
         offset, target = begin, every_bytes
         while target < part.size_bytes:
             before_target = FileRange(part.path, 0, target, part.size_bytes)

@@ -121,7 +121,8 @@ class CsvFormat(FileFormat):
 
 
 def _one_block(raw: bytes) -> int:
-    """So many bytes that Arrow does not cut ``raw``, also once it is UTF-8: a byte of another encoding has up to three there."""
+    """Returns a block size with which Arrow does not cut ``raw``, even as UTF-8: a byte of another encoding may become
+    three."""
     return 3 * len(raw) + 1
 
 

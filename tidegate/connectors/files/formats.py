@@ -56,12 +56,12 @@ class FileFormat(ABC):
     """A range may end at any byte: what begins inside it is read whole."""
 
     def produced_type(self) -> TypeInformation:
-        """Of the stream: columns with ``schema``."""
+        """Returns the type of the stream: columns with ``schema``."""
         return Types.SCHEMA(self.schema)
 
     def without(self, names: Collection[str]) -> FileFormat | None:
-        """The same for files that lack these columns, because their directories have them (``hive``); ``None`` for a format whose
-        records are not rows of ``schema`` as it stands."""
+        """Returns the format of files that lack these columns because their directories have them (``hive``); ``None``
+        for a format whose records are not rows of ``schema`` as it stands."""
         return None
 
     @abstractmethod

@@ -17,7 +17,7 @@ from tidegate.model.errors import SchemaMismatch
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 Values = Mapping[str, str | None]
-"""Of one file: the texts of its columns by name."""
+"""The column values of one file's directories, as texts by name."""
 
 
 def directory_values(root: str, path: str) -> dict[str, str | None]:

@@ -60,7 +60,7 @@ class AvroSchema:
 
     @staticmethod
     def parse_file(file_path: str) -> AvroSchema:
-        """Of a file where the program runs. Raises ``InvalidJob``."""
+        """Reads a schema from a file, where the program runs. Raises ``InvalidJob``."""
         try:
             with open(file_path, encoding="utf-8") as file:
                 return AvroSchema(file.read())

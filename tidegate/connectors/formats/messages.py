@@ -196,7 +196,7 @@ def deserializer_of(schema: Any, type_info: TypeInformation | None = None) -> De
 
 
 def serializer_of(schema: Any) -> SerializationSchema:
-    """Likewise for writing."""
+    """Returns the serialization schema that a program's object means."""
     if isinstance(schema, SerializationSchema):
         return schema
     if isinstance(schema, SimpleStringSchema):

@@ -55,7 +55,7 @@ def source_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def sink_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Likewise for a producer, which ignores what consumers are told."""
+    """Returns the properties of a producer; those that only consumers know are left out."""
     if "transactional.id" in properties:
         raise InvalidJob("the sink makes transactional.id itself: use set_transactional_id_prefix()")
     return _without(properties, (*_OVERRIDDEN, *_OF_CONSUMERS), "sink")
@@ -115,8 +115,8 @@ def _made(kind: Any, servers: str, settings: Mapping[str, Any]) -> Any:
 
 
 def _on_error(servers: str, error: Any) -> None:
-    """Transient: librdkafka goes on trying. What fails for good is raised where it was asked for; but who was turned away for
-    his password is told there that nobody answered."""
+    """Logs an error that librdkafka retries by itself. A lasting failure is raised where the request was made; but a
+    client whose password was refused learns there only that no broker answered."""
     _LOG.info("Kafka: %s", error.str())
     if error.code() == library().KafkaError._AUTHENTICATION:
         _turned_away[servers] = error.str()
@@ -142,8 +142,8 @@ def answer(
     clock: Callable[[], float] = time.monotonic,
     wait: Callable[[float], None] = time.sleep,
 ) -> T:
-    """What a broker answers. One that just came up or hands its partitions over says "not me" at first: asked again, for as
-    long as an answer may take (as Kafka's own Java client; librdkafka gives these errors to who asked)."""
+    """What a broker answers. One that just came up or hands its partitions over says "not me" at first, so it is asked
+    again for as long as an answer may take (as Kafka's own Java client; librdkafka returns these errors to the caller)."""
     kafka = library()
     codes = kafka.KafkaError
     soon = (

@@ -99,7 +99,7 @@ class Consumed(ConsumerPort):
             self._sort(messages, gathered, at_end)
             if len(messages) < wanted:
                 return
-            # the client waits until it has all that it was asked for: so for one at first, and then hardly any more
+            # the client waits until it has as many as requested: so request one first, and then do not wait
             count, wait_s = count + len(messages), GATHER_S if wanted == 1 else 0.0
             wanted = PIECE
 
@@ -129,7 +129,7 @@ class Consumed(ConsumerPort):
 
 
 def records_are_gone(place: Place, error: Any) -> CorruptData:
-    """Builds the error for an offset that a partition does not hold any more."""
+    """Builds the error for an offset that a partition has deleted."""
     topic, partition = place
     return CorruptData(
         f"partition {partition} of topic {topic!r} does not hold the offset to read from any more ({error.str()}): its "

@@ -3,8 +3,8 @@
     topic ``tidegate-markers``   key <branch>/<subtask>/<checkpoint id>   value: when it was closed, or ``aborted``
 
 So whether an epoch is visible and whether its marker is, is one and the same. The topic is made when it is missing, deletes
-what is older than ``retention_ms``, and an epoch that was closed longer ago than that is refused at recovery: nobody could
-tell any more whether it was published.
+what is older than ``retention_ms``, and an epoch that was closed longer ago than that is refused at recovery, since it
+cannot be known whether it was published.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Markers:
                 ) from error
 
     def read(self, since_ms: int) -> dict[str, str]:
-        """Keys and values of all committed markers written since then. What other transactions still hold back is waited for.
+        """Keys and values of all committed markers written since then. Waits for what open transactions hold back.
 
         Raises ``ExternalError`` when that does not end in time."""
         client = consumer(

@@ -131,7 +131,7 @@ class MessageProducer(TransactionalProducer):
         return next(filter(_is_cause, self._refused), None)
 
     def close(self) -> None:
-        """librdkafka's goes when nobody knows it any more."""
+        """Does nothing: librdkafka's client closes when its last reference goes."""
 
 
 def _is_cause(refused: Refusal) -> bool:

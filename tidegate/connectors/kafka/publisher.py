@@ -33,7 +33,7 @@ from tidegate.model.errors import CorruptData, ExternalError, TidegateError
 INIT_TIMEOUT_S = 30.0
 COMMIT_TIMEOUT_S = 60.0
 TOGETHER_BYTES = 32 << 20
-"""Of epochs in one transaction; a larger one goes alone."""
+"""Bytes of epochs that go into one transaction together; a larger epoch goes alone."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Epoch:
     closed_at_ms: int
     records: bytes | memoryview
     prefix: str = ""
-    """Of the transactional id; empty (in older checkpoints): that of the sink as it is now."""
+    """The prefix of the transactional id; empty (in older checkpoints): the prefix that the sink has."""
     marker_topic: str = ""
 
     @staticmethod
@@ -81,12 +81,12 @@ def _as_bytes(records: Any) -> bytes | memoryview:
 
 
 def is_too_old(epoch: Epoch, now_ms: int) -> bool:
-    """Whether a missing marker says nothing any more: it may have expired."""
+    """Tells whether a missing marker proves nothing, because it may have expired."""
     return now_ms - epoch.closed_at_ms > RETENTION_MS // 2
 
 
 class _Name(NamedTuple):
-    """Of a producer."""
+    """The name of a producer."""
 
     prefix: str
     branch: str
@@ -170,7 +170,7 @@ class EpochPublisher(Committer):
         return self._name(epoch), epoch.marker_topic
 
     def _publish(self, epochs: Sequence[Epoch], *, with_records: bool) -> None:
-        """Of one writer, oldest first."""
+        """Publishes epochs of one writer, oldest first."""
         kafka = library()
         markers = self._markers.on(epochs[0].marker_topic)
         identity = self._identity(self._name(epochs[0]), markers, epochs[0].closed_at_ms)

@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
 
 _WORTH_ROWS = 1000
 _OVERHEAD_BYTES = 200
-"""Of a record batch with one record; Kafka counts it into the size of a message."""
+"""Bytes that a record batch with one record adds, which Kafka counts into the size of a message."""
 
 
 class KafkaTopicSelector(ABC):

@@ -70,7 +70,7 @@ def _send_piece(client: Any, topic: str, piece: pa.RecordBatch, on_delivery: OnD
 
 
 def _wait_for_room(client: Any) -> None:
-    """Until half of what is queued is gone, or nothing goes any more."""
+    """Waits until half of the queue is gone, or until nothing moves for ``ROOM_LIMIT_S``."""
     goal, gives_up_at = len(client) // 2, time.monotonic() + ROOM_LIMIT_S
     while len(client) > goal and time.monotonic() < gives_up_at:
         client.poll(0.05)

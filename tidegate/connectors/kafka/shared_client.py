@@ -38,7 +38,7 @@ class SharedClient:
         self._commit_confirmed()
 
     def serve(self) -> None:
-        """For who does not consume with it: what the client has to tell (whether offsets were committed) would pile up."""
+        """Serves the callbacks of a client that does not consume: events, such as committed offsets, would pile up."""
         with self.used() as client:
             client.poll(0)
 

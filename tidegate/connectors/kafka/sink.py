@@ -109,7 +109,8 @@ class KafkaSinkBuilder:
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """Of the Kafka client, by librdkafka's names; the last that is set counts. What only consumers know is left out."""
+        """Sets a property of the Kafka client, by librdkafka's names, over what was set before. Properties that only
+        consumers know are left out."""
         self._properties[key] = value
         return self
 

@@ -184,8 +184,8 @@ class KafkaSourceBuilder:
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """Of the Kafka client (librdkafka's names), ``bootstrap.servers`` and ``group.id`` among them, or
-        ``partition.discovery.interval.ms``, ``commit.offsets.on.checkpoint``, ``isolation.level``."""
+        """Sets a property of the Kafka client (librdkafka's names), ``bootstrap.servers`` and ``group.id`` among them,
+        or ``partition.discovery.interval.ms``, ``commit.offsets.on.checkpoint``, ``isolation.level``."""
         self._properties[key] = value
         return self
 

@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def branch_of(context: SinkContext) -> str:
-    """Of one attempt: no other process ever closes epochs under it."""
+    """Returns the branch of one attempt: no other process ever closes epochs under it."""
     return hashlib.sha256(f"{context.attempt}/{context.operator_id}".encode()).hexdigest()[:16]
 
 

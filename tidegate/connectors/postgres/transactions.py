@@ -5,8 +5,8 @@
     new rows   committable = gid                        they lie in a prepared transaction: COMMIT PREPARED
     upserts    committable = [gid, rows, table, keys]   they travel in the checkpoint: one transaction applies them
 
-Each transaction inserts its gid into the table ``tidegate_commits``. So a gid that is no longer prepared was committed
-exactly if it stands there; if it does not, somebody rolled it back, and that is an error by name. And rows whose gid stands
+Each transaction inserts its gid into the table ``tidegate_commits``. So a gid that is not prepared was committed
+exactly if it stands there; otherwise it was rolled back by hand, and an error names it. And rows whose gid stands
 there were applied. Upserts are not prepared: rows locked by an unconfirmed epoch would hold up the next one (ADR 0051).
 """
 

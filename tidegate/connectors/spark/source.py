@@ -221,7 +221,7 @@ class SparkPartitionReader(SourceReader):
 
 
 def _rechunk(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of ``BLOCK_ROWS``; the last one may be smaller."""
+    """Yields the rows in batches of ``BLOCK_ROWS``; the last one may be smaller."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

@@ -17,7 +17,7 @@ _SUFFIXES = (".zip", ".jar", ".whl", ".egg", ".tar", ".tar.gz", ".tgz")
 
 
 def configured_files(configuration: Mapping[str, str]) -> list[Path]:
-    """Of ``python.files``. Raises ``InvalidJob``."""
+    """Returns the paths in ``python.files``. Raises ``InvalidJob``."""
     return [
         python_file(part.strip()) for part in configuration.get(PythonOptions.FILES.key, "").split(",") if part.strip()
     ]

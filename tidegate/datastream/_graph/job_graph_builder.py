@@ -163,7 +163,8 @@ class _Builder:
 
 
 def _may_use_union_state(node: StreamNode) -> bool:
-    """Of splits every subtask finds its own among all of them. What a checkpointed function asks for, only it knows."""
+    """Tells whether an operator may have union state: a source finds its own splits among those of all subtasks, and
+    only a checkpointed function knows what it requests."""
     functions = [node.options.get("func"), *node.options.get("function", ())]
     return node.kind == "source" or any(isinstance(user_function_of(f), CheckpointedFunction) for f in functions)
 

@@ -60,7 +60,7 @@ class CloseableIterator:
             return
         self._closed = True
         self._results.close()
-        with contextlib.suppress(TidegateError):  # that it was canceled, or failed: its iterator told what matters
+        with contextlib.suppress(TidegateError):  # it was canceled, or failed: its iterator has raised what matters
             if not self._control.state().is_terminal:
                 self._control.cancel()
             self._control.wait()

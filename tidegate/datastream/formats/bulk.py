@@ -27,7 +27,7 @@ class RowWriterFactory(EncodedBulkWriterFactory, RowDataBulkWriterFactory):
 
 
 def only_setting(settings: Configuration | None, key: str, default: str) -> str:
-    """Of a format's settings the one that is followed here, in capitals. Raises ``InvalidJob`` for others."""
+    """Returns, in capitals, the one setting of a format that is supported here. Raises ``InvalidJob`` for any other."""
     found = {} if settings is None else settings.to_dict()
     strange = sorted(found.keys() - {key})
     if strange:

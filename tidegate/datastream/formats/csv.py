@@ -111,7 +111,7 @@ class CsvSchemaBuilder:
     # --- elements of lists -----------------------------------------------------------------------
 
     def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
-        """Of the columns there are."""
+        """Sets the text between the elements of arrays, in all columns so far."""
         self._columns = [replace(column, separator=separator) for column in self._columns]
         return self
 

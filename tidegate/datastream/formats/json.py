@@ -26,7 +26,7 @@ class _DeserializationBuilder:
         self._ignores_parse_errors = False
 
     def type_info(self, type_info: TypeInformation) -> _DeserializationBuilder:
-        """Of rows with named fields."""
+        """Sets the type of the messages: rows with named fields."""
         self._type_info = type_info
         return self
 

@@ -72,7 +72,7 @@ class Evictor(ABC):
 
 
 class _OneEvictor(Evictor):
-    """Evicts before the function, or after it if so told."""
+    """Evicts before the function, or after it if so configured."""
 
     def __init__(self, do_evict_after: bool) -> None:
         self.do_evict_after = do_evict_after

@@ -1,4 +1,4 @@
-"""The same manifest, or a part of it, with other handles: only what changes is made anew, since there may be ten thousand
+"""Replaces the handles of a manifest, or of a part of it. Only what changes is copied, since there may be ten thousand
 subtasks."""
 
 from __future__ import annotations

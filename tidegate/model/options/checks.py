@@ -33,7 +33,7 @@ class Options(Protocol):
 def cross_checks(options: Options, unreadable: frozenset[str] = frozenset()) -> list[str]:
     """Every contradiction, as one sentence each with the places of the options; empty when there is none.
 
-    A check that needs one of the `unreadable` keys is left out: what is wrong with that key is told already.
+    A check that needs one of the `unreadable` keys is left out: what is wrong with that key is reported already.
     """
     problems: list[str] = []
     for check in _CHECKS:

@@ -46,7 +46,7 @@ class HistoryOptions:
     ARCHIVE_DIR = optional(
         "jobmanager.archive.fs.dir",
         STRING,
-        "Where the JobManager writes what REST tells of a job when it is over. After a restart it reads them again.",
+        "Where the JobManager writes the REST responses of a job when it has ended. After a restart it reads them again.",
     )
     DIRECTORIES = optional(
         "historyserver.archive.fs.dir", LIST, "Directories of such archives that the history server shows; commas."

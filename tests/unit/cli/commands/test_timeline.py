@@ -112,7 +112,7 @@ def test_the_job_managers_bar_shows_trigger_metadata_and_confirm() -> None:
     assert why(status) == "150ms of 300ms (50 %): the acknowledgement of window (1) was on its way to the JobManager."
     slow = checkpoint(subtask("b", 0, 210, start_delay_ms=200), completed_ms=220, sent_ms=TRIGGER_MS + 190)
     assert why(slow) == (
-        "190ms of 220ms (86 %): the JobManager made the checkpoint's directory before it told the sources."
+        "190ms of 220ms (86 %): the JobManager made the checkpoint's directory before it triggered the sources."
     )
 
 

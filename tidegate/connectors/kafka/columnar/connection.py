@@ -28,12 +28,12 @@ from tidegate.connectors.kafka.columnar.frames import take_over
 from tidegate.connectors.kafka.columnar.settings import connection_settings
 
 PIECE_BYTES = 1 << 20
-"""Of one call to a socket: each gives the interpreter away, and may wait long until it has it back."""
+"""Bytes per call to a socket. Each call releases the GIL, and may wait long to get it back."""
 TURN_MS = 1_000
 
 for _room in ("kafka.net", "kafka.cluster", "kafka.protocol", "kafka.future"):
     if logging.getLogger(_room).level == logging.NOTSET:
-        # it tells every failed connection at once, many times a second; what matters is raised, or told once
+        # it logs every failed connection, many times a second; what matters is raised, or logged once
         logging.getLogger(_room).setLevel(logging.CRITICAL + 1)
 
 
@@ -191,7 +191,7 @@ class Connections:
         self._manager.close(node)
 
     def metadata(self, topics: Iterable[str], may_create: bool) -> Future:
-        """Of topics, from any broker; ``learn`` takes it."""
+        """Requests the metadata of topics from any broker; ``learn`` takes the answer."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
         return self.send(None, MetadataRequest(topics=wanted, allow_auto_topic_creation=may_create, max_version=12))
 

@@ -145,7 +145,8 @@ def _plain_code(answer: Any) -> int:
 
 
 def _partitions_code(answer: Any) -> int:
-    """Of what the coordinator says about all; raises ``PartitionRefused`` for what it says about one."""
+    """Returns the code that the coordinator gives for all partitions; raises ``PartitionRefused`` for a code of one
+    partition."""
     codes = library().KafkaError
     for topic in answer.results_by_topic_v3_and_below:
         for one in topic.results_by_partition:

@@ -17,7 +17,8 @@ FETCH_WAIT_MS = 100
 """How long a broker may wait for records: as long as others wait for their turn at most."""
 PARTITION_BYTES = 2 << 20
 FETCH_BYTES = 8 << 20
-"""Of one answer: as much is read ahead of each leader, and as much again is in a broker's hands or on its way."""
+"""Bytes of one answer. As much is read ahead of each leader, and as much again is in the hands of a broker or on its
+way."""
 
 _OLDEST_WITH_ISOLATION, _NEWEST_WITH_NAMES = 4, 12
 _NO_SESSION = {"session_id": 0, "session_epoch": -1}
@@ -99,7 +100,7 @@ def answered(response: Any) -> list[Answered]:
 
 
 def end_of(content: bytes, from_offset: int) -> int | None:
-    """The offset behind the last whole record batch, told from the batches' heads alone; ``None`` when one is in a format that
+    """The offset behind the last whole record batch, computed from the batches' heads alone; ``None`` when one is in a format that
     is older than these (magic 0 and 1), of which only the length stands at the same place."""
     at, size = 0, len(content)
     while at + _BATCH.size <= size:

@@ -6,7 +6,7 @@
                 └─▶ decode ─▶ Taken, by partition          so at most two answers of a leader are in memory
 
 Laws. A position moves only with an answer, so what is dropped (a broker that went away, a partition that was removed) is
-simply fetched again. A broker that is down, or leads no longer, is waited for; what cannot become better is raised.
+simply fetched again. A broker that is down, or has stopped leading, is waited for; what cannot become better is raised.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class ByColumn(ConsumerPort):
         return self._leaders.has_answer() or any(asked.future.is_done for asked in self._asked.values())
 
     def _answers(self) -> list[_Found]:
-        """Of all who answered; positions are moved. Raises ``CorruptData``, ``ExternalError``."""
+        """Returns what all leaders have answered, and moves positions. Raises ``CorruptData``, ``ExternalError``."""
         found: list[_Found] = []
         for leader, asked in [(leader, asked) for leader, asked in self._asked.items() if asked.future.is_done]:
             del self._asked[leader]

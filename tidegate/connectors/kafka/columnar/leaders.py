@@ -1,4 +1,5 @@
-"""Who leads which partition: asked of any broker, and asked again when somebody says that it is no longer so."""
+"""Knows which broker leads each partition: it asks any broker, and asks again when a leader answers that it does not
+lead."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ def partitions(keys: pa.Array, count: int, sticky: int) -> npt.NDArray[np.int32]
 
 
 def _murmur2(data: npt.NDArray[np.uint8], at: Positions, lengths: Positions) -> Words:
-    """Of the bytes at these places, longest first inside: the rows that still have a word are then the first ones."""
+    """Hashes the bytes at these places, the longest first: so the rows that still have a word are always the first
+    ones."""
     order = np.argsort(-lengths, kind="stable")
     at, lengths = at[order], lengths[order]
     hashes = _SEED ^ lengths.astype(np.uint32)

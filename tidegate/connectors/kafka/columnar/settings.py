@@ -72,7 +72,7 @@ def knows(properties: Mapping[str, str]) -> bool:
 
 
 def goes_by_column(properties: Mapping[str, str]) -> bool:
-    """Whether this path is taken; when not, it is told why, once for each reason."""
+    """Decides whether this path is taken; if not, logs why, once for each reason."""
     why = None if _is_installed() else "kafka-python is not installed"
     unknown = _unknown(properties)
     if unknown is not None:
@@ -91,7 +91,7 @@ def connection_settings(properties: Mapping[str, str], servers: str) -> dict[str
         "client_id": "tidegate",
         "receive_message_max_bytes": FRAME_BYTES,
         "reconnect_backoff_max_ms": 1_000,
-        # requests in flight are counted by who sends them: beyond its own limit the library refuses instead of waiting
+        # requests in flight are counted by their senders: beyond its own limit the library refuses instead of waiting
         "max_in_flight_requests_per_connection": 1_000,
         **found,
     }

@@ -1,4 +1,5 @@
-"""How many partitions topics have and who leads them, for who writes to them; and where records go."""
+"""Knows how many partitions topics have and which brokers lead them, for producers; and chooses the partitions of
+records."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class ColumnarProducer(TransactionalProducer):
             raise refused.error from None
 
     def _put(self, leader: int, place: Place, piece: pa.RecordBatch) -> None:
-        """Encode it, and send what waits before it when there is no more room in one request."""
+        """Encodes a piece; when one request has no room for it, sends what waits first."""
         assert self._producer is not None
         stamps = piece.column("timestamp")
         times = pc.if_else(pc.greater(stamps, 0), stamps, None)  # as librdkafka: what is not after 1970 is now
@@ -240,7 +240,7 @@ class ColumnarProducer(TransactionalProducer):
 
     @contextlib.contextmanager
     def _telling(self, topic: str) -> Iterator[None]:
-        """Of which topic it is that nothing can be written to."""
+        """Names the topic in errors that say that nothing can be written to it."""
         try:
             yield
         except library().KafkaException as error:
