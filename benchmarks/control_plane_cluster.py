@@ -23,7 +23,7 @@ from tidegate.aio.pool import Pool
 from tidegate.jobmanager.machines import events as ev
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.core import JobManagerCore
-from tidegate.jobmanager.service.high_availability.services import open_high_availability
+from tidegate.jobmanager.service.high_availability.services import without_high_availability
 from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
 from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
 from tidegate.jobmanager.service.task_managers.outbox import Link
@@ -213,7 +213,7 @@ class SimulatedCluster:
         self.task_managers = {name: SimulatedTaskManager(name, self) for name in self.names}
         self._directory = directory
         self.core = JobManagerCore(
-            QUIET, open_high_availability(QUIET), blobs, CheckpointStorage(), pool, _fatal, self._link
+            QUIET, without_high_availability(), blobs, CheckpointStorage(), pool, _fatal, self._link
         )
         self.servicer = TaskManagerServicer(self.core, blobs)
         self._submitted: list[str] = []

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from typing import NamedTuple
 
 import grpc.aio
 
@@ -20,7 +21,7 @@ from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
 from tidegate.jobmanager.service.high_availability.recovery import recover_jobs
-from tidegate.jobmanager.service.high_availability.services import open_high_availability
+from tidegate.jobmanager.service.high_availability.services import StandbyEnded, open_high_availability
 from tidegate.jobmanager.service.reporting.reporters import start_reporters
 from tidegate.jobmanager.service.reporting.startup_log import announce
 from tidegate.jobmanager.service.rest_service import start_rest
@@ -38,8 +39,7 @@ STORAGE_THREADS = 4
 _log = logging.getLogger("jobmanager")
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
+class Listening(NamedTuple):
     """Where a JobManager that is up can be reached."""
 
     rpc_port: int
@@ -58,8 +58,9 @@ async def serve(configuration: Configuration, on_ready: Callable[[Listening], No
     services, shutdown = Services(), Shutdown()
     shutdown.catch_signals()
     try:
-        on_ready(await start_services(configuration, services, shutdown))
-        await shutdown.wait()
+        with suppress(StandbyEnded):
+            on_ready(await start_services(configuration, services, shutdown))
+            await shutdown.wait()
         _log.info("shutting down: %s", shutdown.reason)
     finally:
         await services.stop_all()
@@ -68,13 +69,12 @@ async def serve(configuration: Configuration, on_ready: Callable[[Listening], No
 
 
 async def start_services(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
-    """Bring everything up; what was started stands in ``services``, also when this raises ``TidegateError``."""
-    option = configuration.get
+    """Bring everything up; what was started stands in ``services``, also when this raises ``TidegateError`` or ``StandbyEnded``."""
     working = make_working_directory("jm", configuration)
     services.started(f"working directory: {working.directory}", working.remove)
-    availability = open_high_availability(configuration)
+    availability = await open_high_availability(configuration, shutdown)
     services.started(f"leader in term {availability.term}", availability.release)
-    blobs = BlobStore(option(FileOptions.BLOB_DIRECTORY), working.directory, availability.blobs)
+    blobs = BlobStore(configuration.get(FileOptions.BLOB_DIRECTORY), working.directory, availability.blobs)
     services.started(f"blob store: {blobs.directory}", blobs.close)
     pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()
     services.started("checkpoint storage: up", pool.close)
@@ -90,9 +90,9 @@ async def start_services(configuration: Configuration, services: Services, shutd
         add_JobManagerClientServiceServicer_to_server(clients, server)
         add_JobManagerServiceServicer_to_server(TaskManagerServicer(core, blobs), server)
 
-    own = option(JobManagerOptions.RPC_BIND_PORT)
-    port = option(JobManagerOptions.RPC_PORT) if own is None else own
-    server, bound = await start_server(option(JobManagerOptions.BIND_HOST), port, register, "JobManager")
+    own = configuration.get(JobManagerOptions.RPC_BIND_PORT)
+    port = configuration.get(JobManagerOptions.RPC_PORT) if own is None else own
+    server, bound = await start_server(configuration.get(JobManagerOptions.BIND_HOST), port, register, "JobManager")
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     rest.clients_may_dial(bound)
     await start_reporters(configuration, core, services)

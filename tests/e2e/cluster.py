@@ -162,6 +162,7 @@ class Cluster:
         self.rest_port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.job_manager: Proc | None = None
+        self._standby: Proc | None = None
         self.task_managers: list[Proc] = []
         self._ended: list[Proc] = []
         self._watches: list[JobWatch] = []
@@ -197,9 +198,28 @@ class Cluster:
 
     def start_job_manager(self, *extra: str, entry: Sequence[str] = ("-m", "tidegate.cli.main")) -> Proc:
         """Start it (again) on the cluster's ports, and wait until it answers. ``entry`` may be a test's own wrapper."""
+        self._start_job_manager("jobmanager", *extra, entry=entry)
+        return self.wait_led()
+
+    def start_standby(self) -> Proc:
+        """Another JobManager for the same ports; ``wait_led`` once the leader is gone."""
+        before = self.job_manager
+        standby = self._start_job_manager("standby")
+        self.job_manager, self._standby = before, standby
+        return standby
+
+    def _start_job_manager(self, name: str, *extra: str, entry: Sequence[str] = ("-m", "tidegate.cli.main")) -> Proc:
         args = [*entry, "jobmanager", "--host", "127.0.0.1", "--rpc-port", str(self.port)]
         args += ["--rest-port", str(self.rest_port), *extra]
-        self.job_manager = process = self._start("jobmanager", args)
+        self.job_manager = self._start(name, args)
+        return self.job_manager
+
+    def wait_led(self) -> Proc:
+        """Until the JobManager answers, the standby where the leader is gone."""
+        if self.job_manager is None:
+            self.job_manager, self._standby = self._standby, None
+        process = self.job_manager
+        assert process is not None
         self._channel = grpc.insecure_channel(
             self.address, options=(("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 200))
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
+import time
 from pathlib import Path
 
 from tests.e2e.cluster import JOBS, MARK, Cluster, run_cli
@@ -57,16 +58,23 @@ def _attempts_of(watch: JobWatch) -> set[int]:
     return {subtask.attempt for vertex in watch.last.status.vertices for subtask in vertex.subtasks}
 
 
-def test_a_second_jobmanager_with_the_same_directory_is_refused_while_the_first_lives(tmp_path: Path) -> None:
+def test_a_standby_takes_over_at_the_ports_of_the_leader(tmp_path: Path) -> None:
+    """Nobody starts anything after the kill. The standby holds no port before it leads."""
+    run = CountsRun(tmp_path / "run", seconds=10, rows=80_000)
     with Cluster(tmp_path / "cluster", kept_in(tmp_path / "ha")) as cluster:
-        assert cluster.job_manager is not None
-        options = [f"-D{key}={value}" for key, value in kept_in(tmp_path / "ha").items()]
-        done = cluster.cli("jobmanager", "--rpc-port", "0", "--rest-port", "0", *options)
-        assert done.returncode != 0
-        assert (
-            f"another JobManager (pid {cluster.job_manager.pid}) leads the cluster in {tmp_path / 'ha' / 'default'}"
-            in done.stderr
-        )
+        ensure_taskmanagers(cluster, 1)
+        leader = cluster.job_manager
+        assert leader is not None
+        standby = cluster.start_standby()
+        wait_until(lambda: standby.says(f"standby: the JobManager with pid {leader.pid} leads"), 60, "it stands by")
+        watch = run.submit(cluster)
+        watch.wait_checkpoints(3)
+        killed_at = cluster.kill9(leader)
+        cluster.wait_led()
+        print(f"the standby leads {time.monotonic() - killed_at:.2f} s after the kill")
+        watch = cluster.watch(watch.job_id)
+        watch.wait_finished(_JOB_LIMIT_S)
+        run.assert_exact()
 
 
 def test_cluster_stop_suspends_jobs_and_cluster_start_goes_on_with_them(

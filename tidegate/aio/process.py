@@ -40,6 +40,12 @@ class Shutdown:
         """Until somebody asked."""
         await self._asked.wait()
 
+    async def asked_within(self, seconds: float) -> bool:
+        """Whether somebody has asked, or does so within this time."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._asked.wait(), seconds)
+        return self._asked.is_set()
+
     def _on_signal(self, number: signal.Signals) -> None:
         if self._asked.is_set():
             os._exit(128 + number)

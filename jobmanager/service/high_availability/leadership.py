@@ -17,6 +17,12 @@ from tidegate.model.ids import Generation
 _LOCK = "leader"
 
 
+class LedByAnother(ExternalError):
+    """Another JobManager is alive and leads the cluster."""
+
+    code = "led-by-another"
+
+
 class Leadership:
     """Leadership of the cluster whose jobs are kept in a directory. It ends with ``release``, or with the process."""
 
@@ -26,7 +32,7 @@ class Leadership:
 
     @staticmethod
     def take(directory: Path) -> Leadership:
-        """Raises ``ExternalError`` when somebody leads, or where the directory cannot be written or locked."""
+        """Raises ``LedByAnother``, or ``ExternalError`` where the directory cannot be written or locked."""
         path = directory / _LOCK
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -42,10 +48,8 @@ class Leadership:
         except BlockingIOError:
             leader = _text_in(descriptor).split()[1:]
             os.close(descriptor)
-            raise ExternalError(
-                f"another JobManager{f' (pid {leader[0]})' if leader else ''} leads the cluster in {directory}; stop it, or give this one "
-                "another high-availability.cluster-id"
-            ) from None
+            who = f" with pid {leader[0]}" if leader else ""
+            raise LedByAnother(f"the JobManager{who} leads the cluster in {directory}") from None
         except OSError as error:
             os.close(descriptor)
             raise ExternalError(

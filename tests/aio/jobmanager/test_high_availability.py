@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +26,9 @@ from tests.aio.jobmanager.cluster import (
     submit,
     watch_until,
 )
+from tidegate.aio.process import Shutdown
+from tidegate.jobmanager.service.high_availability.services import StandbyEnded, open_high_availability
+from tidegate.model.configuration import Configuration
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
 from tidegate.pb import common_pb2
@@ -189,13 +194,34 @@ async def test_bad_settings_are_refused_at_the_start(tmp_path: Path, setting: di
             pass
 
 
-async def test_only_one_leads(tmp_path: Path) -> None:
+async def test_one_leads_and_the_next_takes_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    leads = asyncio.Event()
+
+    async def second() -> None:
+        async with running_job_manager(**kept_in(tmp_path)):
+            leads.set()
+
     async with running_job_manager(**kept_in(tmp_path)):
-        with pytest.raises(TidegateError, match=r"another JobManager \(pid \d+\) leads"):
-            async with running_job_manager(**kept_in(tmp_path)):
-                pass
+        standby = asyncio.create_task(second())
         async with running_job_manager(**kept_in(tmp_path, high__availability_cluster__id="other")):
-            pass
+            """Another cluster in the same directory has a leader of its own."""
+        assert not leads.is_set()
+    await asyncio.wait_for(standby, 20)
+    assert leads.is_set()
+    assert (
+        f"standby: the JobManager with pid {os.getpid()} leads the cluster in {tmp_path / 'ha' / 'default'}"
+        in caplog.text
+    )
+
+
+async def test_a_standby_that_is_told_to_end_ends(tmp_path: Path) -> None:
+    async with running_job_manager(**kept_in(tmp_path)):
+        shutdown = Shutdown()
+        shutdown.ask("SIGTERM")
+        options = {key.replace("__", "-").replace("_", "."): text for key, text in kept_in(tmp_path).items()}
+        with pytest.raises(StandbyEnded):
+            await open_high_availability(Configuration.from_strings(options), shutdown)
 
 
 async def test_a_blob_that_two_jobs_need_stays_for_the_second(tmp_path: Path) -> None:
