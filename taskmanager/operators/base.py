@@ -120,6 +120,8 @@ class OperatorContext:
     configuration: Mapping[str, str] = field(default_factory=dict)
     restored: RestoredOperator | None = None
     restored_checkpoint_id: int | None = None
+    restored_location: str = ""
+    """Of that checkpoint."""
     segments: SegmentSource | None = None
     """Set whenever ``restored`` is."""
     checkpoint_timestamp_ms: int = 0

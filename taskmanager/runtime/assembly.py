@@ -113,6 +113,7 @@ def _context(program: VertexProgram, index: int, output: ChainOutput, parts: Cha
         configuration=deployment.configuration,
         restored=None if restore is None else restore.operators.get(spec.operator_id),
         restored_checkpoint_id=None if restore is None else int(restore.checkpoint_id),
+        restored_location="" if restore is None else restore.location,
         segments=parts.segments,
         temp_dir=parts.environment.temp_dir,
         managed_memory_bytes=parts.environment.managed_memory_bytes,

@@ -145,3 +145,29 @@ def test_a_signal_while_a_taskmanager_is_starting(tmp_path: Path, number: signal
         said = process.tail()
         assert "TaskManager is stopped" in said
         assert not [word for word in ("in order", "Traceback", "Exception") if word in said], said
+
+
+def test_what_a_killed_cluster_has_left_goes_with_the_job_that_continues(tmp_path: Path) -> None:
+    """SIGKILL to everything at once, while files are being written; ``run -s`` on a new cluster, to the end."""
+    run = CountsRun(tmp_path / "run", seconds=8, rows=40_000, disorder=counts.SPAN_MS)
+    with Cluster(tmp_path / "killed") as cluster:
+        ensure_taskmanagers(cluster, 2)
+        watch = run.submit(cluster, settings=RETAINED)
+        watch.wait_checkpoints(3)
+        wait_until(lambda: list(run.output.glob(".*.inprogress")), GONE_WITHIN_S, "a file is being written")
+        victims = [*cluster.task_managers, cluster.job_manager]
+        for victim in victims:
+            assert victim is not None
+            victim.popen.kill()
+        for victim in victims:
+            assert victim is not None
+            cluster.kill9(victim)
+            wait_until(partial(_is_gone, victim), ENDS_WITHIN_S, lambda: f"nothing is left: {victim.described()}")  # noqa: B023
+    assert list(run.output.glob(".*.writer")), "the killed writers have left their locks"
+    with Cluster(tmp_path / "next") as cluster:
+        ensure_taskmanagers(cluster, 2)
+        watch = run.submit(cluster, restore=_last_checkpoint(run, watch))
+        watch.wait_finished(90)
+        run.assert_exact()
+    job = run.checkpoints / watch.job_id
+    assert not job.exists(), "nothing is kept of a job that has finished"

@@ -176,6 +176,8 @@ class SinkContext:
     """Attempt id: part of the name of everything uncommitted."""
     operator_id: str
     restored_checkpoint_id: int | None = None
+    restored_location: str = ""
+    """Where that checkpoint is; of another job, when this one was started from it."""
     configuration: dict[str, str] = field(default_factory=dict)
     listener: Any = None
     """A listening socket whose address the client of the job can ask for; only for a sink that ``listens``."""

@@ -7,7 +7,8 @@
     finished     part-<subtask>-<attempt's hash>-<number>.<suffix>, in a directory for its time if there are buckets
 
 Hidden files lie in the output path itself, whatever the bucket. Final names are unique to an attempt, so nothing is ever overwritten. Hidden names tell job, operator, subtask and the
-last checkpoint before the file was begun: a restored attempt removes exactly what is newer than its checkpoint.
+last checkpoint before the file was begun: a restored attempt removes exactly what is newer than its checkpoint, also of the job
+from whose checkpoint it was started when that is over (``files/leftovers``).
 Follows Flink's ``FileSink`` with ``OnCheckpointRollingPolicy`` (every format rolls at a checkpoint here).
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,8 +44,12 @@ from tidegate.connectors.files.file_system import (
     sync_directory,
     sync_file,
 )
+from tidegate.connectors.files.leftovers import WRITER, WriterLock, is_gone, is_newest, job_of
 from tidegate.model.errors import CorruptData, InvalidJob
 
+_STEM = r"\.(?P<stem>.+-(?P<subtask>\d{5,})-[0-9a-f]{8})"
+_HIDDEN = re.compile(_STEM + r"-\d+")
+_LOCK = re.compile(_STEM + r"\.(?P<mark>[0-9a-f]{12})" + re.escape(WRITER))
 DEFAULT_PART_BYTES = 128 << 20
 DEFAULT_ROLLOVER_MS = 60_000
 
@@ -115,6 +121,17 @@ def job_mark(job_id: str, operator_id: str) -> str:
     return hashlib.sha256(f"{job_id}/{operator_id}".encode()).hexdigest()[:12]
 
 
+def lock_name(stem: str, mark: str) -> str:
+    """Of the file that is locked as long as the attempt lives which writes the parts of that stem."""
+    return f".{stem}.{mark}{WRITER}"
+
+
+def lock_of(hidden: str) -> str:
+    """The lock of the writer of a hidden file; empty for a name that none of our writers makes."""
+    found, begun = _HIDDEN.match(hidden), begun_in(hidden)
+    return lock_name(found["stem"], begun[0]) if found and begun else ""
+
+
 def tombstone_of(directory: str, final: str) -> str:
     """An empty file that says: this one was given up by hand (``tidegate txn abort``)."""
     return f"{directory}/.{final.replace('/', '.')}.aborted"
@@ -158,6 +175,7 @@ class FileWriter(SinkWriter):
         self._subtask = context.subtask_index
         self._since = context.restored_checkpoint_id or 0
         self._number = 0
+        self._lock: WriterLock | None = None
         self._part: _Part | None = None
         self._sealed: list[_Part] = []
         """Cut off by a barrier, and not closed yet by the snapshot thread."""
@@ -193,6 +211,8 @@ class FileWriter(SinkWriter):
         hidden = f".{name}.{self._mark}.{self._subtask}.{self._since}.inprogress"
         self._number += 1
         self._opened_at = time.monotonic()
+        if self._lock is None and is_local(self._filesystem):
+            self._lock = WriterLock(f"{self._root}/{lock_name(self._stem, self._mark)}")
         file = self._filesystem.open_output_stream(f"{self._root}/{hidden}")
         return _Part(hidden, final, file, self._encoders.open(file, self._schema), bucket)
 
@@ -234,13 +254,21 @@ class FileWriter(SinkWriter):
 
     def close(self) -> None:
         parts = [*self._sealed, *([] if self._part is None else [self._part])]
-        self._part, self._sealed = None, []
-        for part in parts:
-            try:
-                part.encoder.finish()
-                part.file.close()
-            finally:
-                self._filesystem.delete_file(f"{self._root}/{part.hidden}")
+        unlisted = [hidden for _, hidden, _, _ in self._closed]
+        self._part, self._sealed, self._closed = None, [], []
+        try:
+            for part in parts:
+                try:
+                    part.encoder.finish()
+                    part.file.close()
+                finally:
+                    self._filesystem.delete_file(f"{self._root}/{part.hidden}")
+            for hidden in unlisted:
+                self._filesystem.delete_file(f"{self._root}/{hidden}")
+        finally:
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                lock.release(has_files=any(name.startswith(f".{self._stem}-") for name in os.listdir(self._root)))
 
 
 class FileCommitter(Committer):
@@ -261,19 +289,40 @@ class FileCommitter(Committer):
                 sync_directory(root)
 
     def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:
-        """Remove hidden files of this job's earlier attempts that were begun at or after the restored checkpoint.
-        Older ones are in some subtask's restored committables, perhaps not in ours."""
+        """Remove hidden files of this job's earlier attempts that were begun at or after the restored checkpoint, and of the job that
+        has written that one. Older ones are in some subtask's restored committables, perhaps not in ours."""
         newest = context.restored_checkpoint_id or 0
         keep = {hidden for _, hidden, _, _ in restored}
-        mark = job_mark(context.job_id, context.operator_id)
+        own, before = job_mark(context.job_id, context.operator_id), self._mark_before(context)
         with storage_errors("clean", self._root):
-            for info in directory_entries(self._filesystem, self._root):
+            entries = directory_entries(self._filesystem, self._root)
+            locks = {info.base_name: info.path for info in entries if info.base_name.endswith(WRITER)}
+            over = {own: set(locks), before: {name for name, path in locks.items() if before and is_gone(path)}}
+            for info in entries:
                 begun = begun_in(info.base_name)
                 if begun is None or info.base_name in keep:
                     continue
-                whose, subtask, since = begun
-                if whose == mark and since >= newest and subtask % context.parallelism == context.subtask_index:
+                mark, subtask, since = begun
+                if since < newest or subtask % context.parallelism != context.subtask_index:
+                    continue
+                if mark == own or (mark == before and lock_of(info.base_name) in over[before]):
                     self._filesystem.delete_file(info.path)
+            for mark, names in over.items():
+                for name in names:
+                    found = _LOCK.fullmatch(name)
+                    if (
+                        found
+                        and found["mark"] == mark
+                        and int(found["subtask"]) % context.parallelism == context.subtask_index
+                    ):
+                        self._filesystem.delete_file(locks[name])
+
+    def _mark_before(self, context: SinkContext) -> str:
+        """Of the job from whose checkpoint this one was started, where its files can be told from those of a living one."""
+        job_id = job_of(context.restored_location)
+        if not job_id or job_id == context.job_id or not is_local(self._filesystem):
+            return ""
+        return job_mark(job_id, context.operator_id) if is_newest(context.restored_location) else ""
 
 
 def _commit_one(directory: str, hidden: str, final: str, size: int) -> bool:

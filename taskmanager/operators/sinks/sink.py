@@ -64,6 +64,7 @@ class SinkOperator(Operator):
             attempt=str(context.attempt),
             operator_id=context.operator_id,
             restored_checkpoint_id=context.restored_checkpoint_id,
+            restored_location=context.restored_location,
             configuration=dict(context.configuration),
             listener=context.listener,
             wakeup=context.wakeup,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ import pytest
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.base import SinkContext, SinkWriter
-from tidegate.connectors.file_sink import FileSink, RollingPolicy, tombstone_of
+from tidegate.connectors.file_sink import FileSink, FileWriter, RollingPolicy, tombstone_of
 from tidegate.connectors.files.buckets import DateTimeBuckets
 from tidegate.connectors.files.encoders import ParquetEncoderFactory
 from tidegate.connectors.files.file_system import directory_entries
@@ -42,7 +43,14 @@ def visible(path: Path) -> list[int]:
 
 
 def hidden(path: Path) -> int:
-    return sum(p.name.startswith(".") for p in path.iterdir())
+    return sum(p.name.endswith(".inprogress") for p in path.iterdir())
+
+
+def leave(out: SinkWriter) -> None:
+    """As the kernel does when a process is killed: its files stay, its locks go."""
+    assert isinstance(out, FileWriter)
+    assert out._lock is not None
+    os.close(out._lock._descriptor)
 
 
 def test_rows_are_visible_after_the_commit_and_only_then(tmp_path: Path) -> None:
@@ -103,6 +111,78 @@ def test_a_restored_job_that_writes_elsewhere_commits_where_the_file_is(tmp_path
     assert visible(tmp_path / "old") == [7]
 
 
+class Successor:
+    """A job that was killed, and one that is started from its checkpoint 1, in the same directory."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.output, self.checkpoints = tmp_path / "out", tmp_path / "cp" / ("a" * 32)
+        self.sink = FileSink.for_parquet(str(self.output))
+        self.completed(1)
+        self.killed = writer(self.sink, SinkContext(0, 1, "a" * 32, "killed", "op"))
+        self.killed.write(batch(1))
+        self.pending = self.killed.prepare_commit(1)
+        self.killed.write(batch(2))
+        self.killed.prepare_commit(2)  # checkpoint 2 never completes
+        self.killed.write(batch(3))
+
+    def completed(self, number: int) -> None:
+        (self.checkpoints / f"chk-{number}").mkdir(parents=True)
+        (self.checkpoints / f"chk-{number}" / "_metadata").touch()
+
+    def restored(self) -> SinkContext:
+        return SinkContext(0, 1, "b" * 32, "successor", "op", 1, f"{self.checkpoints}/chk-1")
+
+    def start(self) -> list[str]:
+        """What is left in the output directory beside the final files."""
+        committer = self.sink.make_committer(self.restored())
+        assert committer is not None
+        committer.commit(self.pending)
+        committer.abort_unknown(self.pending, self.restored())
+        return sorted(path.name.rpartition(".")[2] for path in self.output.glob(".*"))
+
+
+def test_what_a_killed_job_left_behind_its_newest_checkpoint_goes_when_it_is_continued(tmp_path: Path) -> None:
+    job = Successor(tmp_path)
+    leave(job.killed)
+    assert job.start() == []
+    assert visible(job.output) == [1]
+
+
+@pytest.mark.parametrize("why", ["its writer lives", "it has a newer checkpoint", "another machine", "it was moved"])
+def test_what_may_belong_to_somebody_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    job = Successor(tmp_path)
+    if why != "its writer lives":
+        leave(job.killed)
+    if why == "it has a newer checkpoint":
+        job.completed(2)
+    if why == "another machine":
+        monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+    if why == "it was moved":
+        job.checkpoints = job.checkpoints.rename(tmp_path / "moved")
+    assert job.start() == ["inprogress", "inprogress", "writer"]
+
+
+def test_an_attempt_that_ends_in_order_leaves_what_a_checkpoint_may_list_and_nothing_else(tmp_path: Path) -> None:
+    sink = FileSink.for_parquet(str(tmp_path), RollingPolicy(part_bytes=1))
+    out = writer(sink, context())
+    out.write(batch(1))
+    pending = out.prepare_commit(1)
+    out.write(batch(2))  # full, and so closed, before any checkpoint
+    out.close()
+    assert [path.name for path in tmp_path.glob(".*.inprogress")] == [pending[0][1]]
+    again = context(attempt=1, restored=1)
+    committer = sink.make_committer(again)
+    assert committer is not None
+    committer.commit(pending)
+    committer.abort_unknown(pending, again)
+    other = writer(sink, again)
+    other.write(batch(2))
+    committer.commit(other.prepare_commit(2))
+    other.close()
+    assert visible(tmp_path) == [1, 2]
+    assert list(tmp_path.glob(".*")) == [], "no lock is left either"
+
+
 def test_files_of_another_job_are_left_alone(tmp_path: Path) -> None:
     sink = FileSink.for_parquet(str(tmp_path))
     foreign = SinkContext(0, 1, "other job", "x", "op")
@@ -156,7 +236,7 @@ def test_line_formats(tmp_path: Path, make: Any, expected: str) -> None:
     out.write(batch(1, 2))
     committer = sink.make_committer(context())
     committer.commit(out.prepare_commit(1))
-    (only,) = tmp_path.iterdir()
+    (only,) = tmp_path.glob("part*")
     assert only.read_text() == expected
 
 

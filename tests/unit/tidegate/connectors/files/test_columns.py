@@ -54,6 +54,7 @@ def write(directory: Path, factory: BulkWriterFactory, kind: Any, rows: list[Row
     writer.write(ArrowBatch(encode(kind, rows)))
     assert committer is not None
     committer.commit(writer.prepare_commit(1))
+    writer.close()
     (file,) = directory.iterdir()
     return file
 

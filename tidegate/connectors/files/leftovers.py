@@ -1,0 +1,83 @@
+"""Hidden files of another job: whether they may be removed by the job that was started from its checkpoint.
+
+    .<stem>.<mark>.writer      beside the hidden files of one attempt (``file_sink``), locked as long as that attempt lives
+
+Law: a file goes only when no process can write it any more and no checkpoint can list it. So its writer was a process of this
+machine and its lock is free; and the restored checkpoint is the newest that its job has completed. Where that cannot be known
+(object stores, other machines, savepoints), the file stays: ``tidegate txn`` shows and removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import socket
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from tidegate.connectors.files.file_system import directory_entries, resolve
+
+WRITER = ".writer"
+_CHECKPOINT = re.compile(r"(?P<base>.*/(?P<job>[0-9a-f]{32}))/chk-(?P<number>\d+)")
+_NUMBERED = re.compile(r"chk-(\d+)")
+
+
+class WriterLock:
+    """Held from the first file of an attempt to its end, however that comes."""
+
+    def __init__(self, path: str) -> None:
+        """Raises ``OSError``."""
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        with contextlib.suppress(OSError):  # no locks on this file system: it will never be taken for gone
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            os.write(self._descriptor, socket.gethostname().encode())
+
+    def release(self, *, has_files: bool) -> None:
+        """The file stays beside files that may have to be removed by who comes next."""
+        if not has_files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+        os.close(self._descriptor)
+
+
+def is_gone(path: str) -> bool:
+    """Whether the writer whose lock that is was a process of this machine, and has ended. Without the file nobody knows."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.pread(descriptor, 4096, 0) == socket.gethostname().encode()
+    except OSError:  # somebody lives, or there are no locks here
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def job_of(location: str) -> str:
+    """The job whose checkpoint that is, by the directory in which it was made; empty: it is elsewhere now, or a savepoint."""
+    found = _CHECKPOINT.fullmatch(location)
+    return found["job"] if found else ""
+
+
+def is_newest(location: str) -> bool:
+    """Whether its job has completed no later checkpoint. A directory that cannot be read does not tell."""
+    found = _CHECKPOINT.fullmatch(location)
+    if found is None:
+        return False
+    try:
+        filesystem, root = resolve(found["base"])
+        for info in directory_entries(filesystem, root):
+            other = _NUMBERED.fullmatch(info.base_name)
+            if other is None or int(other[1]) <= int(found["number"]):
+                continue
+            if filesystem.get_file_info(f"{info.path}/_metadata").type != pafs.FileType.NotFound:
+                return False
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return True
