@@ -20,6 +20,7 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,12 +75,16 @@ class ClusterFiles:
                 f"cannot make {error.filename}: {error.strerror}; give another directory (tidegate.home)"
             ) from None
 
-    def claim(self) -> Claim:
-        """Own the directory, for the processes that inherit it. When nobody has, what a killed JobManager had begun to write is removed."""
+    def claim(self, configuration: Configuration) -> Claim:
+        """Own the directory, for the processes that inherit it. When nobody has, what a killed JobManager had begun to write is removed, except
+        of jobs that the next one goes on with: it does so itself, and counts on from their ids."""
+        is_ours = not configuration.is_set(HighAvailabilityOptions.TYPE)
         try:
             with if_dead(self.directory) as is_dead:
-                if is_dead:
-                    remove_unfinished(self.checkpoints)
+                if is_dead and is_ours:
+                    remove_unfinished(
+                        self.checkpoints, {path.name for path in (self.directory / JOBS).glob("*/jobs/*")}
+                    )
             return claim(self.directory)
         except OSError as error:
             raise ExternalError(
@@ -134,7 +139,6 @@ class ClusterFiles:
         self._ports.unlink(missing_ok=True)
         with if_dead(self.directory) as is_dead:
             if is_dead:
-                remove_unfinished(self.checkpoints)
                 (self.directory / OWNER_FILE).unlink(missing_ok=True)
         for directory in (self.pids, self.checkpoints):
             with contextlib.suppress(OSError):  # it holds something
@@ -166,14 +170,14 @@ def clusters_of(home: Path) -> Path:
     return home.expanduser().absolute() / "clusters"
 
 
-def remove_unfinished(checkpoints: Path) -> None:
+def remove_unfinished(checkpoints: Path, but: Collection[str] = ()) -> None:
     """Removes the directories of checkpoints that were never completed, and those of jobs that hold nothing then. No
     process uses them. Files in ``shared`` stay: a job that was restored from one of these elsewhere may use them."""
-    for numbered in checkpoints.glob("*/chk-*"):
-        if _JOB.fullmatch(numbered.parent.name) and not (numbered / METADATA_FILE).exists():
-            shutil.rmtree(numbered, ignore_errors=True)
     for job in checkpoints.glob("*"):
-        if _JOB.fullmatch(job.name):
+        if _JOB.fullmatch(job.name) and job.name not in but:
+            for numbered in job.glob("chk-*"):
+                if not (numbered / METADATA_FILE).exists():
+                    shutil.rmtree(numbered, ignore_errors=True)
             for directory in (job / "shared", job / "taskowned", job):
                 with contextlib.suppress(OSError):  # it holds something, or is not there
                     directory.rmdir()

@@ -77,7 +77,7 @@ def start(
     if running and (JOB_MANAGER in running or not files.ports()):
         names = ", ".join(f"{name} (pid {pid})" for name, pid in running.items())
         raise Misuse(f"a cluster is running already in {files.directory}: {names}; `tidegate cluster stop` ends it")
-    owned = files.claim()
+    owned = files.claim(configuration)
     if fresh and files.forget_jobs():
         click.echo("The jobs of the cluster before are forgotten.")
     common = [*(["--config", str(config.absolute())] if config else [])]

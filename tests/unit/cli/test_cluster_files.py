@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -112,26 +113,31 @@ def test_what_a_killed_jobmanager_had_begun_goes_with_the_next_start_when_nobody
     tmp_path: Path,
 ) -> None:
     files = ClusterFiles.of(tmp_path, configured())
-    job, other = (files.checkpoints / (letter * 32) for letter in "ab")
+    job, other, goes_on = (files.checkpoints / (letter * 32) for letter in "abc")
+    (files.directory / "ha" / "default" / "jobs" / goes_on.name).mkdir(parents=True)
     checkpoint = completed(job / "chk-7")
-    for begun in (job / "chk-8", other / "chk-1"):
+    for begun in (job / "chk-8", other / "chk-1", goes_on / "chk-5"):
         begun.mkdir(parents=True)
         (begun / "count-x-0").write_bytes(b"x")
     for directory in (job / "shared", other / "shared", other / "taskowned", tmp_path / "clusters" / "default" / "log"):
         directory.mkdir(parents=True)
     (job / "shared" / "segment").write_bytes(b"x")
-    first = files.claim()
+    first = files.claim(configured())
     assert (job / "chk-8").exists(), "nobody can say whose it is"
-    files.claim().release()
+    files.claim(configured()).release()
     assert (job / "chk-8").exists(), "the first one lives"
     first.release()  # as the kernel does
-    files.claim().release()
+    files.claim(configured(high__availability_type="filesystem", high__availability_storageDir="/elsewhere")).release()
+    assert (job / "chk-8").exists(), "whoever goes on with it is not known here"
+    files.claim(configured()).release()
+    assert (goes_on / "chk-5").exists(), "the next JobManager goes on with this job"
+    shutil.rmtree(goes_on)
     assert sorted(path.name for path in files.checkpoints.rglob("*")) == [
         "_metadata", "a" * 32, "chk-7", "segment", "shared",
     ]  # fmt: skip
     files.forget()
     assert checkpoint.exists()
-    assert sorted(os.listdir(files.directory)) == ["checkpoints", "log"]
+    assert sorted(os.listdir(files.directory)) == ["checkpoints", "ha", "log"]
 
 
 def completed(checkpoint: Path) -> Path:
