@@ -121,7 +121,7 @@ class OperatorContext:
     restored: RestoredOperator | None = None
     restored_checkpoint_id: int | None = None
     restored_location: str = ""
-    """Of that checkpoint."""
+    """The directory of that checkpoint; empty on a fresh start."""
     segments: SegmentSource | None = None
     """Set whenever ``restored`` is."""
     checkpoint_timestamp_ms: int = 0

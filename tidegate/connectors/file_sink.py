@@ -122,12 +122,12 @@ def job_mark(job_id: str, operator_id: str) -> str:
 
 
 def lock_name(stem: str, mark: str) -> str:
-    """Of the file that is locked as long as the attempt lives which writes the parts of that stem."""
+    """Returns the name of the file that an attempt keeps locked while it writes parts of that stem."""
     return f".{stem}.{mark}{WRITER}"
 
 
 def lock_of(hidden: str) -> str:
-    """The lock of the writer of a hidden file; empty for a name that none of our writers makes."""
+    """Returns the name of the lock of a hidden file's writer; empty for a name that our writers do not make."""
     found, begun = _HIDDEN.match(hidden), begun_in(hidden)
     return lock_name(found["stem"], begun[0]) if found and begun else ""
 
@@ -318,7 +318,7 @@ class FileCommitter(Committer):
                         self._filesystem.delete_file(locks[name])
 
     def _mark_before(self, context: SinkContext) -> str:
-        """Of the job from whose checkpoint this one was started, where its files can be told from those of a living one."""
+        """Returns the mark of the job from whose checkpoint this one was started; empty when it may still need its files."""
         job_id = job_of(context.restored_location)
         if not job_id or job_id == context.job_id or not is_local(self._filesystem):
             return ""

@@ -2,7 +2,7 @@
 
     .<stem>.<mark>.writer      beside the hidden files of one attempt (``file_sink``), locked as long as that attempt lives
 
-Law: a file goes only when no process can write it any more and no checkpoint can list it. So its writer was a process of this
+Law: a file goes only when its writer has ended and no checkpoint can list it. Its writer was a process of this
 machine and its lock is free; and the restored checkpoint is the newest that its job has completed. Where that cannot be known
 (object stores, other machines, savepoints), the file stays: ``tidegate txn`` shows and removes it.
 """
@@ -37,7 +37,7 @@ class WriterLock:
             os.write(self._descriptor, socket.gethostname().encode())
 
     def release(self, *, has_files: bool) -> None:
-        """The file stays beside files that may have to be removed by who comes next."""
+        """Give the lock back. Its file stays beside hidden files, which a later job may have to remove."""
         if not has_files:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path)
@@ -45,7 +45,7 @@ class WriterLock:
 
 
 def is_gone(path: str) -> bool:
-    """Whether the writer whose lock that is was a process of this machine, and has ended. Without the file nobody knows."""
+    """Whether the writer whose lock that is was a process of this machine, and has ended. Without the lock's file that is unknown."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -60,7 +60,7 @@ def is_gone(path: str) -> bool:
 
 
 def job_of(location: str) -> str:
-    """The job whose checkpoint that is, by the directory in which it was made; empty: it is elsewhere now, or a savepoint."""
+    """Returns the job whose checkpoint that is, by the directory in which it was made; empty: it is elsewhere now, or a savepoint."""
     found = _CHECKPOINT.fullmatch(location)
     return found["job"] if found else ""
 
