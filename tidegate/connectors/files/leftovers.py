@@ -2,8 +2,8 @@
 
     .<stem>.<mark>.writer      beside the hidden files of one attempt (``file_sink``), locked as long as that attempt lives
 
-Law: a file goes only when its writer has ended and no checkpoint can list it. Its writer was a process of this
-machine and its lock is free; and the restored checkpoint is the newest that its job has completed. Where that cannot be known
+Law: a file goes only when its writer has ended and no checkpoint can list it: the writer was a process of this machine, and its lock
+is free; the restored checkpoint is the newest that the other job has completed. Where that cannot be known
 (object stores, other machines, savepoints), the file stays: ``tidegate txn`` shows and removes it.
 """
 
