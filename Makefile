@@ -1,13 +1,13 @@
 # A virtual environment in .venv from hash-pinned locks; everything else runs inside it.
 #   make demo    the whole thing on this machine          make test    everything that CI runs
 #   make lint    format, style, types, borders            make bench   figures, beside pyarrow in memory
-#   make docs    the site, in docs/_build/html            make help    these lines
+#   make docs    the site, in docs/_build/html            make release what is published, in dist/
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp-$(shell cat requirements/dev.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test bench lint format proto docs lock soak clean
+.PHONY: help install demo test bench lint format proto docs release lock soak clean
 
 help:
 	@sed -n 's/^# *//p' $(firstword $(MAKEFILE_LIST)) | head -n 4
@@ -53,9 +53,12 @@ docs: install
 	$(BIN)/python docs/generate.py
 	.ci/docs
 
+release: install
+	.ci/release
+
 lock: install
 	requirements/lock
 
 clean:
-	rm -rf build dist docs/_build docs/reference/api .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist docs/_build docs/reference/api jobmanager/web/site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -2,6 +2,7 @@
 
     /                  our page                 /web/<file>      its scripts and styles
     /web/events        what changes             /web/settings    options with their defaults
+    /docs/             the documentation, where it is built
     /flink/            Flink's own dashboard, when rest.dashboard.dir names its files; what is no file of it is the REST API
 
 Scripts and styles come from this origin alone, nothing inline, and no other page may frame ours: text of users' jobs that got
@@ -20,6 +21,7 @@ from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.http.errors import RestError, not_found
 from tidegate.jobmanager.web.archived import found_parts
 from tidegate.jobmanager.web.cluster_parts import settings
+from tidegate.jobmanager.web.documentation import FOLDER, Documentation
 from tidegate.jobmanager.web.files import INDEX, FileAnswers, FolderFiles, open_files
 from tidegate.jobmanager.web.live import Live
 from tidegate.jobmanager.web.parts import Parts
@@ -53,6 +55,7 @@ class Pages:
         self.parts = Parts(backend)
         self.live = Live(backend, self.parts)
         self._files = FileAnswers(FolderFiles(STATIC), _HEADERS, keep=True)
+        self._documentation = Documentation()
         path = backend.configuration.get(RestOptions.DASHBOARD_DIR)
         key = RestOptions.DASHBOARD_DIR.key
         self._dashboard = FileAnswers(open_files(Path(path), key), {}, keep=False) if path else None
@@ -64,6 +67,8 @@ class Pages:
         routes.add_get("/web/events", self._guarded(self.live.answer))
         routes.add_get("/web/settings", self._guarded(self._settings))
         routes.add_get("/web/{name:.+}", self._guarded(self._file))
+        routes.add_get(FOLDER, self._guarded(self._to_documentation))
+        routes.add_get(FOLDER + "/{name:.*}", self._guarded(self._of_documentation))
         if self._dashboard is not None:
             routes.add_get(DASHBOARD, self._guarded(self._to_dashboard))
             routes.add_route("*", DASHBOARD + "/{path:.*}", self._guarded(self._of_dashboard))
@@ -102,6 +107,15 @@ class Pages:
             return settings(self._backend.configuration, job)
         kept = await found_parts(history, job_id) if history is not None else None
         return None if kept is None else kept["settings"]
+
+    async def _to_documentation(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(status=302, headers={"location": FOLDER + "/"})
+
+    async def _of_documentation(self, request: web.Request) -> web.StreamResponse:
+        found = self._documentation.answer(request, request.match_info["name"])
+        if found is None:
+            raise not_found(f"Unable to load requested file {request.path}.")
+        return found
 
     async def _to_dashboard(self, request: web.Request) -> web.StreamResponse:
         return web.Response(status=302, headers={"location": DASHBOARD + "/"})

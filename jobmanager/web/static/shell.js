@@ -31,6 +31,7 @@ export function header({ where }, state) {
       "div",
       { class: "tools" },
       h("span", { class: "pulse", "data-state": state }, SAYS[state]),
+      h("a", { class: "ghost", href: "docs/" }, "Docs"),
       h("button", { class: "ghost", type: "button", onclick: nextTheme, "aria-label": `Theme: ${theme}. Change it`, title: `Theme: ${theme}` }, { auto: "◐", light: "☀", dark: "☾" }[theme]),
       h("button", { class: "ghost", type: "button", onclick: help, "aria-label": "Keys of this page", title: "Keys of this page" }, "?"),
     ),
