@@ -70,4 +70,4 @@ copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 
 linkcheck_timeout = 20
-linkcheck_ignore = [r"https?://localhost[:/]", r"https?://127\.0\.0\.1[:/]"]
+linkcheck_ignore = [r"https?://localhost[:/]", r"https?://127\.0\.0\.1[:/]", r"https?://[a-z0-9-]+(:\d+)?(/|$)"]

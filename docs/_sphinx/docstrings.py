@@ -7,6 +7,7 @@ indented is an example as it stands; lines that begin with a dash or a number ar
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +21,8 @@ def to_rst(lines: Sequence[str]) -> list[str]:
     written: list[str] = []
     for kind, block in _blocks([line.rstrip() for line in lines]):
         if kind == "example":
-            written += ["::", "", *(f"    {line}" if line else "" for line in _dedented(block)), ""]
+            example = _dedented(block)
+            written += [_marker(example), "", *(f"    {line}" if line else "" for line in example), ""]
         elif kind == "item":
             written += _text(block)
         elif kind == "items end":
@@ -67,6 +69,15 @@ def _end_of(lines: Sequence[str], start: int, is_item: bool) -> int:
     return len(lines)
 
 
+def _marker(example: Sequence[str]) -> str:
+    """Of a block that is Python, or of one that stands as it is."""
+    text = "\n".join(example)
+    try:
+        return ".. code-block:: python" if ast.parse(text).body and not text.startswith("|") else "::"
+    except SyntaxError:
+        return "::"
+
+
 def _dedented(block: Sequence[str]) -> list[str]:
     lines = list(block)
     while lines and not lines[-1]:
@@ -78,6 +89,7 @@ def _dedented(block: Sequence[str]) -> list[str]:
 def _text(block: Sequence[str]) -> list[str]:
     """Words: what has a meaning in reStructuredText is escaped, code is marked as code."""
     text = "\n".join([block[0], *(_continued(block[0], line) for line in block[1:])])
+    text = re.sub(r"::\Z", ":", text)  # the example behind it is marked by itself
     marker = _ITEM.match(text)
     written, position = (marker[0], marker.end()) if marker else ("", 0)
     for code in _CODE.finditer(text, position):

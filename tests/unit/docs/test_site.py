@@ -10,7 +10,7 @@ from docs._sphinx.docstrings import to_rst
 from docs._sphinx.structure import pages_listed, without_links_to_sources
 from docs._sphinx.versions import versions_in, write_versions
 
-DOCSTRING = """Adds `n` to what ``*args`` hold, or a|b to name_.
+DOCSTRING = """Adds `n` to what ``*args`` hold, or a|b to name_::
 
     source ─▶ sink
         indented *more*
@@ -30,7 +30,7 @@ def test_a_docstring_of_plain_text_is_what_it_says() -> None:
     tree = publish_doctree(text, settings_overrides={"halt_level": 2, "report_level": 2})
     kinds = [node.tagname for node in tree.children]
     assert kinds == ["paragraph", "literal_block", "paragraph", "bullet_list", "literal_block", "paragraph"]
-    assert tree.children[0].astext() == "Adds n to what *args hold, or a|b to name_."
+    assert tree.children[0].astext() == "Adds n to what *args hold, or a|b to name_:"
     assert tree.children[1].astext() == "source ─▶ sink\n    indented *more*"
     assert [item.astext() for item in tree.children[3].children] == ["one, with codes\nthat goes on", "two"]
     assert tree.children[5].astext() == "Words again, up to self._private and 2 * 3 * 4."

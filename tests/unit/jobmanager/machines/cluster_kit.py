@@ -70,9 +70,12 @@ def two_stage(parallelism: int = 2, partitioner: Partitioner = Partitioner.HASH,
 
 
 class Cluster:
+    START_MS = 1_000_000
+    """When its clock begins."""
+
     def __init__(self, configuration: Mapping[str, str] | None = None) -> None:
         self.machine = Dispatcher(configuration)
-        self.now_ms = 1_000_000
+        self.now_ms = self.START_MS
         self.sent: list[c.Command] = []
         self.inbox: list[c.Command] = []
         self.timers: dict[str, int] = {}
