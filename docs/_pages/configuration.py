@@ -108,7 +108,9 @@ def _row(option: ConfigOption[Any]) -> str:
     if option.kind is Kind.WITHOUT_EFFECT:
         notes.append("*No effect yet.*")
     name = f"`{option.key}`"
-    return f"| {name} | {option.type.name} | {default} | {' '.join(notes)} |"
+    kind, _, values = option.type.name.partition(": ")
+    type_name = f"{kind}: " + ", ".join(f"`{value}`" for value in values.split(", ")) if values else kind
+    return f"| {name} | {type_name} | {default} | {' '.join(notes)} |"
 
 
 def _bounds(option: ConfigOption[Any]) -> str:
