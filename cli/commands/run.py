@@ -50,7 +50,7 @@ _PARALLELISM = click.option(
     help="Who owns the files of -s: the job (claim), or you (no-claim, as configured).",
 )
 @job_manager_option
-@click.option("--local", is_flag=True, help="Run in a cluster of its own, for the length of the job.")
+@click.option("--local", is_flag=True, help="Run in a cluster of its own, for the length of the program.")
 @python_options
 @click.option("--profile", is_flag=True, help="Print at the end what the subtasks' time went into.")
 @click.option("--job-id", hidden=True)
@@ -82,7 +82,7 @@ def run(
     from tidegate.cli.program import check_readable, run_program
 
     if local and (job_manager is not None or detached):
-        raise Misuse("--local runs a cluster only as long as the job: it goes with neither --jobmanager nor --detached")
+        raise Misuse("--local ends its cluster with the program: it goes with neither --jobmanager nor --detached")
     program, arguments = brought.program(job, arguments)
     check_readable(program)
     forced = address_definitions(job_manager) + brought.definitions()
@@ -153,7 +153,7 @@ def _check_submitted(job: Path, submitted: int) -> None:
 def _show_plan(graph: JobGraph) -> None:
     from rich.table import Table
 
-    from tidegate.cli.embedded.local import slots_of
+    from tidegate.cli.embedded.sizing import slots_of
     from tidegate.cli.tables import make_table, show
 
     numbers = {vertex.vertex_id: number for number, vertex in enumerate(graph.vertices, start=1)}

@@ -25,7 +25,7 @@ import psutil
 from tidegate.aio.working_directories import make_working_directory
 from tidegate.cli.client import JobManagerClient
 from tidegate.cli.embedded.children import Child, end_processes
-from tidegate.cli.embedded.local import FORCED_TO_LOOPBACK
+from tidegate.cli.embedded.local_cluster import FORCED_TO_LOOPBACK
 from tidegate.cli.executor import ClusterExecutor
 from tidegate.common.job_client import JobClient
 from tidegate.model.configuration import Configuration

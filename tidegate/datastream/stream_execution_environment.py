@@ -188,7 +188,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         )
 
     def close(self) -> None:
-        """Does nothing: clusters end with their jobs."""
+        """Does nothing: an embedded cluster ends with the process."""
 
     # --- for streams -----------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tidegate.cli.embedded.local import slots_of
+from tidegate.cli.embedded.sizing import slots_of
 from tidegate.cli.errors import cause_in_a_few_lines
 from tidegate.cli.executor import (
     JobCanceled,

@@ -84,6 +84,7 @@ __all__ = [
     "ValueType",
     "WebOptions",
     "declared",
+    "is_of_a_job",
     "options_of",
 ]
 
@@ -116,6 +117,9 @@ GROUPS: tuple[type, ...] = (
 """The groups, in the order of the reference page."""
 
 
+_OF_A_JOB: tuple[type, ...] = GROUPS[: GROUPS.index(JobManagerOptions)]
+
+
 @cache
 def options_of(group: type) -> tuple[ConfigOption[Any], ...]:
     """The options of one group, in the order of their declaration."""
@@ -125,3 +129,11 @@ def options_of(group: type) -> tuple[ConfigOption[Any], ...]:
 def declared() -> dict[str, ConfigOption[Any]]:
     """All options by key, in the order of the reference page."""
     return {option.key: option for group in GROUPS for option in options_of(group)}
+
+
+@cache
+def is_of_a_job(key: str) -> bool:
+    """Returns whether the processes of a cluster look an option up in the job's configuration alone, which lies on top of theirs. Of other
+    options some count for a job as well, but those are the ones that a process reads for itself, too."""
+    backups = CheckpointingOptions.LOCAL_BACKUP_DIRS
+    return key != backups.key and any(key == option.key for group in _OF_A_JOB for option in options_of(group))

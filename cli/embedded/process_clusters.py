@@ -1,0 +1,101 @@
+"""The embedded clusters of this process: one for all its jobs, as long as their processes are configured alike.
+
+    first job ─▶ a cluster starts ─▶ later jobs run on it, at the same time too ─▶ the process ends, and the cluster with it
+                                       └─ a job does not fit: one more TaskManager
+                                       └─ its cluster would be configured otherwise: one more cluster
+
+Threads may submit at the same time. A process that was forked off begins anew: the clusters belong to its parent.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Mapping
+
+from tidegate.cli.client import JobManagerClient
+from tidegate.cli.embedded.local_cluster import LocalCluster
+from tidegate.cli.embedded.sizing import decide_added_slots, settings_of_processes, slots_of
+from tidegate.cli.options import load_configuration
+from tidegate.model.errors import UnknownJob
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import BlobKey, JobId
+from tidegate.model.states import JobState
+
+
+class ProcessClusters:
+    """Keeps the clusters of one process by what their processes are configured with."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._running: dict[frozenset[tuple[str, str]], _RunningCluster] = {}
+
+    @property
+    def is_ours(self) -> bool:
+        """Returns whether this is the process that started them, and not one that was forked off."""
+        return self._owner == os.getpid()
+
+    def submit(
+        self, graph: JobGraph, blobs: Mapping[BlobKey, bytes], restore_path: str, allow_non_restored_state: bool
+    ) -> JobManagerClient:
+        """Submits a job to the cluster of its configuration and returns that cluster's client. Raises why the cluster does not
+        start, or refuses the job."""
+        settings = settings_of_processes(graph.configuration)
+        definitions = [f"{key}={text}" for key, text in settings.items()]
+        # Environment and file count as well: a program may change them between two jobs.
+        place = frozenset(load_configuration(None, definitions).to_strings().items())
+        with self._lock:
+            cluster = self._running.get(place)
+            if cluster is None or not cluster.is_alive():
+                if cluster is not None:
+                    del self._running[place]
+                    cluster.close()
+                cluster = self._running[place] = _RunningCluster(LocalCluster(definitions, slots_of(graph)))
+            cluster.make_room(graph)
+            cluster.client.submit(graph, blobs, restore_path, allow_non_restored_state)
+            return cluster.client
+
+    def close(self) -> None:
+        """Ends them with the jobs that still run. A second call does nothing, nor does one in another process."""
+        while self.is_ours and self._running:
+            self._running.popitem()[1].close()
+
+
+class _RunningCluster:
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._slots_by_job: dict[JobId, int] = {}
+        self.client = JobManagerClient(cluster.address)
+
+    def is_alive(self) -> bool:
+        return self._cluster.is_alive()
+
+    def make_room(self, graph: JobGraph) -> None:
+        """Finds slots for one more job. Its predecessors give theirs back when they are over, whoever waits for them."""
+        self._slots_by_job = {job_id: n for job_id, n in self._slots_by_job.items() if not self._is_over(job_id)}
+        wanted = slots_of(graph)
+        self._cluster.add_slots(decide_added_slots(self._cluster.slots, self._slots_by_job.values(), wanted))
+        self._slots_by_job[graph.job_id] = wanted
+
+    def close(self) -> None:
+        self.client.close()
+        self._cluster.close()
+
+    def _is_over(self, job_id: JobId) -> bool:
+        try:
+            return JobState(self.client.status(job_id).state).is_terminal
+        except UnknownJob:  # refused, or over for so long that it was forgotten
+            return True
+
+
+_clusters: list[ProcessClusters] = []
+
+
+def clusters_of_this_process() -> ProcessClusters:
+    """Returns the clusters of this process, which end with it, also when nobody closes them."""
+    if not _clusters or not _clusters[-1].is_ours:
+        _clusters[:] = [ProcessClusters()]
+        atexit.register(_clusters[-1].close)
+    return _clusters[-1]
