@@ -84,7 +84,7 @@ def test_all_jobs_of_a_program_run_on_one_cluster(short_tmp: Path) -> None:
     assert sorted((short_tmp / "home" / "clusters").iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_the_cluster_ends_with_a_program_that_is_ended(short_tmp: Path, number: signal.Signals) -> None:
     """Between two jobs."""
     with started(short_tmp, str(PROGRAM), "idle") as process:

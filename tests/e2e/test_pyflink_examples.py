@@ -31,7 +31,7 @@ WRITING = [
     "windowing/session_with_dynamic_gap_window",
 ]
 _WORDS = ["hi", "hello", "hi", "hello", "hi", "hello", "hello"]
-_ROWS = [f"+I[{number}, {word}]" for number, word in zip([1, 2, 3, 4, 5, 6, 6], _WORDS, strict=True)]
+_ROWS = [f"+I[{number},{word}]" for number, word in zip([1, 2, 3, 4, 5, 6, 6], _WORDS, strict=True)]
 _READS = ".set_starting_offsets(KafkaOffsetsInitializer.earliest())"
 KAFKA = {
     "kafka_avro_format": ("test_avro_topic", _ROWS),

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from tidegate.common.records.batch import Batch
 from tidegate.common.records.record_codec import records_of
-from tidegate.common.records.record_text import record_text
+from tidegate.common.records.record_text import printed_text
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 
@@ -47,7 +47,7 @@ class PrintWriter(SinkWriter):
         """Prints a batch in one write."""
         values = records_of(batch, self._input_type)
         # One write for each batch, so that the lines of several subtasks do not mix.
-        self._stream.write("".join([f"{self._prefix}{record_text(value, self._input_type)}\n" for value in values]))
+        self._stream.write("".join([f"{self._prefix}{printed_text(value, self._input_type)}\n" for value in values]))
         self._stream.flush()
 
     def flush(self, end_of_input: bool) -> None:

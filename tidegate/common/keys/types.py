@@ -146,9 +146,18 @@ def _hash_set(key: frozenset[Any]) -> int:
     return sum(map(_unsigned_hash, key)) & _MASK
 
 
+class _KeyPickler(pickle.Pickler):
+    """Classes by name, also those of the job's script, which is not the module ``__main__`` of a subtask. Nobody reads the bytes."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type) and obj.__module__ == "__main__":
+            return str, (obj.__qualname__,)
+        return NotImplemented
+
+
 def _hash_pickled(key: Any) -> int:
     out = io.BytesIO()
-    pickler = pickle.Pickler(out, protocol=5)
+    pickler = _KeyPickler(out, protocol=5)
     pickler.fast = True  # no memo: bytes depend on values, not on which objects are shared
     try:
         pickler.dump(key)

@@ -20,6 +20,7 @@ import pyarrow as pa
 from tidegate.common.time import Instant
 from tidegate.model.errors import NotSerializable
 
+_SCRIPT = b"__main__"
 _ALL_DIGITS = decimal.Context(prec=76)
 _ONE = decimal.Decimal(1)
 
@@ -179,15 +180,19 @@ def _shortest(value: decimal.Decimal) -> decimal.Decimal:
 
 
 def pickle_value(value: Any) -> bytes:
-    """Any object as bytes. Raises ``NotSerializable`` naming it."""
+    """Any object as bytes, which every process of the job reads: classes of the job's script are part of them, since ``__main__`` is another
+    module there. Raises ``NotSerializable`` naming the object."""
     try:
-        return pickle.dumps(value, protocol=5)
+        content = pickle.dumps(value, protocol=5)
+        if _SCRIPT not in content:  # where it is no more than a text, the other way is only slower
+            return content
     except Exception:  # noqa: BLE001  the object is the user's; cloudpickle knows more kinds (lambdas, local classes)
-        try:
-            return bytes(cloudpickle.dumps(value, protocol=5))
-        except Exception as error:
-            shown = repr(value)[:200]
-            raise NotSerializable(f"{shown} of type {type(value).__name__} cannot be pickled: {error}") from error
+        pass
+    try:
+        return bytes(cloudpickle.dumps(value, protocol=5))
+    except Exception as error:
+        shown = repr(value)[:200]
+        raise NotSerializable(f"{shown} of type {type(value).__name__} cannot be pickled: {error}") from error
 
 
 def pickle_column(values: Sequence[Any]) -> pa.Array:

@@ -33,6 +33,14 @@ def record_text(value: Any, type_info: TypeInformation) -> str:
     return str(value) if isinstance(type_info, PickledBytesTypeInfo) else _text_of_type(type_info)(value)
 
 
+def printed_text(value: Any, type_info: TypeInformation) -> str:
+    """As ``print()`` writes it: PyFlink makes the text of a row in Python, ``+I[a,1,None]``, and leaves that of others to Java
+    (``DataStream._align_output_type``)."""
+    if isinstance(type_info, RowTypeInfo) and isinstance(value, Row):
+        return f"{value.get_row_kind()}[{','.join(map(str, value))}]"
+    return record_text(value, type_info)
+
+
 def text_of(value: Any) -> str:
     """Renders a value as Flink prints it."""
     match value:

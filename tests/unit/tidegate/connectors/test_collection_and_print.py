@@ -72,7 +72,7 @@ def test_prints_as_flink_does(capsys: pytest.CaptureFixture[str]) -> None:
     writer = PrintSink("out").make_writer(context(4), [], NAMED)
     writer.write(RecordsBatch([Row(a="x", b=1), Row(a="y", b=None)]))
     writer.write(ArrowBatch(encode(NAMED, [Row(a="z", b=3)])))
-    assert capsys.readouterr().out == "out:2> +I[x, 1]\nout:2> +I[y, null]\nout:2> +I[z, 3]\n"
+    assert capsys.readouterr().out == "out:2> +I[x,1]\nout:2> +I[y,None]\nout:2> +I[z,3]\n"
 
 
 @pytest.mark.parametrize(("identifier", "parallelism", "prefix"), [("", 1, ""), ("id", 1, "id> "), ("", 3, "2> ")])
