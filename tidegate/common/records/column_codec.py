@@ -180,8 +180,8 @@ def _shortest(value: decimal.Decimal) -> decimal.Decimal:
 
 
 def pickle_value(value: Any) -> bytes:
-    """Any object as bytes, which every process of the job reads: classes of the job's script are part of them, since ``__main__`` is another
-    module there. Raises ``NotSerializable`` naming the object."""
+    """Returns any object as bytes that every process of the job can read. Classes of the job's script are part of them, since
+    ``__main__`` is another module there. Raises ``NotSerializable`` naming the object."""
     try:
         content = pickle.dumps(value, protocol=5)
         if _SCRIPT not in content:  # where it is no more than a text, the other way is only slower

@@ -34,7 +34,7 @@ def record_text(value: Any, type_info: TypeInformation) -> str:
 
 
 def printed_text(value: Any, type_info: TypeInformation) -> str:
-    """As ``print()`` writes it: PyFlink makes the text of a row in Python, ``+I[a,1,None]``, and leaves that of others to Java
+    """Returns the line of a record that ``print()`` writes: PyFlink makes the text of a row in Python, ``+I[a,1,None]``, and leaves that of others to Java
     (``DataStream._align_output_type``)."""
     if isinstance(type_info, RowTypeInfo) and isinstance(value, Row):
         return f"{value.get_row_kind()}[{','.join(map(str, value))}]"
