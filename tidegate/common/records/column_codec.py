@@ -184,7 +184,7 @@ def pickle_value(value: Any) -> bytes:
     ``__main__`` is another module there. Raises ``NotSerializable`` naming the object."""
     try:
         content = pickle.dumps(value, protocol=5)
-        if _SCRIPT not in content:  # where it is no more than a text, the other way is only slower
+        if _SCRIPT not in content:  # a mere text of that kind only makes it slower
             return content
     except Exception:  # noqa: BLE001  the object is the user's; cloudpickle knows more kinds (lambdas, local classes)
         pass
