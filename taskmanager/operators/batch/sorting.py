@@ -3,7 +3,7 @@
     add ─▶ rows in memory ── more than the limit ──▶ sorted ─▶ a run: a file of Arrow batches
     rows ─▶ the runs and what is in memory, merged: by key, then by timestamp, then as they came
 
-Keys are bytes; rows without timestamps come before those that have one. Files lie in the directory given, and are removed by ``close``.
+Keys are bytes; rows without timestamps come as those of the earliest one. Files lie in the directory given, and are removed by ``close``.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ class ExternalSorter:
 
     def _sorted(self) -> pa.Table:
         table = pa.Table.from_batches(self._gathered)
-        order = pc.sort_indices(table, [(KEY, "ascending", "at_end"), (STAMP, "ascending", "at_start")])
+        times = pc.fill_null(table[STAMP], MIN_TIMESTAMP)  # as the merge takes them; placing nulls for each key is new in pyarrow 25
+        order = pc.sort_indices(
+            pa.table({KEY: table[KEY], STAMP: times}), sort_keys=[(KEY, "ascending"), (STAMP, "ascending")]
+        )
         return table.take(order)
 
     def _spill(self) -> None:
