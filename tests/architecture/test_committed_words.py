@@ -63,7 +63,7 @@ def test_no_promise_instead_of_code() -> None:
 
 
 def test_the_lock_pins_every_package_by_hash() -> None:
-    for name in ("base", "dev"):
+    for name in ("base", "dev", "lowest"):
         text = (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8")
         pins = re.findall(r"^([a-z0-9][a-z0-9._-]*)==\S+( ; [^\\\n]+)? \\\n    --hash=sha256:", text, re.MULTILINE)
         assert len(pins) == len(re.findall(r"^[a-z0-9]", text, re.MULTILINE))
@@ -75,3 +75,22 @@ def test_the_lock_covers_what_the_project_declares() -> None:
     locked = (ROOT / "requirements" / "dev.lock").read_text(encoding="utf-8")
     names = [re.split(r"[<>=~!;\[ ]", requirement)[0] for requirement in (*project["dependencies"], *extras)]
     assert [name for name in names if not re.search(rf"^{re.escape(name)}==", locked, re.MULTILINE)] == []
+
+
+def test_the_lower_bounds_are_the_versions_that_are_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    tools = ("dev", "docs")  # used in the versions of dev.lock alone
+    extras = [
+        wanted
+        for extra, all_wanted in project["optional-dependencies"].items()
+        if extra not in tools
+        for wanted in all_wanted
+    ]
+    locked = (ROOT / "requirements" / "lowest.lock").read_text(encoding="utf-8")
+    pins = re.findall(r"^([a-z0-9][a-z0-9._-]*)==([0-9.]+)", locked, re.MULTILINE)
+    tested = {(name, re.sub(r"(\.0)+$", "", version)) for name, version in pins}
+    bounds = [
+        re.match(r"([a-z0-9-]+)(?:\[\w+\])?>=([0-9.]+)", wanted) for wanted in (*project["dependencies"], *extras)
+    ]
+    assert len(bounds) > 30
+    assert [bound for bound in bounds if not bound or (bound[1], re.sub(r"(\.0)+$", "", bound[2])) not in tested] == []
