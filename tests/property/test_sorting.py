@@ -15,7 +15,9 @@ from tidegate.common.typeinfo import Types
 from tidegate.taskmanager.operators.batch.sorting import ExternalSorter
 
 LONG = Types.LONG()
-ROWS = st.tuples(st.sampled_from([b"", b"a", b"ab", b"b"]), st.one_of(st.none(), st.just(MIN_TIMESTAMP), st.integers(-3, 3)))
+ROWS = st.tuples(
+    st.sampled_from([b"", b"a", b"ab", b"b"]), st.one_of(st.none(), st.just(MIN_TIMESTAMP), st.integers(-3, 3))
+)
 
 
 @settings(deadline=None)

@@ -72,7 +72,8 @@ class ExternalSorter:
 
     def _sorted(self) -> pa.Table:
         table = pa.Table.from_batches(self._gathered)
-        times = pc.fill_null(table[STAMP], MIN_TIMESTAMP)  # as the merge takes them; placing nulls for each key is new in pyarrow 25
+        # No timestamp counts as the earliest one, as in the merge. Sorting could place nulls itself only since pyarrow 25.
+        times = pc.fill_null(table[STAMP], MIN_TIMESTAMP)
         order = pc.sort_indices(
             pa.table({KEY: table[KEY], STAMP: times}), sort_keys=[(KEY, "ascending"), (STAMP, "ascending")]
         )
