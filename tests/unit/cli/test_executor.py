@@ -45,6 +45,8 @@ class RecordedClient:
         assert job_id == JOB
         yield from self.statuses
 
+    watch_beyond = watch
+
 
 def submitted(*statuses: pb.JobStatus) -> SubmittedJob:
     client: Any = RecordedClient(*statuses)
