@@ -101,42 +101,42 @@ class Backend:
             return []
         return self.history.items(path, [job.job_id for job in self.views.jobs()])
 
-    def job(self, asked: RestRequest) -> JobView:
+    def job(self, request: RestRequest) -> JobView:
         """The job of the path. Raises ``RestError`` 400 or 404."""
-        job_id = asked.job_id()
+        job_id = request.job_id()
         job = self.views.job(job_id)
         if job is None:
             raise not_found(f"Job {job_id} not found")
         return job
 
-    def vertex(self, asked: RestRequest) -> tuple[JobView, VertexView]:
-        vertex_id = asked.vertex_id()
-        job = self.job(asked)
+    def vertex(self, request: RestRequest) -> tuple[JobView, VertexView]:
+        vertex_id = request.vertex_id()
+        job = self.job(request)
         for vertex in job.vertices:
             if vertex.vertex_id == vertex_id:
                 return job, vertex
         raise not_found(f"JobVertex {vertex_id} not found")
 
-    def subtask(self, asked: RestRequest) -> tuple[JobView, VertexView, SubtaskView]:
-        index = asked.number("subtaskindex")
+    def subtask(self, request: RestRequest) -> tuple[JobView, VertexView, SubtaskView]:
+        index = request.number("subtaskindex")
         if index < 0:
             raise bad_request(f"Cannot resolve path parameter (subtaskindex) from value {index}: it must be positive.")
-        job, vertex = self.vertex(asked)
+        job, vertex = self.vertex(request)
         if index >= len(vertex.subtasks):
             raise not_found(f"Invalid subtask index for vertex {vertex.vertex_id}")
         return job, vertex, vertex.subtasks[index]
 
-    def attempt(self, asked: RestRequest) -> tuple[SubtaskView, AttemptView]:
-        number = asked.number("attempt")
-        _, _, subtask = self.subtask(asked)
+    def attempt(self, request: RestRequest) -> tuple[SubtaskView, AttemptView]:
+        number = request.number("attempt")
+        _, _, subtask = self.subtask(request)
         for attempt in (subtask.current, *subtask.earlier):
             if attempt.attempt.attempt == number:
                 return subtask, attempt
         raise not_found(f"Attempt {number} not found in subtask {subtask.index}")
 
-    def task_manager(self, asked: RestRequest) -> TaskManagerView:
+    def task_manager(self, request: RestRequest) -> TaskManagerView:
         """Raises ``RestError`` 500 when it is unknown, as Flink does."""
-        wanted = asked.parameters["taskmanagerid"]
+        wanted = request.parameters["taskmanagerid"]
         for task_manager in self.views.cluster().task_managers:
             if task_manager.task_manager_id == wanted:
                 return task_manager

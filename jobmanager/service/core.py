@@ -38,7 +38,7 @@ from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles
 from tidegate.jobmanager.service.storage.inline_state import InlineState, Reading
 from tidegate.jobmanager.service.task_managers.attempts import CurrentAttempts
 from tidegate.jobmanager.service.task_managers.heartbeats import HeartbeatStreams
-from tidegate.jobmanager.service.task_managers.outbox import Link, Outbox, TaskManagerCall, dial
+from tidegate.jobmanager.service.task_managers.outbox import Link, TaskManagerCall, TaskManagerOutbox, dial
 from tidegate.jobmanager.service.task_managers.watermark_reports import WatermarkReports
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
@@ -89,7 +89,7 @@ class JobManagerCore:
         """Called when a client changed something, by whichever protocol, and again when the change was done: cached
         responses are outdated then."""
         self._sessions: dict[TaskManagerId, str] = {}
-        self._outboxes: dict[tuple[TaskManagerId, str], Outbox] = {}
+        self._outboxes: dict[tuple[TaskManagerId, str], TaskManagerOutbox] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self.post(GenerationStarted(self.generation, secrets.randbits(63)))
 
@@ -122,7 +122,7 @@ class JobManagerCore:
         """From now on commands for this TaskManager go to this session. Again with the same session: no-op."""
         self._sessions[task_manager_id] = session
         if (task_manager_id, session) not in self._outboxes:
-            self._outboxes[task_manager_id, session] = Outbox(
+            self._outboxes[task_manager_id, session] = TaskManagerOutbox(
                 task_manager_id,
                 self._connect(address),
                 self.generation,

@@ -76,7 +76,7 @@ class RestEndpoint:
             Kept.GRAPH: option(RestOptions.GRAPH_CACHE_TIMEOUT),
             Kept.CHECKPOINTS: option(RestOptions.CHECKPOINT_CACHE_TIMEOUT),
         }
-        self._keeper = ResponseCache(timeouts_ms, now_ms)
+        self._cache = ResponseCache(timeouts_ms, now_ms)
         self._guard = OriginGuard(())
         self._runner: web.AppRunner | None = None
         description = Description()
@@ -120,7 +120,7 @@ class RestEndpoint:
         return application
 
     async def _answer(self, request: web.Request) -> web.Response:
-        kept = self._keeper.find(_key(request)) if request.method == "GET" else None
+        kept = self._cache.find(_key(request)) if request.method == "GET" else None
         if kept is not None:
             return self._response(200, kept)
         try:
@@ -152,7 +152,7 @@ class RestEndpoint:
             return self._response(answer.status, answer.body, _TEXT)
         encoded = _encoded(answer)
         if route.kept is not Kept.NOT:
-            self._keeper.keep(route.kept, _key(request), encoded)
+            self._cache.keep(route.kept, _key(request), encoded)
         return self._response(route.status, encoded)
 
     async def _asked(self, route: Route, parameters: dict[str, str], request: web.Request) -> RestRequest:
@@ -188,7 +188,7 @@ class RestEndpoint:
 
     def drop(self) -> None:
         """Invalidates all caches after a change by a user, who wants to see it."""
-        self._keeper.drop()
+        self._cache.drop()
         self._views.drop()
         self.pages.parts.drop()
 

@@ -37,7 +37,7 @@ from tidegate.taskmanager.runtime.ports import (
     TriggerCheckpoint,
 )
 from tidegate.taskmanager.spark.entry import SubtaskEntry
-from tidegate.taskmanager.spark.outbox import Outbox
+from tidegate.taskmanager.spark.outbox import ControlOutbox
 from tidegate.taskmanager.spark.process import end_process_after
 from tidegate.wire import control_frames as frames
 from tidegate.wire.convert import (
@@ -67,7 +67,7 @@ class ControlStream:
         self._deliver = deliver
         self._socket, self._target = addresses.make_client(entry.control_address)
         addresses.give_up_in_time(self._socket)
-        self._outbox = Outbox(self._socket)
+        self._outbox = ControlOutbox(self._socket)
         self._hung_up = threading.Event()
         self._is_ending = False
         self._call_ids = itertools.count(1)

@@ -17,7 +17,7 @@ PRINTED_BYTES = 1 << 20
 GATHERED_BYTES = 16 << 10
 
 
-class Outbox:
+class ControlOutbox:
     """Sends queued messages in ``run``, until ``close``. A socket that broke takes nothing; its reader reports that."""
 
     def __init__(self, connected: socket.socket) -> None:

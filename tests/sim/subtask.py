@@ -1,7 +1,7 @@
 """A model subtask: simulated channels and operators around the real task-side machines (life, alignment, snapshot).
 
 It is also a point where bugs are planted: the methods with a name of their own (``emit_barrier``, ``block``, ``freeze_state``,
-``before_write``, ``on_prepared``) are overridden by ``tests/sim/plants.py``.
+``before_write``, ``on_prepared``) are overridden by ``tests/sim/planted_bugs.py``.
 """
 
 from __future__ import annotations

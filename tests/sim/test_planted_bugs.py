@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.sim.plant import Plant
-from tests.sim.plants import OF_THE_LAWS
-from tests.sim.plants_of_files import OF_FILES
+from tests.sim.planted_bugs import OF_THE_LAWS
+from tests.sim.planted_file_bugs import OF_FILES
 from tests.sim.schedule import Schedule
 from tests.sim.watch import ENDING, SHARED, LawBroken
 

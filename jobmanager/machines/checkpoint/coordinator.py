@@ -53,7 +53,7 @@ class CheckpointCoordinator:
         self.stop = StopWithSavepoint(graph.graph.job_id, self._commands)
         self._requests = CheckpointRequests(graph.graph.job_id, settings, effects)
         self._pending = PendingCheckpoints(graph.graph.job_id, settings.timeout_ms, effects)
-        self._custody = RetainedCheckpoints(graph.graph.job_id, settings, effects)
+        self._retention = RetainedCheckpoints(graph.graph.job_id, settings, effects)
         self._failures = FailureCounter(settings.tolerable_failures)
         self.stats = CheckpointStatistics(settings.history)
         self._must_be_full = False
@@ -64,16 +64,16 @@ class CheckpointCoordinator:
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
-        return self._custody.latest
+        return self._retention.latest
 
     @property
     def completed(self) -> tuple[CompletedCheckpoint, ...]:
         """Kept ones, oldest first."""
-        return self._custody.completed
+        return self._retention.completed
 
     @property
     def shared_files(self) -> SharedStateRegistry:
-        return self._custody.shared_files
+        return self._retention.shared_files
 
     @property
     def is_settling(self) -> bool:
@@ -83,13 +83,13 @@ class CheckpointCoordinator:
     @property
     def is_idle(self) -> bool:
         """Tells whether the storage has nothing left to do."""
-        return self._pending.is_idle and self._custody.is_idle
+        return self._pending.is_idle and self._retention.is_idle
 
     # ---- life of the job ---------------------------------------------------------------------------------------------
 
     def start_from(self, restore: RestoreFrom | None, inventory: Inventory) -> None:
         """``restore`` (``run -s``) is deleted by this job only if it was claimed; ``inventory``: of an earlier life."""
-        self._custody.begin(restore, inventory)
+        self._retention.begin(restore, inventory)
         has_own = any(checkpoint.is_ours for checkpoint in inventory.completed)
         self._must_be_full = restore is not None and restore.claim_mode is ClaimMode.NO_CLAIM and not has_own
         origin_id = restore.manifest.checkpoint_id if restore else 0
@@ -112,7 +112,7 @@ class CheckpointCoordinator:
 
     def keep_everything(self) -> None:
         """The latest checkpoint cannot be read: whatever else there is stays for the user when the job ends."""
-        self._custody.keep_everything()
+        self._retention.keep_everything()
 
     def close(self, state: JobState) -> None:
         """The job has ended. What it leaves behind is decided when the storage has answered everything."""
@@ -170,9 +170,9 @@ class CheckpointCoordinator:
             self.stats.on_acknowledged(event.attempt, event.checkpoint_id, told_ms, event.metrics, size)
         counts = pending is not None and result is AckResult.SUCCESS
         if pending is not None and result is AckResult.UNKNOWN:
-            self._custody.on_stray(event.checkpoint_id, pending.location, event.snapshot)
+            self._retention.on_stray(event.checkpoint_id, pending.location, event.snapshot)
         elif result is not AckResult.DUPLICATE:
-            self._custody.on_acknowledged(event.checkpoint_id, event.snapshot, is_late=not counts)
+            self._retention.on_acknowledged(event.checkpoint_id, event.snapshot, is_late=not counts)
         if pending is None and self._pending.has_expired(event.checkpoint_id):
             text = f"received late message for now expired checkpoint attempt {event.checkpoint_id}"
             self._fx.log("WARN", text, attempt=event.attempt)
@@ -200,18 +200,18 @@ class CheckpointCoordinator:
         pending = self._pending.on_located(event.checkpoint_id)
         if pending is None:
             if event.error is None:
-                self._custody.on_aborted(event.checkpoint_id, event.location)
+                self._retention.on_aborted(event.checkpoint_id, event.location)
             self._sweep()
             return self._try_next()
         if event.error is not None:
             return self._abort(pending, FailureReason.IO_EXCEPTION, event.error)
         pending.on_located(event.location)
         self.stats.on_sent(event.checkpoint_id, event.location, self._fx.now_ms)
-        oldest_base_id = self._custody.hold(pending.checkpoint_id)
+        oldest_base_id = self._retention.hold(pending.checkpoint_id)
         options = decide_options(
             self._settings, pending.request, event, oldest_base_id, must_be_full=self._must_be_full
         )
-        self._custody.on_triggered(pending.checkpoint_id, options.shared_location)
+        self._retention.on_triggered(pending.checkpoint_id, options.shared_location)
         pending.on_triggered()
         self._commands.trigger(pending, options)
         if pending.request.snapshot_type.is_synchronous:
@@ -234,14 +234,14 @@ class CheckpointCoordinator:
         return self._failed(pending, FailureReason.FINALIZE_CHECKPOINT_FAILURE, event.error)
 
     def on_discarded(self, event: CheckpointDiscarded) -> ErrorInfo | None:
-        self._custody.on_discarded(event.checkpoint_id)
+        self._retention.on_discarded(event.checkpoint_id)
         if event.error is None:
             self.stats.on_discarded(event.checkpoint_id)
         self._commands.tell_not_removed(f"checkpoint {event.checkpoint_id}", event.error)
         return self._try_next()
 
     def on_shared_discarded(self, event: SharedFilesDiscarded) -> ErrorInfo | None:
-        self._custody.on_shared_discarded()
+        self._retention.on_shared_discarded()
         self._commands.tell_not_removed(f"shared files of checkpoint {event.checkpoint_id}", event.error)
         return None
 
@@ -266,7 +266,7 @@ class CheckpointCoordinator:
         room for the next at once."""
         while self._ended is None and not self._graph.is_anyone_leaving:
             request = self._requests.take_next(
-                is_triggering=self._pending.is_triggering, pending=len(self._pending), cleaning=self._custody.cleaning
+                is_triggering=self._pending.is_triggering, pending=len(self._pending), cleaning=self._retention.cleaning
             )
             if request is None:
                 return None
@@ -310,7 +310,7 @@ class CheckpointCoordinator:
 
     def _complete(self, pending: PendingCheckpoint, permit: CommitPermit) -> ErrorInfo | None:
         checkpoint_id, now_ms = pending.checkpoint_id, self._fx.now_ms
-        newest = self._custody.latest
+        newest = self._retention.latest
         is_newest = newest is None or newest.checkpoint_id < checkpoint_id
         self._pending.forget(pending)
         self._requests.on_completed()
@@ -321,7 +321,7 @@ class CheckpointCoordinator:
         if is_newest and self._ended is None and (kind.is_synchronous or not kind.is_savepoint):
             self._confirm(permit)
             self.stats.on_confirmed(checkpoint_id, now_ms)
-        self._custody.on_completed(permit)
+        self._retention.on_completed(permit)
         if not kind.is_savepoint:
             self._must_be_full = False
         if kind.is_synchronous or not kind.is_savepoint:
@@ -365,8 +365,8 @@ class CheckpointCoordinator:
         self._fx.log("INFO", f"checkpoint {checkpoint_id} failed: {text}", job=self._graph.graph.job_id)
         self._report(pending.request, checkpoint_id, text)
         if pending.is_triggered:
-            self._commands.abort(pending, self._custody.latest)
-        self._custody.on_aborted(checkpoint_id, pending.location)
+            self._commands.abort(pending, self._retention.latest)
+        self._retention.on_aborted(checkpoint_id, pending.location)
         self._sweep()
         kind = pending.request.snapshot_type
         if reason is not FailureReason.SUBSUMED:
@@ -377,7 +377,7 @@ class CheckpointCoordinator:
     def _sweep(self) -> None:
         """After the end, and once the storage has answered every write: what goes by the retention rule."""
         if self._ended is not None and not len(self._pending):
-            self._custody.close(self._ended)
+            self._retention.close(self._ended)
 
     def _report(
         self, request: CheckpointRequest, checkpoint_id: CheckpointId | None, failure: str, path: str = ""
@@ -389,7 +389,7 @@ class CheckpointCoordinator:
 
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when one of its parts contradicts itself or another; between events."""
-        for part in (self.stop, self._requests, self._pending, self._custody, self._failures):
+        for part in (self.stop, self._requests, self._pending, self._retention, self._failures):
             part.check_invariants()
         assert len(self._pending) == self.stats.in_progress, f"{len(self._pending)} of {self.stats.in_progress} pending"
         assert self._ended is None or not self._requests.is_active, f"{self._ended}, and the periodic timer runs"

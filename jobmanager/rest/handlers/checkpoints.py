@@ -32,35 +32,35 @@ class CheckpointHandlers:
             reads(f"{_C}/details/:checkpointid/subtasks/:vertexid", self._subtasks, Kept.CHECKPOINTS),
         ]
 
-    def _statistics(self, asked: RestRequest) -> Json:
-        return checkpoints_answer(self._checkpointed(asked).checkpoints)
+    def _statistics(self, request: RestRequest) -> Json:
+        return checkpoints_answer(self._checkpointed(request).checkpoints)
 
-    def _config(self, asked: RestRequest) -> Json:
-        return checkpoint_config(self._checkpointed(asked))
+    def _config(self, request: RestRequest) -> Json:
+        return checkpoint_config(self._checkpointed(request))
 
-    def _details(self, asked: RestRequest) -> Json:
-        job, checkpoint = self._checkpoint(asked)
+    def _details(self, request: RestRequest) -> Json:
+        job, checkpoint = self._checkpoint(request)
         return checkpoint_details(checkpoint, job.vertices)
 
-    def _subtasks(self, asked: RestRequest) -> Json:
-        vertex_id = asked.vertex_id()
-        job, checkpoint = self._checkpoint(asked)
+    def _subtasks(self, request: RestRequest) -> Json:
+        vertex_id = request.vertex_id()
+        job, checkpoint = self._checkpoint(request)
         for vertex in job.vertices:
             if vertex.vertex_id == vertex_id:
                 return vertex_details(checkpoint, vertex)
         raise not_found(f"There is no checkpoint statistics for task {vertex_id}.")
 
-    def _checkpoint(self, asked: RestRequest) -> tuple[JobView, CheckpointView]:
-        checkpoint_id = asked.number("checkpointid")
-        job = self._checkpointed(asked)
+    def _checkpoint(self, request: RestRequest) -> tuple[JobView, CheckpointView]:
+        checkpoint_id = request.number("checkpointid")
+        job = self._checkpointed(request)
         found = find_checkpoint(job.checkpoints, checkpoint_id)
         if found is None:
             raise not_found(f"Could not find checkpointing statistics for checkpoint {checkpoint_id}.")
         return job, found
 
-    def _checkpointed(self, asked: RestRequest) -> JobView:
+    def _checkpointed(self, request: RestRequest) -> JobView:
         """404 for a job in BATCH mode, which the dashboard passes over; others may be asked for checkpoints at any time."""
-        job = self._backend.job(asked)
+        job = self._backend.job(request)
         if job_type(job.configuration) == "BATCH":
             raise not_found(f"Checkpointing was not enabled for job {job.job_id}.")
         return job

@@ -42,16 +42,16 @@ class JarHandlers:
             writes("POST", "/jars/:jarid/run-application", self._run_application),
         ]
 
-    async def _list(self, asked: RestRequest) -> Json:
+    async def _list(self, request: RestRequest) -> Json:
         found = await self._runs.on_disk(self._runs.files.list)
-        return {"address": asked.base_url, "files": [_item(program) for program in found]}
+        return {"address": request.base_url, "files": [_item(program) for program in found]}
 
-    async def _upload(self, asked: RestRequest) -> Json:
-        assert asked.upload is not None
+    async def _upload(self, request: RestRequest) -> Json:
+        assert request.upload is not None
         files = self._runs.files
         incoming = files.begin()
         try:
-            name = await asked.upload.save(incoming, files.max_bytes)
+            name = await request.upload.save(incoming, files.max_bytes)
             with _refused():
                 program = await self._runs.on_disk(partial(files.adopt, incoming, name))
         except OSError as error:
@@ -60,36 +60,36 @@ class JarHandlers:
             files.drop(incoming)
         return {"filename": str(program.path), "status": "success"}
 
-    async def _delete(self, asked: RestRequest) -> Json:
+    async def _delete(self, request: RestRequest) -> Json:
         with _refused():
-            await self._runs.on_disk(partial(self._runs.files.remove, asked.parameters["jarid"]))
+            await self._runs.on_disk(partial(self._runs.files.remove, request.parameters["jarid"]))
         return {}
 
-    async def _plan(self, asked: RestRequest) -> Json:
-        program, request = await self._asked_for(asked)
+    async def _plan(self, request: RestRequest) -> Json:
+        program, run = await self._requested_run(request)
         with _refused("Could not build the plan of this program: "):
-            graph = await self._runs.plan(program, request)
-        return {"plan": plan(request.job_id or graph.job_id, graph)}
+            graph = await self._runs.plan(program, run)
+        return {"plan": plan(run.job_id or graph.job_id, graph)}
 
-    async def _run(self, asked: RestRequest) -> Json:
-        job_id = await self._submitted(asked)
+    async def _run(self, request: RestRequest) -> Json:
+        job_id = await self._submitted(request)
         return {"jobid": job_id, "applicationId": job_id}
 
-    async def _run_application(self, asked: RestRequest) -> Json:
-        return {"applicationid": await self._submitted(asked)}
+    async def _run_application(self, request: RestRequest) -> Json:
+        return {"applicationid": await self._submitted(request)}
 
-    async def _submitted(self, asked: RestRequest) -> JobId:
-        program, request = await self._asked_for(asked)
-        if request.job_id is not None and self._is_known(request.job_id):
+    async def _submitted(self, request: RestRequest) -> JobId:
+        program, run = await self._requested_run(request)
+        if run.job_id is not None and self._is_known(run.job_id):
             raise RestError(409, f"Job {request.job_id} was submitted before.")
         with _refused("Could not execute application: "):
-            return await self._runs.submit(program, request)
+            return await self._runs.submit(program, run)
 
-    async def _asked_for(self, asked: RestRequest) -> tuple[Program, RunRequest]:
-        request = run_request(asked)
+    async def _requested_run(self, request: RestRequest) -> tuple[Program, RunRequest]:
+        run = run_request(request)
         with _refused():
-            program = await self._runs.on_disk(partial(self._runs.files.find, asked.parameters["jarid"]))
-        return program, request
+            program = await self._runs.on_disk(partial(self._runs.files.find, request.parameters["jarid"]))
+        return program, run
 
     @property
     def _runs(self) -> ProgramRuns:
@@ -97,35 +97,35 @@ class JarHandlers:
         return self._given
 
 
-def run_request(asked: RestRequest) -> RunRequest:
+def run_request(request: RestRequest) -> RunRequest:
     """Body before query, as in Flink (``JarHandlerUtils.java``). Raises ``RestError`` 400."""
-    body = asked.json_object()
+    body = request.json_object()
     job_id = text_of(body, "jobId") or text_of(body, "applicationId")
     return RunRequest(
-        entry=text_of(body, "entryClass") or asked.query.get("entry-class") or None,
-        arguments=_arguments(asked, body),
-        parallelism=_parallelism(asked, body),
+        entry=text_of(body, "entryClass") or request.query.get("entry-class") or None,
+        arguments=_arguments(request, body),
+        parallelism=_parallelism(request, body),
         job_id=_job_id(job_id) if job_id else None,
-        restore_path=text_of(body, "savepointPath") or asked.query.get("savepointPath") or None,
-        allow_non_restored_state=_allows(asked, body),
+        restore_path=text_of(body, "savepointPath") or request.query.get("savepointPath") or None,
+        allow_non_restored_state=_allows(request, body),
         claim_mode=_claim_mode(body),
         settings=_settings(body),
     )
 
 
-def _arguments(asked: RestRequest, body: Json) -> tuple[str, ...]:
+def _arguments(request: RestRequest, body: Json) -> tuple[str, ...]:
     found = body.get("programArgsList")
     if found is None:
-        return tuple(asked.listed("programArg") or ())
+        return tuple(request.listed("programArg") or ())
     if not isinstance(found, list) or not all(isinstance(item, str) and "\0" not in item for item in found):
         raise bad_request("Request did not match expected format: programArgsList has to be a list of texts.")
     return tuple(found)
 
 
-def _parallelism(asked: RestRequest, body: Json) -> int | None:
+def _parallelism(request: RestRequest, body: Json) -> int | None:
     found: Any = body.get("parallelism")
-    if found is None and "parallelism" in asked.query:
-        found = asked.query_number("parallelism", 0)
+    if found is None and "parallelism" in request.query:
+        found = request.query_number("parallelism", 0)
     if found is None:
         return None
     if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= MAX_PARALLELISM:
@@ -142,10 +142,10 @@ def _job_id(text: str) -> JobId:
         raise bad_request(f"Request did not match expected format: jobId: {error}") from None
 
 
-def _allows(asked: RestRequest, body: Json) -> bool:
+def _allows(request: RestRequest, body: Json) -> bool:
     found = body.get("allowNonRestoredState")
     if found is None:
-        text = asked.query.get("allowNonRestoredState", _FALSE).lower()
+        text = request.query.get("allowNonRestoredState", _FALSE).lower()
         if text not in (_TRUE, _FALSE):
             raise bad_request(
                 f"Cannot resolve query parameter (allowNonRestoredState) from value {text!r}: expected true or false."

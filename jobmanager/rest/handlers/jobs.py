@@ -69,43 +69,43 @@ class JobHandlers:
         ]
 
     def _of_job(self, answer: Any) -> Any:
-        return lambda asked: answer(self._backend.job(asked), self._backend.now_ms())
+        return lambda request: answer(self._backend.job(request), self._backend.now_ms())
 
-    def _ids(self, asked: RestRequest) -> Json:
+    def _ids(self, request: RestRequest) -> Json:
         shown = [{"id": job.job_id, "status": job.state.value} for job in self._backend.views.jobs()]
         archived = [{"id": item["jid"], "status": item["state"]} for item in self._backend.archived(OVERVIEW)]
         return {"jobs": [*shown, *archived]}
 
-    def _overview(self, asked: RestRequest) -> Json:
+    def _overview(self, request: RestRequest) -> Json:
         now_ms = self._backend.now_ms()
         shown = [job_answers.job_item(job, now_ms) for job in self._backend.views.jobs()]
         return {"jobs": [*shown, *self._backend.archived(OVERVIEW)]}
 
-    def _applications(self, asked: RestRequest) -> Json:
+    def _applications(self, request: RestRequest) -> Json:
         now_ms = self._backend.now_ms()
         shown = [application_item(job, now_ms) for job in self._backend.views.jobs()]
         return {"applications": [*shown, *self._backend.archived(APPLICATIONS)]}
 
-    def _status(self, asked: RestRequest) -> Json:
+    def _status(self, request: RestRequest) -> Json:
         """Flink answers an unknown job with 500 here, and with 404 elsewhere."""
-        job_id = asked.job_id()
+        job_id = request.job_id()
         job = self._backend.views.job(job_id)
         if job is None:
             raise server_side(f"Could not find Flink job ({job_id})")
         return {"status": job.state.value}
 
-    def _exceptions(self, asked: RestRequest) -> Json:
-        maximum = asked.first_number("maxExceptions", DEFAULT_MAX_EXCEPTIONS)
-        labels = asked.listed("failureLabelFilter") or []
+    def _exceptions(self, request: RestRequest) -> Json:
+        maximum = request.first_number("maxExceptions", DEFAULT_MAX_EXCEPTIONS)
+        labels = request.listed("failureLabelFilter") or []
         for label in labels:
             if ":" not in label:
                 raise bad_request(
                     f"Cannot resolve query parameter (failureLabelFilter) from value {label!r}: key:value."
                 )
-        return exceptions(self._backend.job(asked), maximum, labels, self._backend.endpoints())
+        return exceptions(self._backend.job(request), maximum, labels, self._backend.endpoints())
 
-    def _accumulators(self, asked: RestRequest) -> Json:
-        job = self._backend.job(asked)
+    def _accumulators(self, request: RestRequest) -> Json:
+        job = self._backend.job(request)
         attempts = [subtask.current.attempt for vertex in job.vertices for subtask in vertex.subtasks]
         return {
             "job-accumulators": [],
@@ -113,37 +113,37 @@ class JobHandlers:
             "serialized-user-task-accumulators": {},
         }
 
-    def _metrics(self, asked: RestRequest) -> list[Json]:
-        return metrics.collection(metrics.job_metrics(self._backend.job(asked), self._backend.now_ms()), asked)
+    def _metrics(self, request: RestRequest) -> list[Json]:
+        return metrics.collection(metrics.job_metrics(self._backend.job(request), self._backend.now_ms()), request)
 
-    def _aggregated(self, asked: RestRequest) -> list[Json]:
-        wanted = asked.listed("jobs")
+    def _aggregated(self, request: RestRequest) -> list[Json]:
+        wanted = request.listed("jobs")
         for text in wanted or ():
             if not is_job_id(text):
                 raise bad_query("jobs", text, "ids of 32 hex digits")
         jobs = [job for job in self._backend.views.jobs() if wanted is None or job.job_id in wanted]
-        return metrics.aggregation([metrics.job_metrics(job, self._backend.now_ms()) for job in jobs], asked)
+        return metrics.aggregation([metrics.job_metrics(job, self._backend.now_ms()) for job in jobs], request)
 
     def _configuration(self) -> list[Json]:
         return configuration_entries(self._backend.configuration)
 
-    def _log_url(self, asked: RestRequest) -> Json:
+    def _log_url(self, request: RestRequest) -> Json:
         """Whatever the job is called (``GeneratedLogUrlHandler.java``)."""
-        return {"url": f"{asked.base_url}/jobmanager/log"}
+        return {"url": f"{request.base_url}/jobmanager/log"}
 
-    def _terminate(self, asked: RestRequest) -> Json:
-        asked.json_object()
-        mode = asked.query.get("mode", "cancel").lower()
+    def _terminate(self, request: RestRequest) -> Json:
+        request.json_object()
+        mode = request.query.get("mode", "cancel").lower()
         if mode == "stop":
-            asked.job_id()
+            request.job_id()
             raise RestError(308, _STOP_IS_GONE)
         if mode != "cancel":
             raise bad_query("mode", mode, "cancel")
-        return self._cancel(asked)
+        return self._cancel(request)
 
-    def _cancel(self, asked: RestRequest) -> Json:
+    def _cancel(self, request: RestRequest) -> Json:
         """Again for a job that was canceled: nothing happens, and it is no error."""
-        job = self._backend.job(asked)
+        job = self._backend.job(request)
         if job.state.is_terminal and job.state is not JobState.CANCELED:
             raise RestError(
                 409,
@@ -153,20 +153,20 @@ class JobHandlers:
         self._backend.post(JobCancelRequested(job.job_id))
         return {}
 
-    def _cancel_application(self, asked: RestRequest) -> Json:
+    def _cancel_application(self, request: RestRequest) -> Json:
         """Cancels a job. As in Flink, one that has ended is not found."""
-        if self._backend.job(asked).state.is_terminal:
+        if self._backend.job(request).state.is_terminal:
             raise not_found("Application could not be found.")
-        return self._cancel(asked)
+        return self._cancel(request)
 
-    def _stop_is_gone(self, asked: RestRequest) -> Json:
-        self._backend.job(asked)
+    def _stop_is_gone(self, request: RestRequest) -> Json:
+        self._backend.job(request)
         raise RestError(308, _STOP_IS_GONE)
 
-    def _client_heartbeat(self, asked: RestRequest) -> Json:
+    def _client_heartbeat(self, request: RestRequest) -> Json:
         """Jobs here do not end with their client, so that nothing depends on it; for one that is not there Flink only logs it."""
-        asked.job_id()
-        if type(asked.json_object().get("expiredTimestamp")) is not int:
+        request.job_id()
+        if type(request.json_object().get("expiredTimestamp")) is not int:
             raise bad_request("Request did not match expected format: expiredTimestamp has to be a number.")
         return {}
 
@@ -174,8 +174,8 @@ class JobHandlers:
 def of_any_job(answer: Callable[[], Json | list[Json]]) -> Handler:
     """Returns a handler with the same answer for every job, also for one that does not exist."""
 
-    def answered(asked: RestRequest) -> Json | list[Json]:
-        asked.job_id()
+    def answered(request: RestRequest) -> Json | list[Json]:
+        request.job_id()
         return answer()
 
     return answered

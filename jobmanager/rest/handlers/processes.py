@@ -43,42 +43,44 @@ class ProcessHandlers:
             reads("/jobmanager/logs", lambda _: process.log_list(inspection.log_files())),
             reads_text("/jobmanager/logs/:filename", self._own_file),
             reads("/jobmanager/thread-dump", lambda _: process.thread_list(inspection.thread_dump())),
-            reads_text(f"{tm}/log", lambda asked: self._text(asked, inspector.read_own_log)),
-            reads_text(f"{tm}/stdout", lambda asked: self._text(asked, inspector.read_stdout)),
+            reads_text(f"{tm}/log", lambda request: self._text(request, inspector.read_own_log)),
+            reads_text(f"{tm}/stdout", lambda request: self._text(request, inspector.read_stdout)),
             reads(f"{tm}/logs", self._logs),
             reads_text(f"{tm}/logs/:filename", self._file),
             reads(f"{tm}/thread-dump", self._threads),
             reads("/jobs/:jobid/taskmanagers/:taskmanagerid/log-url", self._log_url),
         ]
 
-    def _own_file(self, asked: RestRequest) -> Reply:
-        name = asked.parameters["filename"]
+    def _own_file(self, request: RestRequest) -> Reply:
+        name = request.parameters["filename"]
         return _own(lambda: inspection.read_log(name))
 
-    async def _text(self, asked: RestRequest, read: Callable[[str], Awaitable[bytes]]) -> Reply:
-        return Reply(await _answered(read(self._address(asked))))
+    async def _text(self, request: RestRequest, read: Callable[[str], Awaitable[bytes]]) -> Reply:
+        return Reply(await _answered(read(self._address(request))))
 
-    async def _file(self, asked: RestRequest) -> Reply:
-        name = asked.parameters["filename"]
-        return await self._text(asked, lambda address: self._inspector.read_log(address, name))
+    async def _file(self, request: RestRequest) -> Reply:
+        name = request.parameters["filename"]
+        return await self._text(request, lambda address: self._inspector.read_log(address, name))
 
-    async def _logs(self, asked: RestRequest) -> Json:
-        return process.log_list(await _answered(self._inspector.logs(self._address(asked))))
+    async def _logs(self, request: RestRequest) -> Json:
+        return process.log_list(await _answered(self._inspector.logs(self._address(request))))
 
-    async def _threads(self, asked: RestRequest) -> Json:
-        return process.thread_list(await _answered(self._inspector.threads(self._backend.task_manager(asked).address)))
+    async def _threads(self, request: RestRequest) -> Json:
+        return process.thread_list(
+            await _answered(self._inspector.threads(self._backend.task_manager(request).address))
+        )
 
-    def _log_url(self, asked: RestRequest) -> Json:
+    def _log_url(self, request: RestRequest) -> Json:
         """Whatever they are called (``GeneratedLogUrlHandler.java``)."""
-        return {"url": f"{asked.base_url}/taskmanagers/{quote(asked.parameters['taskmanagerid'])}/log"}
+        return {"url": f"{request.base_url}/taskmanagers/{quote(request.parameters['taskmanagerid'])}/log"}
 
-    def _address(self, asked: RestRequest) -> str:
+    def _address(self, request: RestRequest) -> str:
         """Returns the address of the TaskManager whose files are requested; an unknown one is 404 here, and 500
         elsewhere, as in Flink."""
         try:
-            return self._backend.task_manager(asked).address
+            return self._backend.task_manager(request).address
         except RestError:
-            raise not_found(f"Could not find TaskExecutor {asked.parameters['taskmanagerid']}.") from None
+            raise not_found(f"Could not find TaskExecutor {request.parameters['taskmanagerid']}.") from None
 
 
 def _own(read: Callable[[], bytes]) -> Reply:

@@ -56,9 +56,9 @@ class SnapshotHandlers:
             reads("/savepoint-disposal/:triggerid", self._disposal_status),
         ]
 
-    def _trigger_checkpoint(self, asked: RestRequest) -> Json:
+    def _trigger_checkpoint(self, request: RestRequest) -> Json:
         """Triggers a checkpoint. As in Flink, an unknown job is reported by the operation's result, not by its trigger."""
-        job_id, body = asked.job_id(), asked.json_object()
+        job_id, body = request.job_id(), request.json_object()
         is_full = choice_of(body, "checkpointType", CheckpointType, CheckpointType.CONFIGURED) is CheckpointType.FULL
 
         async def work() -> Json:
@@ -67,26 +67,26 @@ class SnapshotHandlers:
 
         return self._operations.begin(f"checkpoint-{job_id}", trigger_id_of(body), work)
 
-    def _checkpoint_status(self, asked: RestRequest) -> Json:
-        return self._status(asked, "checkpoint", "failureCause")
+    def _checkpoint_status(self, request: RestRequest) -> Json:
+        return self._status(request, "checkpoint", "failureCause")
 
-    def _trigger_savepoint(self, asked: RestRequest) -> Json:
-        body = asked.json_object()
+    def _trigger_savepoint(self, request: RestRequest) -> Json:
+        body = request.json_object()
         target, cancels = text_of(body, "target-directory"), flag_of(body, "cancel-job")
-        return self._savepoint(asked, body, target, SnapshotType.SAVEPOINT, cancels=cancels)
+        return self._savepoint(request, body, target, SnapshotType.SAVEPOINT, cancels=cancels)
 
-    def _trigger_stop(self, asked: RestRequest) -> Json:
+    def _trigger_stop(self, request: RestRequest) -> Json:
         """Its status is that of a savepoint, and completed once the job is FINISHED. (Flink's names are other ones here.)"""
-        body = asked.json_object()
+        body = request.json_object()
         kind = SnapshotType.TERMINATE if flag_of(body, "drain") else SnapshotType.SUSPEND
-        return self._savepoint(asked, body, text_of(body, "targetDirectory"), kind)
+        return self._savepoint(request, body, text_of(body, "targetDirectory"), kind)
 
     def _savepoint(
-        self, asked: RestRequest, body: Json, target: str | None, kind: SnapshotType, *, cancels: bool = False
+        self, request: RestRequest, body: Json, target: str | None, kind: SnapshotType, *, cancels: bool = False
     ) -> Json:
         """``cancels``: the job is canceled once it is taken, which Flink has deprecated: what another checkpoint commits
         meanwhile comes again after a restore. A stop does not have that gap."""
-        job_id, directory = asked.job_id(), target or None
+        job_id, directory = request.job_id(), target or None
         choice_of(body, "formatType", SavepointFormat, SavepointFormat.CANONICAL)
         if directory is None and self._has_no_directory(job_id):
             raise bad_request(_NO_DIRECTORY)
@@ -99,11 +99,11 @@ class SnapshotHandlers:
 
         return self._operations.begin(f"savepoint-{job_id}", trigger_id_of(body), work)
 
-    def _savepoint_status(self, asked: RestRequest) -> Json:
-        return self._status(asked, "savepoint", "failure-cause")
+    def _savepoint_status(self, request: RestRequest) -> Json:
+        return self._status(request, "savepoint", "failure-cause")
 
-    def _dispose(self, asked: RestRequest) -> Json:
-        body = asked.json_object()
+    def _dispose(self, request: RestRequest) -> Json:
+        body = request.json_object()
         path = text_of(body, "savepoint-path")
         if not path:
             raise bad_request("Request did not match expected format: savepoint-path is missing.")
@@ -114,8 +114,8 @@ class SnapshotHandlers:
 
         return self._operations.begin("disposal", trigger_id_of(body), work)
 
-    def _disposal_status(self, asked: RestRequest) -> Json:
-        trigger_id = asked.hex_id("triggerid")
+    def _disposal_status(self, request: RestRequest) -> Json:
+        trigger_id = request.hex_id("triggerid")
         operation = self._operations.find("disposal", trigger_id)
         if operation is None:
             raise not_found(f"There is no savepoint disposal operation with triggerId={trigger_id}.")
@@ -123,8 +123,8 @@ class SnapshotHandlers:
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
-    def _status(self, asked: RestRequest, kind: str, failure_key: str) -> Json:
-        job_id, trigger_id = asked.job_id(), asked.hex_id("triggerid")
+    def _status(self, request: RestRequest, kind: str, failure_key: str) -> Json:
+        job_id, trigger_id = request.job_id(), request.hex_id("triggerid")
         operation = self._operations.find(f"{kind}-{job_id}", trigger_id)
         if operation is None:
             raise not_found(f"There is no {kind} operation with triggerId={trigger_id} for job {job_id}.")

@@ -62,50 +62,50 @@ class UnsupportedRoutes:
 
     # ---- what could only be there if it had been made before -----------------------------------------------------------
 
-    def _profile(self, asked: RestRequest) -> Any:
-        if "taskmanagerid" in asked.parameters:
-            self._backend.task_manager(asked)
-        raise not_found(f"There is no profile {asked.parameters['filename']!r} here.")
+    def _profile(self, request: RestRequest) -> Any:
+        if "taskmanagerid" in request.parameters:
+            self._backend.task_manager(request)
+        raise not_found(f"There is no profile {request.parameters['filename']!r} here.")
 
-    def _deletion(self, asked: RestRequest) -> Any:
-        raise not_found(f"There is no operation with triggerId={asked.hex_id('triggerid')}.")
+    def _deletion(self, request: RestRequest) -> Any:
+        raise not_found(f"There is no operation with triggerId={request.hex_id('triggerid')}.")
 
     # ---- as Flink's DefaultScheduler answers -------------------------------------------------------------------------
 
-    def _rescales(self, asked: RestRequest) -> Any:
-        if "rescaleuuid" in asked.parameters:
-            asked.hex_id("rescaleuuid")
-        raise not_found(f"AdaptiveScheduler is not enabled for this job ({self._backend.job(asked).job_id}).")
+    def _rescales(self, request: RestRequest) -> Any:
+        if "rescaleuuid" in request.parameters:
+            request.hex_id("rescaleuuid")
+        raise not_found(f"AdaptiveScheduler is not enabled for this job ({self._backend.job(request).job_id}).")
 
-    def _requirements(self, asked: RestRequest) -> Any:
-        self._backend.job(asked)
+    def _requirements(self, request: RestRequest) -> Any:
+        self._backend.job(request)
         raise server_side(_DEFAULT_SCHEDULER)
 
-    def _change_requirements(self, asked: RestRequest) -> Any:
-        asked.job_id()
-        wanted = asked.json_object()
+    def _change_requirements(self, request: RestRequest) -> Any:
+        request.job_id()
+        wanted = request.json_object()
         if not wanted:
             raise bad_request("Request body does not specify resource requirements.")
-        for vertex in self._backend.job(asked).vertices:
+        for vertex in self._backend.job(request).vertices:
             if vertex.vertex_id not in wanted:
                 raise bad_request(
                     f"The request is incomplete, missing job vertex [{vertex.vertex_id}] resource requirements."
                 )
         raise server_side(_DEFAULT_SCHEDULER)
 
-    def _rescaling(self, asked: RestRequest) -> Any:
-        asked.job_id()
-        if "triggerid" in asked.parameters:
-            asked.hex_id("triggerid")
-        asked.query_number("parallelism", 0)
+    def _rescaling(self, request: RestRequest) -> Any:
+        request.job_id()
+        if "triggerid" in request.parameters:
+            request.hex_id("triggerid")
+        request.query_number("parallelism", 0)
         raise RestError(503, "Rescaling is temporarily disabled. See FLINK-12312.")
 
 
 def _refusal(key: tuple[str, str], check: Callable[[RestRequest], object], error: RestError) -> Route:
     """First what is wrong with the request itself, then that it would not be done anyway."""
 
-    def refuse(asked: RestRequest) -> Any:
-        check(asked)
+    def refuse(request: RestRequest) -> Any:
+        check(request)
         raise RestError(error.status, *error.messages)
 
     method, pattern = key

@@ -42,27 +42,27 @@ class VertexHandlers:
             reads(f"{_S}/attempts/:attempt/accumulators", self._attempt_accumulators, Kept.GRAPH),
         ]
 
-    def _details(self, asked: RestRequest) -> Json:
-        _, vertex = self._backend.vertex(asked)
+    def _details(self, request: RestRequest) -> Json:
+        _, vertex = self._backend.vertex(request)
         return vertex_answers.vertex_details(
             vertex, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
         )
 
-    def _times(self, asked: RestRequest) -> Json:
-        _, vertex = self._backend.vertex(asked)
+    def _times(self, request: RestRequest) -> Json:
+        _, vertex = self._backend.vertex(request)
         return vertex_answers.subtask_times(vertex, self._backend.endpoints(), self._backend.now_ms())
 
-    def _by_task_manager(self, asked: RestRequest) -> Json:
-        _, vertex = self._backend.vertex(asked)
+    def _by_task_manager(self, request: RestRequest) -> Json:
+        _, vertex = self._backend.vertex(request)
         return vertex_answers.by_task_manager(
             vertex, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
         )
 
-    def _backpressure(self, asked: RestRequest) -> Json:
+    def _backpressure(self, request: RestRequest) -> Json:
         """Answers with nothing measured, which is no error, for a job that has ended, and for an unknown job or vertex
         (``JobVertexBackPressureHandler.java``)."""
         try:
-            job, vertex = self._backend.vertex(asked)
+            job, vertex = self._backend.vertex(request)
             return (
                 vertex_answers.NOT_MEASURED
                 if job.state.is_terminal
@@ -73,66 +73,66 @@ class VertexHandlers:
                 raise
             return vertex_answers.NOT_MEASURED
 
-    def _watermarks(self, asked: RestRequest) -> list[Json]:
-        return vertex_answers.watermarks(self._backend.vertex(asked)[1], self._backend.measures)
+    def _watermarks(self, request: RestRequest) -> list[Json]:
+        return vertex_answers.watermarks(self._backend.vertex(request)[1], self._backend.measures)
 
-    def _flame_graph(self, asked: RestRequest) -> Json:
+    def _flame_graph(self, request: RestRequest) -> Json:
         """Answers that sampling is disabled by configuration, as Flink does for every job, since stacks are not sampled
         here."""
-        asked.job_id()
-        asked.vertex_id()
-        asked.query_number("subtaskindex", 0)
-        kind = asked.query.get("type", "full")
+        request.job_id()
+        request.vertex_id()
+        request.query_number("subtaskindex", 0)
+        kind = request.query.get("type", "full")
         if kind.lower() not in _FLAME_GRAPHS:
             raise bad_query("type", kind, f"one of {', '.join(_FLAME_GRAPHS)}")
         return {"endTimestamp": SAMPLING_IS_OFF}
 
     # ---- metrics -----------------------------------------------------------------------------------------------------
 
-    def _metrics(self, asked: RestRequest) -> list[Json]:
-        return metrics.collection(metrics.vertex_metrics(self._backend.vertex(asked)[1], self._backend), asked)
+    def _metrics(self, request: RestRequest) -> list[Json]:
+        return metrics.collection(metrics.vertex_metrics(self._backend.vertex(request)[1], self._backend), request)
 
-    def _coordinator_metrics(self, asked: RestRequest) -> list[Json]:
+    def _coordinator_metrics(self, request: RestRequest) -> list[Json]:
         """Operators have no part in the JobManager here."""
-        self._backend.vertex(asked)
+        self._backend.vertex(request)
         return []
 
-    def _subtask_metrics(self, asked: RestRequest) -> list[Json]:
-        _, _, subtask = self._backend.subtask(asked)
-        return metrics.collection(metrics.subtask_metrics(subtask.current, self._backend), asked)
+    def _subtask_metrics(self, request: RestRequest) -> list[Json]:
+        _, _, subtask = self._backend.subtask(request)
+        return metrics.collection(metrics.subtask_metrics(subtask.current, self._backend), request)
 
-    def _aggregated(self, asked: RestRequest) -> list[Json]:
-        _, vertex = self._backend.vertex(asked)
-        indices = subtask_ranges(asked, "subtasks", vertex.parallelism)
+    def _aggregated(self, request: RestRequest) -> list[Json]:
+        _, vertex = self._backend.vertex(request)
+        indices = subtask_ranges(request, "subtasks", vertex.parallelism)
         parts = [metrics.subtask_metrics(vertex.subtasks[index].current, self._backend) for index in indices]
-        return metrics.aggregation(parts, asked)
+        return metrics.aggregation(parts, request)
 
     # ---- subtasks ----------------------------------------------------------------------------------------------------
 
-    def _subtask(self, asked: RestRequest) -> Json:
-        _, _, subtask = self._backend.subtask(asked)
+    def _subtask(self, request: RestRequest) -> Json:
+        _, _, subtask = self._backend.subtask(request)
         return vertex_answers.subtask_details(
             subtask.current, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
         )
 
-    def _attempt(self, asked: RestRequest) -> Json:
-        _, attempt = self._backend.attempt(asked)
+    def _attempt(self, request: RestRequest) -> Json:
+        _, attempt = self._backend.attempt(request)
         return vertex_answers.subtask_details(
             attempt, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
         )
 
     # ---- accumulators of user functions ------------------------------------------------------------------------------
 
-    def _accumulators(self, asked: RestRequest) -> Json:
-        _, vertex = self._backend.vertex(asked)
+    def _accumulators(self, request: RestRequest) -> Json:
+        _, vertex = self._backend.vertex(request)
         attempts = [subtask.current.attempt for subtask in vertex.subtasks]
         return {
             "id": vertex.vertex_id,
             "user-accumulators": user_accumulators(map(self._backend.measures.metrics_of, attempts)),
         }
 
-    def _subtask_accumulators(self, asked: RestRequest) -> Json:
-        _, vertex = self._backend.vertex(asked)
+    def _subtask_accumulators(self, request: RestRequest) -> Json:
+        _, vertex = self._backend.vertex(request)
         endpoints, told = self._backend.endpoints(), self._backend.measures.metrics_of
         return {
             "id": vertex.vertex_id,
@@ -148,8 +148,8 @@ class VertexHandlers:
             ],
         }
 
-    def _attempt_accumulators(self, asked: RestRequest) -> Json:
-        subtask, attempt = self._backend.attempt(asked)
+    def _attempt_accumulators(self, request: RestRequest) -> Json:
+        subtask, attempt = self._backend.attempt(request)
         return {
             "subtask": subtask.index,
             "attempt": attempt.attempt.attempt,

@@ -145,9 +145,9 @@ def trigger_id_of(body: Mapping[str, Any]) -> str | None:
         raise bad_request(f"Request did not match expected format: triggerId {text!r} is not 32 hex digits.") from None
 
 
-def subtask_ranges(asked: RestRequest, name: str, parallelism: int) -> list[int]:
+def subtask_ranges(request: RestRequest, name: str, parallelism: int) -> list[int]:
     """``1,3,5-9``: indices of subtasks that exist; not given: all."""
-    parts = asked.listed(name)
+    parts = request.listed(name)
     if parts is None:
         return list(range(parallelism))
     found: set[int] = set()

@@ -95,9 +95,9 @@ def of_what_is_known(answer: Handler) -> Handler:
     """Nothing is known of a job, a vertex, a subtask or a TaskManager that is not there: an empty list, as Flink's store of metrics
     gives it, and no error (``AbstractMetricsHandler.java``)."""
 
-    def answered(asked: RestRequest) -> Any:
+    def answered(request: RestRequest) -> Any:
         try:
-            return answer(asked)
+            return answer(request)
         except RestError as error:
             if error.status == 400:
                 raise
@@ -106,22 +106,22 @@ def of_what_is_known(answer: Handler) -> Handler:
     return answered
 
 
-def collection(found: Metrics, asked: RestRequest) -> list[Json]:
+def collection(found: Metrics, request: RestRequest) -> list[Json]:
     """Names only, or with ``get`` the values of those that are there."""
-    names = asked.listed("get")
+    names = request.listed("get")
     if names is None:
-        return [] if "get" in asked.query else [{"id": name} for name in found]
+        return [] if "get" in request.query else [{"id": name} for name in found]
     return [{"id": name, "value": _text(found[name])} for name in dict.fromkeys(names) if name in found]
 
 
-def aggregation(parts: Sequence[Metrics], asked: RestRequest) -> list[Json]:
+def aggregation(parts: Sequence[Metrics], request: RestRequest) -> list[Json]:
     """Over several components; texts cannot be aggregated and are left out."""
-    wanted = asked.query["agg"].split(",") if "agg" in asked.query else list(_AGGREGATIONS)
+    wanted = request.query["agg"].split(",") if "agg" in request.query else list(_AGGREGATIONS)
     for name in wanted:
         if name.lower() not in _AGGREGATIONS:
             raise bad_query("agg", name, f"one of {', '.join(_AGGREGATIONS)}")
     kinds = [name for name in _AGGREGATIONS if name in {text.lower() for text in wanted}]
-    names = asked.listed("get")
+    names = request.listed("get")
     if names is None:
         return [{"id": name} for name in dict.fromkeys(name for part in parts for name in part)]
     answer = []

@@ -82,7 +82,7 @@ class Answer:
     attempts: Mapping[AttemptId, ErrorInfo] = field(default_factory=dict)
 
 
-class Outbox:
+class TaskManagerOutbox:
     """The ordered way to one session of a TaskManager."""
 
     def __init__(

@@ -29,7 +29,7 @@ from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, VersionMismatch
 from tidegate.model.ids import Generation
 from tidegate.pb import common_pb2, jobmanager_pb2, jobmanager_pb2_grpc
-from tidegate.taskmanager.service.jobmanager.outbox import Outbox
+from tidegate.taskmanager.service.jobmanager.outbox import JobManagerOutbox
 from tidegate.wire.convert import error_from_pb
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Resident(Protocol):
     def on_rejected(self, attempt: str) -> None: ...
 
 
-class JobManagerClient:
+class JobManagerConnection:
     """``run`` goes on until it is cancelled, or raises: ``VersionMismatch``, or ``ExternalError`` when nobody took this
     TaskManager for ``taskmanager.registration.timeout``."""
 
@@ -80,7 +80,7 @@ class JobManagerClient:
         self._times = times
         self._channel: grpc.aio.Channel | None = None
         self._stub_of_channel: jobmanager_pb2_grpc.JobManagerServiceAsyncStub | None = None
-        self._outbox = Outbox()
+        self._outbox = JobManagerOutbox()
         self._has_news = asyncio.Event()
         self._generation: Generation | None = None
 

@@ -19,7 +19,7 @@ BATCH_MAX_BYTES = 8 << 20
 ACKNOWLEDGE = "AcknowledgeCheckpoint"
 
 
-class Outbox:
+class JobManagerOutbox:
     """The outbox of one session with one generation of the JobManager."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import ClusterOptions, TaskManagerOptions
 from tidegate.taskmanager.service.identity import Identity
-from tidegate.taskmanager.service.jobmanager.connection import JobManagerClient, RegistrationTimes
+from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection, RegistrationTimes
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 
@@ -24,7 +24,7 @@ def registration_times(configuration: Configuration) -> RegistrationTimes:
 
 
 def keep_registered(
-    job_manager: JobManagerClient,
+    job_manager: JobManagerConnection,
     executor: TaskExecutor,
     identity: Identity,
     on_fatal: Callable[[BaseException], None],

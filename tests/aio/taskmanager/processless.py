@@ -28,7 +28,7 @@ from tidegate.taskmanager.runtime.ports import Mail
 from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.identity import make_identity
 from tidegate.taskmanager.service.inspection import InspectionService
-from tidegate.taskmanager.service.jobmanager.connection import JobManagerClient, RegistrationTimes
+from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection, RegistrationTimes
 from tidegate.taskmanager.service.jobmanager.registration import keep_registered
 from tidegate.taskmanager.service.servicer import TaskManagerService
 from tidegate.taskmanager.service.subtasks.control_streams import SubtaskControl, listen_for_subtasks
@@ -92,7 +92,7 @@ class FakeSubtasks:
 class Processless:
     executor: TaskExecutor
     subtasks: FakeSubtasks
-    job_manager: JobManagerClient
+    job_manager: JobManagerConnection
     blobs: BlobCache
     control_address: str
     address: str
@@ -131,7 +131,9 @@ async def processless(
         failed.set()
 
     printed: list[tuple[str, str, bool]] = []
-    client = JobManagerClient(f"127.0.0.1:{port or fake.port}", times or RegistrationTimes(20, 100, 100, 50, 30_000))
+    client = JobManagerConnection(
+        f"127.0.0.1:{port or fake.port}", times or RegistrationTimes(20, 100, 100, 50, 30_000)
+    )
     subtasks = FakeSubtasks()
     executor = TaskExecutor(TaskManagerMachine(slots, 10_000, LIMITS), subtasks, client.tell, on_fatal)
     pool, printing = Pool(2, "io"), Pool(1, "printing")

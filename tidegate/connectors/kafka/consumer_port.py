@@ -1,6 +1,6 @@
 """Where a subtask's records come from: the port, and librdkafka's implementation. The other one is ``columnar.fetching``.
 
-add(positions) · remove(partitions) ─▶ take() ─▶ Arrived: what came, by partition; how far those are that came to an end
+add(positions) · remove(partitions) ─▶ take() ─▶ PollResult: what came, by partition; how far those are that came to an end
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.connectors.kafka.client import kafka_errors, library, typed_error
+from tidegate.connectors.kafka.partition_records import PartitionMessages, PartitionRecords, runs
 from tidegate.connectors.kafka.shared_client import SharedClient
-from tidegate.connectors.kafka.taken import Gathered, Taken, runs
 from tidegate.model.errors import CorruptData
 
 FETCH_MESSAGES = 16_384
@@ -27,10 +27,10 @@ Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class PollResult:
     """What one poll brought: records, and the offsets that partitions have reached."""
 
-    records: list[Taken] = field(default_factory=list)
+    records: list[PartitionRecords] = field(default_factory=list)
     reached: list[tuple[Place, int]] = field(default_factory=list)
     """Partitions of which everything before an offset has been given: what lies there need not be a record."""
 
@@ -47,7 +47,7 @@ class ConsumerPort(ABC):
         """Stops reading partitions."""
 
     @abstractmethod
-    def take(self) -> Arrived:
+    def take(self) -> PollResult:
         """What has come, after ``FETCH_WAIT_S`` also nothing. A broker that is down is waited for.
 
         Raises ``CorruptData`` for records that are gone or cannot be read, ``ExternalError``."""
@@ -57,7 +57,7 @@ class ConsumerPort(ABC):
         """Connections of its own are closed; the shared client is not."""
 
 
-class Consumed(ConsumerPort):
+class MessageConsumer(ConsumerPort):
     """librdkafka's messages, taken apart piece by piece: objects by the ten thousand would make Python's garbage collector run
     over them again and again (twice the processor time of everything else here)."""
 
@@ -85,14 +85,14 @@ class Consumed(ConsumerPort):
     def close(self) -> None:
         """There are none."""
 
-    def take(self) -> Arrived:
-        gathered: dict[Place, Gathered] = {}
+    def take(self) -> PollResult:
+        gathered: dict[Place, PartitionMessages] = {}
         at_end: list[tuple[Place, int]] = []
         with self._shared.used() as client, kafka_errors("read", self._servers):
             self._gather(client, gathered, at_end)
-        return Arrived([one.taken() for one in gathered.values()], at_end)
+        return PollResult([one.taken() for one in gathered.values()], at_end)
 
-    def _gather(self, client: Any, gathered: dict[Place, Gathered], at_end: list[tuple[Place, int]]) -> None:
+    def _gather(self, client: Any, gathered: dict[Place, PartitionMessages], at_end: list[tuple[Place, int]]) -> None:
         count, wanted, wait_s = 0, 1, FETCH_WAIT_S
         while count < FETCH_MESSAGES:
             messages = client.consume(wanted, wait_s)
@@ -103,7 +103,9 @@ class Consumed(ConsumerPort):
             count, wait_s = count + len(messages), GATHER_S if wanted == 1 else 0.0
             wanted = PIECE
 
-    def _sort(self, messages: list[Any], gathered: dict[Place, Gathered], at_end: list[tuple[Place, int]]) -> None:
+    def _sort(
+        self, messages: list[Any], gathered: dict[Place, PartitionMessages], at_end: list[tuple[Place, int]]
+    ) -> None:
         """By partition; raises what the client has to tell."""
         kind = library().Message
         if any(map(kind.error, messages)):
@@ -118,7 +120,7 @@ class Consumed(ConsumerPort):
                     self._failed(error, message)
             messages = good
         for place, run in runs(messages):
-            gathered.setdefault(place, Gathered(*place)).add(run, self._with_keys)
+            gathered.setdefault(place, PartitionMessages(*place)).add(run, self._with_keys)
 
     def _failed(self, error: Any, message: Any) -> None:
         codes = library().KafkaError

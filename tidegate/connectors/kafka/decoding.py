@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from tidegate.connectors.base import Split
 from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRecord
+from tidegate.connectors.kafka.partition_records import PartitionRecords, PoisonAction, dead_letter
 from tidegate.connectors.kafka.splits import KafkaSubscription
-from tidegate.connectors.kafka.taken import PoisonAction, Taken, dead_letter
 from tidegate.model.errors import CorruptData
 
 _LOG = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Decoding:
     def __init__(self, settings: ReaderSettings) -> None:
         self._settings = settings
 
-    def decoded(self, split_id: str, taken: Taken) -> Iterator[Fetched]:
+    def decoded(self, split_id: str, taken: PartitionRecords) -> Iterator[Fetched]:
         """Poison is left out when it need not fail: what lies around it is decoded in pieces."""
         while len(taken.values):
             try:
@@ -71,7 +71,7 @@ class Decoding:
                 yield self._poisoned(split_id, taken, poison)
                 taken = taken.part(at + 1, len(taken.values))
 
-    def _poisoned(self, split_id: str, taken: Taken, poison: PoisonRecord) -> Fetched:
+    def _poisoned(self, split_id: str, taken: PartitionRecords, poison: PoisonRecord) -> Fetched:
         """What becomes of it. Raises ``CorruptData`` when it fails the job."""
         offset = int(taken.offsets[poison.index])
         where = f"offset {offset} of partition {taken.partition} of topic {taken.topic!r}"
@@ -90,7 +90,7 @@ class Decoding:
             "set_poison_records('skip') or with a side output for dead letters"
         ) from poison
 
-    def _batch(self, split_id: str, taken: Taken) -> Fetched:
+    def _batch(self, split_id: str, taken: PartitionRecords) -> Fetched:
         data = self._settings.decoder.decode(taken.values)
         stamps = pa.array(taken.stamps, mask=taken.stamps < 0)
         return Fetched(split_id, data, taken.offsets, stamps, int(taken.offsets[-1]) + 1)

@@ -18,9 +18,9 @@ from tidegate.connectors.base import ReaderContext, Split, SplitState
 from tidegate.connectors.kafka.client import library
 from tidegate.connectors.kafka.consumer_port import FETCH_WAIT_S, ConsumerPort, Place
 from tidegate.connectors.kafka.decoding import Decoding, Fetched, ReaderSettings
+from tidegate.connectors.kafka.partition_records import PartitionRecords
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.splits import owner_of, split_of
-from tidegate.connectors.kafka.taken import Taken
 
 
 class Fetch:
@@ -86,7 +86,7 @@ class Fetch:
                 self._at[split_id] = max(self._at[split_id], offset)
         yield from self._finished([s for s in self._ends if self._is_at_end(s)])
 
-    def _records(self, taken: Taken) -> Iterator[Fetched]:
+    def _records(self, taken: PartitionRecords) -> Iterator[Fetched]:
         split_id = _split_id((taken.topic, taken.partition))
         if split_id not in self._ends:
             return

@@ -20,11 +20,11 @@ from tidegate.connectors.base import Polled, ReaderContext, SourceReader, SplitS
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.kafka.client import consumer, library
 from tidegate.connectors.kafka.columnar.settings import goes_by_column
-from tidegate.connectors.kafka.consumer_port import Consumed, ConsumerPort
+from tidegate.connectors.kafka.consumer_port import ConsumerPort, MessageConsumer
 from tidegate.connectors.kafka.decoding import Fetched, ReaderSettings
 from tidegate.connectors.kafka.fetching import Fetch
+from tidegate.connectors.kafka.partition_records import PoisonAction
 from tidegate.connectors.kafka.shared_client import SharedClient
-from tidegate.connectors.kafka.taken import PoisonAction
 
 MAX_PENDING = 100
 _READ_AHEAD = 4
@@ -151,11 +151,11 @@ class KafkaReader(SourceReader):
 def _incoming(settings: ReaderSettings, shared: SharedClient) -> ConsumerPort:
     with_keys = settings.poison is PoisonAction.SIDE_OUTPUT
     if not goes_by_column(settings.properties):
-        return Consumed(shared, settings.servers, with_keys=with_keys)
-    from tidegate.connectors.kafka.columnar.fetching import ByColumn
+        return MessageConsumer(shared, settings.servers, with_keys=with_keys)
+    from tidegate.connectors.kafka.columnar.fetching import ColumnarConsumer
 
     isolation = settings.subscription.isolation
-    return ByColumn(shared, settings.servers, settings.properties, isolation, with_keys=with_keys)
+    return ColumnarConsumer(shared, settings.servers, settings.properties, isolation, with_keys=with_keys)
 
 
 def _on_commit(error: Any, partitions: Sequence[Any]) -> None:

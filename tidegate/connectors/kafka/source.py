@@ -20,9 +20,9 @@ from tidegate.connectors.formats.messages import ByteArraySchema, Deserializatio
 from tidegate.connectors.kafka.client import SERVERS_KEY, consumer, contact, library, servers_of, source_properties
 from tidegate.connectors.kafka.decoding import ReaderSettings
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopicPartition
+from tidegate.connectors.kafka.partition_records import DEAD_LETTER, PoisonAction
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.splits import KafkaSubscription, owner_of, split_of
-from tidegate.connectors.kafka.taken import DEAD_LETTER, PoisonAction
 from tidegate.model.errors import InvalidJob
 
 DISCOVERY_KEY = "partition.discovery.interval.ms"

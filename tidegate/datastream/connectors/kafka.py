@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.names.java_only import java_only
 from tidegate.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
+from tidegate.connectors.kafka.partition_records import DEAD_LETTER
 from tidegate.connectors.kafka.records import (
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
@@ -12,7 +13,6 @@ from tidegate.connectors.kafka.records import (
 )
 from tidegate.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from tidegate.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
-from tidegate.connectors.kafka.taken import DEAD_LETTER
 
 _JAVA = "FlinkKafkaConsumer FlinkKafkaConsumerBase FlinkKafkaProducer FlinkKafkaProducerBase Semantic"
 

@@ -131,10 +131,12 @@ CASES: list[tuple[str, Break]] = [
     ("requests wait out of order", lambda c: queued(c, request(2), request(1, is_periodic=False))),
     ("2 periodic requests wait", lambda c: queued(c, request(1), request(2))),
     ("1001 requests wait", lambda c: queued(c, *(request(n, is_periodic=False) for n in range(1001)))),
-    ("removals were answered", lambda c: broken(coordinator_of(c)._custody._cleaner, _shared_open=-1)),
+    ("removals were answered", lambda c: broken(coordinator_of(c)._retention._cleaner, _shared_open=-1)),
     (
         "remembers 257",
-        lambda c: coordinator_of(c)._custody._cleaner._aborted.update({CheckpointId(n): ("", "") for n in range(257)}),
+        lambda c: coordinator_of(c)._retention._cleaner._aborted.update(
+            {CheckpointId(n): ("", "") for n in range(257)}
+        ),
     ),
     ("2 failures are counted", lambda c: broken(coordinator_of(c)._failures, _count=2, _tolerable=1)),
     (r"\[5\] are 0 failures", lambda c: broken(coordinator_of(c)._failures, _counted_ids={5})),
@@ -234,7 +236,7 @@ def test_one_of_the_kept_checkpoints_is_found() -> None:
     cluster = checkpointed()
     for attempt in cluster.attempts():
         cluster.acknowledge(attempt, 1)
-    store = coordinator_of(cluster)._custody._store
+    store = coordinator_of(cluster)._retention._store
     (kept,) = store.all
     broken(store, _checkpoints=[kept, kept])
     with pytest.raises(AssertionError, match="1 are retained"):

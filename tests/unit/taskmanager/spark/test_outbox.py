@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tidegate.pb import subtask_pb2
-from tidegate.taskmanager.spark.outbox import GATHERED_BYTES, PRINTED_BYTES, Outbox
+from tidegate.taskmanager.spark.outbox import GATHERED_BYTES, PRINTED_BYTES, ControlOutbox
 from tidegate.wire import control_frames as frames
 
 
@@ -17,16 +17,16 @@ def state(name: str) -> subtask_pb2.FromSubtask:
 
 
 @contextmanager
-def connected() -> Iterator[tuple[Outbox, socket.socket]]:
+def connected() -> Iterator[tuple[ControlOutbox, socket.socket]]:
     """An outbox whose thread does not run yet, and the peer's end."""
     ours, theirs = socket.socketpair()
     theirs.settimeout(10)
     with ours, theirs:
-        yield Outbox(ours), theirs
+        yield ControlOutbox(ours), theirs
 
 
 @contextmanager
-def running(outbox: Outbox) -> Iterator[None]:
+def running(outbox: ControlOutbox) -> Iterator[None]:
     thread = threading.Thread(target=outbox.run)
     thread.start()
     try:

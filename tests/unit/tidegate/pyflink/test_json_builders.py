@@ -8,8 +8,8 @@ import pytest
 from tidegate.common import Types
 from tidegate.connectors.formats.messages import DeserializationSchema, PoisonRecord
 from tidegate.connectors.kafka.decoding import Decoding, ReaderSettings
+from tidegate.connectors.kafka.partition_records import PartitionRecords, PoisonAction
 from tidegate.connectors.kafka.splits import KafkaSubscription
-from tidegate.connectors.kafka.taken import PoisonAction, Taken
 from tidegate.datastream.formats.json import JsonRowDeserializationSchema
 from tidegate.model.errors import CorruptData, InvalidJob
 
@@ -24,7 +24,7 @@ def _builder() -> JsonRowDeserializationSchema.Builder:
 def _ids(schema: DeserializationSchema, poison: PoisonAction = PoisonAction.FAIL) -> list[int]:
     settings = ReaderSettings("x:1", "", {}, KafkaSubscription(topics=("t",)), schema, poison, False, None)
     count = len(MESSAGES)
-    taken = Taken("t", 0, MESSAGES, np.arange(count), np.full(count, -1), None)
+    taken = PartitionRecords("t", 0, MESSAGES, np.arange(count), np.full(count, -1), None)
     found = [batch.data for batch in Decoding(settings).decoded("t-0", taken)]
     return [row["id"] for data in found if data is not None for row in data.to_pylist()]
 

@@ -3,7 +3,7 @@
     leader ◀── fetch ── positions                          one fetch is in the hands of each leader
       │                                                    the next one goes out before this answer is decoded:
       └── answer ─▶ heads of its batches ─▶ next positions   where it begins stands in the heads of the record batches
-                └─▶ decode ─▶ Taken, by partition          so at most two answers of a leader are in memory
+                └─▶ decode ─▶ records, by partition        so at most two answers of a leader are in memory
 
 Laws. A position moves only with an answer, so what is dropped (a broker that went away, a partition that was removed) is
 simply fetched again. A broker that is down, or has stopped leading, is waited for; what cannot become better is raised.
@@ -31,14 +31,14 @@ from tidegate.connectors.kafka.columnar.leaders import Leaders
 from tidegate.connectors.kafka.columnar.record_batches import decode
 from tidegate.connectors.kafka.consumer_port import (
     FETCH_WAIT_S,
-    Arrived,
-    Consumed,
     ConsumerPort,
+    MessageConsumer,
     Place,
+    PollResult,
     records_are_gone,
 )
+from tidegate.connectors.kafka.partition_records import PartitionRecords
 from tidegate.connectors.kafka.shared_client import SharedClient
-from tidegate.connectors.kafka.taken import Taken
 
 ANSWER_LIMIT_S = 30.0
 """How long a broker may be waited for while it has a fetch; the time in which nobody waits does not count."""
@@ -62,7 +62,7 @@ class _Found:
     end: int
 
 
-class ByColumn(ConsumerPort):
+class ColumnarConsumer(ConsumerPort):
     """Consumes partitions by column. Records that it cannot read so are left to librdkafka's consumer."""
 
     def __init__(
@@ -86,7 +86,7 @@ class ByColumn(ConsumerPort):
         self._at: dict[Place, int] = {}
         self._asked: dict[int, _Asked] = {}
         self._old_formats = False
-        self._instead: Consumed | None = None
+        self._instead: MessageConsumer | None = None
 
     def add(self, positions: Mapping[Place, int]) -> None:
         if self._instead is not None:
@@ -104,7 +104,7 @@ class ByColumn(ConsumerPort):
     def close(self) -> None:
         self._connections.close()
 
-    def take(self) -> Arrived:
+    def take(self) -> PollResult:
         if self._old_formats:
             self._go_by_messages()
         if self._instead is not None:
@@ -201,9 +201,9 @@ class ByColumn(ConsumerPort):
             raise typed_error(error, f"read topic {place[0]!r}", self._servers)
         self._leaders.doubt([place])
 
-    def _decoded(self, found: list[_Found]) -> Arrived:
+    def _decoded(self, found: list[_Found]) -> PollResult:
         """Raises ``CorruptData``."""
-        arrived = Arrived()
+        arrived = PollResult()
         for one in found:
             what = one.answered
             columns, end = decode(
@@ -216,7 +216,7 @@ class ByColumn(ConsumerPort):
             assert end == one.end, f"the heads of the batches tell {one.end}, their contents {end}"
             if columns is not None:
                 arrived.records.append(
-                    Taken(*what.place, columns.values, columns.offsets, columns.timestamps, columns.keys)
+                    PartitionRecords(*what.place, columns.values, columns.offsets, columns.timestamps, columns.keys)
                 )
             arrived.reached.append((what.place, one.end))
         return arrived
@@ -226,5 +226,5 @@ class ByColumn(ConsumerPort):
         self._old_formats = False
         self._asked.clear()
         self._connections.close()
-        self._instead = Consumed(self._shared, self._servers, with_keys=self._with_keys)
+        self._instead = MessageConsumer(self._shared, self._servers, with_keys=self._with_keys)
         self._instead.add(self._at)

@@ -107,7 +107,7 @@ class ColumnarProducer(TransactionalProducer):
     def flush(self, limit_s: float) -> None:
         """Raises ``KafkaException``."""
         for leader in list(self._waiting):
-            self._go(leader)
+            self._send_request(leader)
         gives_up_at = time.monotonic() + limit_s
         for leader in list(self._sent):
             self._acknowledged(leader, 0, gives_up_at - time.monotonic())
@@ -178,12 +178,12 @@ class ColumnarProducer(TransactionalProducer):
         if waiting is not None and (
             place in waiting.batches or waiting.size_bytes + len(batch) > self._limit.size_bytes
         ):
-            self._go(leader)
+            self._send_request(leader)
         waiting = self._waiting.setdefault(leader, _Request())
         waiting.batches[place] = batch, piece.num_rows
         waiting.size_bytes += len(batch)
 
-    def _go(self, leader: int) -> None:
+    def _send_request(self, leader: int) -> None:
         """Send what waits for a leader, as soon as he has few enough of ours."""
         self._touch()
         request = self._waiting.pop(leader)
@@ -220,10 +220,10 @@ class ColumnarProducer(TransactionalProducer):
             request = sent[0]
             if request.future.exception is not None:
                 raise failure(request.future.exception, abort=True)
-            self._look(request)
+            self._check_response(request)
             del sent[0]
 
-    def _look(self, request: _Request) -> None:
+    def _check_response(self, request: _Request) -> None:
         for topic in request.future.value.responses:
             for one in topic.partition_responses:
                 if one.error_code:

@@ -16,7 +16,7 @@ from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines.events import CallAnswered
 from tidegate.jobmanager.service.storage.inline_state import InlineState
 from tidegate.jobmanager.service.task_managers import outbox as outbox_module
-from tidegate.jobmanager.service.task_managers.outbox import TRIES, Link, Outbox
+from tidegate.jobmanager.service.task_managers.outbox import TRIES, Link, TaskManagerOutbox
 from tidegate.model.checkpoint import (
     CheckpointManifest,
     CheckpointOptions,
@@ -105,10 +105,10 @@ class Answers:
 
 
 @asynccontextmanager
-async def outbox_to(peer: Peer) -> AsyncIterator[tuple[Outbox, Answers]]:
+async def outbox_to(peer: Peer) -> AsyncIterator[tuple[TaskManagerOutbox, Answers]]:
     answers = Answers()
     link = Link(peer, peer.close)  # type: ignore[arg-type]
-    outbox = Outbox("tm-1", link, "g1", answers, confirm_retry_ms=1)
+    outbox = TaskManagerOutbox("tm-1", link, "g1", answers, confirm_retry_ms=1)
     try:
         yield outbox, answers
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.pb import common_pb2, jobmanager_pb2
-from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE, BATCH_MAX_BYTES, Outbox
+from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE, BATCH_MAX_BYTES, JobManagerOutbox
 
 
 def acknowledgement(
@@ -16,7 +16,7 @@ def acknowledgement(
     return jobmanager_pb2.AcknowledgeCheckpointRequest(generation=generation, acknowledgements=[one])
 
 
-def batches(outbox: Outbox) -> list[str | list[str]]:
+def batches(outbox: JobManagerOutbox) -> list[str | list[str]]:
     taken: list[str | list[str]] = []
     while outbox:
         method, request = outbox.take()
@@ -25,7 +25,7 @@ def batches(outbox: Outbox) -> list[str | list[str]]:
 
 
 def test_acknowledgements_in_a_row_leave_together_and_nothing_overtakes() -> None:
-    outbox = Outbox()
+    outbox = JobManagerOutbox()
     for attempt in ("a", "b", "c"):
         outbox.put(ACKNOWLEDGE, acknowledgement(attempt))
     outbox.put("DeclineCheckpoint", jobmanager_pb2.DeclineCheckpointRequest(attempt="d"))
@@ -35,7 +35,7 @@ def test_acknowledgements_in_a_row_leave_together_and_nothing_overtakes() -> Non
 
 
 def test_what_comes_after_a_message_was_taken_is_in_the_next() -> None:
-    outbox = Outbox()
+    outbox = JobManagerOutbox()
     outbox.put(ACKNOWLEDGE, acknowledgement("a"))
     _, first = outbox.take()
     outbox.put(ACKNOWLEDGE, acknowledgement("b"))
@@ -45,21 +45,21 @@ def test_what_comes_after_a_message_was_taken_is_in_the_next() -> None:
 
 
 def test_another_generation_is_another_message() -> None:
-    outbox = Outbox()
+    outbox = JobManagerOutbox()
     outbox.put(ACKNOWLEDGE, acknowledgement("a", "g1"))
     outbox.put(ACKNOWLEDGE, acknowledgement("b", "g2"))
     assert batches(outbox) == [["a"], ["b"]]
 
 
 def test_a_message_takes_no_more_once_it_is_large() -> None:
-    outbox = Outbox()
+    outbox = JobManagerOutbox()
     for attempt in "abcde":
         outbox.put(ACKNOWLEDGE, acknowledgement(attempt, inline=BATCH_MAX_BYTES // 2))
     assert batches(outbox) == [["a", "b"], ["c", "d"], ["e"]]
 
 
 def test_a_session_that_is_over_leaves_nothing() -> None:
-    outbox = Outbox()
+    outbox = JobManagerOutbox()
     outbox.put(ACKNOWLEDGE, acknowledgement("a"))
     outbox.clear()
     assert not outbox

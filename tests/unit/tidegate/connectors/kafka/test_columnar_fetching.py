@@ -14,7 +14,7 @@ from tests.unit.tidegate.connectors.kafka.scripted_brokers import Answer, Script
 from tidegate.connectors.kafka.columnar import fetching
 from tidegate.connectors.kafka.columnar.fetch_requests import end_of
 from tidegate.connectors.kafka.columnar.record_batches import Producer, decode, encode
-from tidegate.connectors.kafka.consumer_port import FETCH_WAIT_S, Arrived
+from tidegate.connectors.kafka.consumer_port import FETCH_WAIT_S, PollResult
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.model.errors import CorruptData, ExternalError
 
@@ -86,15 +86,17 @@ class Log:
 
 def reading(
     script: Answer, monkeypatch: pytest.MonkeyPatch, leaders: tuple[int, int] = (1, 1)
-) -> tuple[fetching.ByColumn, ScriptedBrokers, Client]:
+) -> tuple[fetching.ColumnarConsumer, ScriptedBrokers, Client]:
     brokers = ScriptedBrokers(script, {"t": list(leaders)})
     monkeypatch.setattr(fetching, "Connections", lambda *_: brokers)
     client = Client()
-    made = fetching.ByColumn(SharedClient(client), "x:1", {}, "read_committed", with_keys=False, clock=brokers.clock)
+    made = fetching.ColumnarConsumer(
+        SharedClient(client), "x:1", {}, "read_committed", with_keys=False, clock=brokers.clock
+    )
     return made, brokers, client
 
 
-def values(arrived: Arrived) -> dict[tuple[str, int], list[Any]]:
+def values(arrived: PollResult) -> dict[tuple[str, int], list[Any]]:
     found = {}
     for one in arrived.records:
         assert isinstance(one.values, pa.Array)
@@ -102,7 +104,7 @@ def values(arrived: Arrived) -> dict[tuple[str, int], list[Any]]:
     return found
 
 
-def taken(made: fetching.ByColumn, tries: int = 50) -> Arrived:
+def taken(made: fetching.ColumnarConsumer, tries: int = 50) -> PollResult:
     """The next that is not empty."""
     for _ in range(tries):
         arrived = made.take()

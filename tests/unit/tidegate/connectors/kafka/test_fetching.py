@@ -16,13 +16,13 @@ from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import ReaderContext, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.formats.messages import ByteArraySchema, Values
-from tidegate.connectors.kafka.consumer_port import FETCH_MESSAGES, GATHER_S, PIECE, Consumed
+from tidegate.connectors.kafka.consumer_port import FETCH_MESSAGES, GATHER_S, PIECE, MessageConsumer
 from tidegate.connectors.kafka.decoding import Fetched, ReaderSettings
 from tidegate.connectors.kafka.fetching import Fetch
+from tidegate.connectors.kafka.partition_records import PoisonAction
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.splits import KafkaSubscription, split_of
-from tidegate.connectors.kafka.taken import PoisonAction
 from tidegate.model.errors import Unreachable
 
 CONTEXT = ReaderContext(0, 1, 128, "job", "attempt", "op")
@@ -65,7 +65,7 @@ def _message(offset: int) -> Any:
 
 def fetch_of(settings: ReaderSettings, client: Client, split: Split) -> Fetch:
     shared = SharedClient(client)
-    incoming = Consumed(shared, settings.servers, with_keys=False)
+    incoming = MessageConsumer(shared, settings.servers, with_keys=False)
     return Fetch(settings, CONTEXT, shared, incoming, [SplitState(split)], {split.split_id})
 
 

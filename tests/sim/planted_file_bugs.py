@@ -31,8 +31,8 @@ from tidegate.model.checkpoint import CheckpointOptions, InFlightEdge
 from tidegate.model.ids import CheckpointId
 
 
-def _owns_whatever_it_started_from(custody: RetainedCheckpoints, found: Sequence[CompletedCheckpoint]) -> None:
-    _adopt(custody, [replace(checkpoint, is_ours=True) for checkpoint in found])
+def _owns_whatever_it_started_from(retention: RetainedCheckpoints, found: Sequence[CompletedCheckpoint]) -> None:
+    _adopt(retention, [replace(checkpoint, is_ours=True) for checkpoint in found])
 
 
 _adopt = RetainedCheckpoints._adopt

@@ -40,7 +40,7 @@ class PoisonAction(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class PartitionRecords:
     """Records of one partition, in order of offset: at least one."""
 
     topic: str
@@ -52,16 +52,16 @@ class Taken:
     keys: Values | None
     """``None`` unless they are wanted."""
 
-    def part(self, start: int, stop: int) -> Taken:
+    def part(self, start: int, stop: int) -> PartitionRecords:
         """Returns the records from ``start`` up to ``stop``."""
         cut = slice(start, stop)
         keys = None if self.keys is None else self.keys[cut]
-        return Taken(self.topic, self.partition, self.values[cut], self.offsets[cut], self.stamps[cut], keys)
+        return PartitionRecords(self.topic, self.partition, self.values[cut], self.offsets[cut], self.stamps[cut], keys)
 
 
 @dataclass(slots=True)
-class Gathered:
-    """Messages of one partition, on their way to be ``Taken``."""
+class PartitionMessages:
+    """Messages of one partition, on their way to be ``PartitionRecords``."""
 
     topic: str
     partition: int
@@ -79,10 +79,10 @@ class Gathered:
         if with_keys:
             self.keys.extend(map(kind.key, messages))
 
-    def taken(self) -> Taken:
+    def taken(self) -> PartitionRecords:
         """Returns everything that was added, as columns."""
         offsets, stamps = np.array(self.offsets, np.int64), np.array(self.stamps, np.int64)
-        return Taken(self.topic, self.partition, self.values, offsets, stamps, self.keys or None)
+        return PartitionRecords(self.topic, self.partition, self.values, offsets, stamps, self.keys or None)
 
 
 def runs(messages: Sequence[Any]) -> Iterator[tuple[tuple[str, int], Sequence[Any]]]:
@@ -101,7 +101,7 @@ def runs(messages: Sequence[Any]) -> Iterator[tuple[tuple[str, int], Sequence[An
         start = stop
 
 
-def dead_letter(taken: Taken, poison: PoisonRecord) -> pa.RecordBatch:
+def dead_letter(taken: PartitionRecords, poison: PoisonRecord) -> pa.RecordBatch:
     """One row of ``DEAD_LETTER``."""
     at = poison.index
     assert taken.keys is not None
