@@ -31,6 +31,7 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.accumulators import accumulators_from_pb
 
 SNAPSHOT_LIMIT_S = 600.0
+"""Flink's default of ``execution.checkpointing.timeout``."""
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 _DIRECTORIES = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tidegate.model.errors import ErrorInfo
 
 REPETITIONS = 3
+"""Chosen, not measured: after as many failures that will not go away by themselves, the notice says so."""
 LINE_CHARACTERS = 400
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
 """Ids and counters: the same cause has others each time."""

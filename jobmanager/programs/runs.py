@@ -34,7 +34,9 @@ from tidegate.pb.jobmanager_pb2 import JobGraph as JobGraphMessage
 from tidegate.wire.convert import graph_from_pb
 
 AT_ONCE = 2
+"""Chosen, not measured: each program is a process with an interpreter of its own."""
 WAITING = 16
+"""Chosen, not measured: more requests at once are refused instead of queued."""
 KEPT_BYTES = 64 * 1024
 _SUBMITTED, _GRAPH = ".tidegate-submitted", ".tidegate-graph"
 """Files beside the job file, in which the client tells us."""

@@ -23,6 +23,7 @@ from tidegate.jobmanager.web.parts import Part, Parts, Shown
 from tidegate.model.ids import parse_job_id
 
 MAX_STREAMS = 64
+"""Chosen, not measured: each open page costs the JobManager a stream and its parts."""
 TICK_MS = 1_000
 """Counters and heartbeats come without a change of the job; a page looks for them so often."""
 SETTLE_MS = 50

@@ -25,6 +25,7 @@ from tidegate.model.ids import JobId
 
 MAX_KEPT = 64
 PAUSE_MS = 200
+"""Chosen, not measured: several pages that show the same within it share one computation."""
 PAUSE_MS_PER_SUBTASK = 0.5
 """A job of 1,000 subtasks is looked at twice a second at most: its parts take some 20 ms to build."""
 

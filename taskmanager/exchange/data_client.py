@@ -24,6 +24,7 @@ from tidegate.wire.channel_messages import Credit, Hello, RefusalCode, Refused, 
 from tidegate.wire.frames import Frame, FrameDecoder, FrameType, make_frame
 
 _FIRST_BACKOFF_MS = 5.0
+"""Chosen, not measured; it doubles up to the one below."""
 _MAX_BACKOFF_MS = 500.0
 
 

@@ -42,6 +42,7 @@ _SEND_BUDGET = 1024 * 1024
 """Bytes taken out of a subpartition at a time: bytes that are handed to the socket cannot be overtaken."""
 _ACCEPTS = 64
 _ACCEPT_PAUSE_MS = 100.0
+"""Chosen, not measured: the pause when the process has no descriptor left."""
 
 
 @dataclass(slots=True)

@@ -30,6 +30,7 @@ from tidegate.taskmanager.machines.alignment import (
 )
 
 MAX_TRACKED = 50
+"""Flink's ``CheckpointBarrierTracker.MAX_CHECKPOINTS_TO_TRACK``."""
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from tidegate.model.errors import CorruptFrame
 
 _MEMORY_MS = 200.0
+"""Chosen, not measured: how long an observed rate counts."""
 
 
 @dataclass(frozen=True, slots=True)

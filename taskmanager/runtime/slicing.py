@@ -13,15 +13,19 @@ from __future__ import annotations
 from typing import Protocol
 
 STEP_MS = 5.0
+"""How long a barrier waits for a step at most (docs/adr/0081)."""
 FIRST_RECORDS = 64
 MAX_RECORDS = 4096
+"""Chosen, not measured: more records in a slice make none of them cheaper."""
 WHOLE = 1 << 30
 """As many as there are."""
 GATHER_BYTES = 256 << 10
 """Batches of this size are gathered into one; a step with them stays short."""
 
 _SAFETY = 0.6
+"""Chosen, not measured: slices aim below ``STEP_MS``, since records differ in cost."""
 _FALL = 0.25
+"""How fast the estimate follows cheaper records; up it goes at once (docs/adr/0081). Chosen, not measured."""
 
 
 class Meter(Protocol):

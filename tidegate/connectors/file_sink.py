@@ -51,7 +51,9 @@ _STEM = r"\.(?P<stem>.+-(?P<subtask>\d{5,})-[0-9a-f]{8})"
 _HIDDEN = re.compile(_STEM + r"-\d+")
 _LOCK = re.compile(_STEM + r"\.(?P<mark>[0-9a-f]{12})" + re.escape(WRITER))
 DEFAULT_PART_BYTES = 128 << 20
+"""Flink's ``DefaultRollingPolicy``."""
 DEFAULT_ROLLOVER_MS = 60_000
+"""Flink's ``DefaultRollingPolicy``."""
 
 
 @dataclass(frozen=True, slots=True)

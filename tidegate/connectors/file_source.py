@@ -36,6 +36,7 @@ from tidegate.connectors.files.json_lines import JsonLinesFormat, infer_json_sch
 from tidegate.model.errors import InvalidJob
 
 DEFAULT_RANGE_BYTES = 32 << 20
+"""Chosen, not measured: some seconds of reading, so that subtasks end at about the same time."""
 _READ_AHEAD_BLOCKS = 4
 _FIRST_RECORDS_AT_A_TIME = 8
 _FIRST_RECORDS_TOLD = 64

@@ -21,7 +21,9 @@ __all__ = ["StateTtlConfig"]
 _DEFAULT_CLEANUP_SIZE = 5
 """Entries looked at for each access (Flink: ``DEFAULT_INCREMENTAL_CLEANUP_STRATEGY``)."""
 _DEFAULT_QUERY_AFTER = 1000
+"""Flink's default of the compaction filter."""
 _DEFAULT_COMPACTION = Duration.of_days(30)
+"""Flink's default of the compaction filter."""
 
 
 class _UpdateType(Enum):

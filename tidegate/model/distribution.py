@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WINDOW = 10_000
+"""Flink's ``CompletedCheckpointStatsSummary``: percentiles are over as many values."""
 PERCENTS = (50.0, 90.0, 95.0, 99.0, 99.9)
 
 

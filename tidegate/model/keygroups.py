@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 LOWER_BOUND_MAX_PARALLELISM = 128
+"""Flink's ``KeyGroupRangeAssignment``."""
 UPPER_BOUND_MAX_PARALLELISM = 32768
+"""Flink's ``KeyGroupRangeAssignment``."""
 
 _MASK = 0xFFFFFFFF
 

@@ -17,7 +17,9 @@ from tidegate.table.descriptors import TableDescriptor
 
 UNBOUNDED_ROWS = 2**62
 _DEFAULT_RATE = 10_000
+"""Flink's default of ``rows-per-second``."""
 _DEFAULT_LENGTH = 100
+"""Flink's default of ``fields.#.length``."""
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _SPAN = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 

@@ -10,6 +10,7 @@ from tidegate.jobmanager.machines.commands import DiscardCheckpoint, DiscardShar
 from tidegate.model.ids import CheckpointId, JobId
 
 ABORTED_REMEMBERED = 256
+"""Chosen, not measured: many more than can be under way at once."""
 
 
 class CheckpointCleaner:

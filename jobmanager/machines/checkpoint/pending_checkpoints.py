@@ -19,6 +19,7 @@ from tidegate.model.ids import AttemptId, CheckpointId, JobId
 
 TIMEOUT_TIMER = "checkpoint-timeout"
 EXPIRED_REMEMBERED = 16
+"""Flink's ``CheckpointCoordinator.NUM_GHOST_CHECKPOINT_IDS``."""
 
 
 class PendingCheckpoints:

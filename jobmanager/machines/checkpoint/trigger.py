@@ -18,6 +18,7 @@ from tidegate.jobmanager.machines.settings import CheckpointSettings
 from tidegate.model.checkpoint import SnapshotType
 
 MAX_QUEUED_REQUESTS = 1000
+"""Flink's ``CheckpointRequestDecider``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from tidegate.model.ids import AttemptId, JobId
 from tidegate.model.states import JobState
 
 FAILURES_REMEMBERED = 16
+"""Flink's default of ``web.exception-history-size``."""
 
 
 class JobEvent(Enum):

@@ -19,6 +19,7 @@ from tidegate.model.ids import JobId, parse_job_id
 from tidegate.model.options import ClaimMode
 
 MAX_PARALLELISM = 32_768
+"""Flink's largest number of key groups."""
 _FALSE, _TRUE = "false", "true"
 
 

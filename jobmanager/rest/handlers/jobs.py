@@ -26,6 +26,7 @@ from tidegate.jobmanager.rest.routes import Handler, Kept, Route, reads, writes
 from tidegate.model.states import JobState
 
 DEFAULT_MAX_EXCEPTIONS = 20
+"""Flink's ``JobExceptionsHandler``."""
 _STOP_IS_GONE = (
     'The termination mode "stop" has been removed. For an ungraceful shutdown, please use "cancel" instead. '
     'For a graceful shutdown, please use "jobs/:jobid/stop" instead.'

@@ -14,7 +14,9 @@ from tidegate.jobmanager.rest.http.errors import RestError, bad_request
 
 MAX_BODY_BYTES = 1024 * 1024
 BODY_TIMEOUT_MS = 30_000
+"""Chosen, not measured: a slow client gets this long for a body of JSON."""
 UPLOAD_TIMEOUT_MS = 300_000
+"""Chosen, not measured: a slow client gets this long for a program."""
 _CHUNK_BYTES = 256 * 1024
 
 

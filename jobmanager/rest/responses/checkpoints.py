@@ -26,6 +26,7 @@ _BACKEND_NAMES = {
     StateBackendKind.FORST: "ForStStateBackend",
 }
 _CHANGELOG_MATERIALIZATION_MS = 600_000
+"""Flink's default of ``state.changelog.periodic-materialize.interval``."""
 _AT_LEAST_ONCE = "at_least_once"
 """What Flink says of a job without periodic checkpoints, too."""
 

@@ -17,6 +17,7 @@ from tidegate.model.errors import Misuse
 from tidegate.model.ids import JobId
 
 KEPT_MS = 300_000
+"""Flink's default of ``rest.async.store-duration``."""
 
 
 class SnapshotRequests:

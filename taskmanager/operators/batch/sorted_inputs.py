@@ -34,6 +34,7 @@ from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.rocksdb.keys import decode_key, encode_key
 
 STEP_MS = 5.0
+"""The length of a step everywhere (docs/adr/0081): a barrier or a cancellation waits that long at most."""
 STEP_ROWS = 512
 
 _GROUP = struct.Struct(">H")

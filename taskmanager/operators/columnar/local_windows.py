@@ -46,6 +46,7 @@ MAX_HELD_ROWS = 1 << 18
 MAX_WINDOWS_OF_BATCH = 8
 """A batch that spreads over more windows is grouped by window and key in one go."""
 EMIT_ROWS = 1 << 16
+"""The largest batch that goes through an exchange (docs/adr/0005)."""
 MIN_ROWS_TO_JUDGE = 1024
 PASS_BATCHES = 32
 """After a batch whose rows hardly ever share a key, so many go on as they are before grouping is tried again."""

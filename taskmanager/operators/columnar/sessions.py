@@ -44,6 +44,7 @@ from tidegate.taskmanager.state.columnar.sessions import FrozenSessions, Session
 from tidegate.taskmanager.state.columnar.windows import check_columns
 
 EMIT_ROWS = 1 << 16
+"""The largest batch that goes through an exchange (docs/adr/0005)."""
 NEWER_ROWS = 1 << 16
 """How many partials, or as many as there are sessions, wait to be merged."""
 

@@ -42,6 +42,7 @@ from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowTimes
 
 EMIT_ROWS = 1 << 16
+"""The largest batch that goes through an exchange (docs/adr/0005)."""
 
 Int64s = npt.NDArray[np.int64]
 

@@ -36,6 +36,7 @@ from tidegate.taskmanager.operators.user_code.boundary import user_error
 
 INTERVAL_KEY = "pipeline.auto-watermark-interval"
 DEFAULT_INTERVAL_MS = 200
+"""Flink's default of ``pipeline.auto-watermark-interval``."""
 MOST_REMOTE_MS = 2**62
 """A window around such a time still has an end below 2**63, whatever its size."""
 

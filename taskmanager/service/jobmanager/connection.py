@@ -35,8 +35,10 @@ from tidegate.wire.convert import error_from_pb
 _log = logging.getLogger(__name__)
 
 METRICS_INTERVAL_S = 1.0
+"""Chosen, not measured: pages show figures that are this old at most."""
 ALIGN_TIMEOUT_S = 5.0
 RETRY_FIRST_S = 0.05
+"""Chosen, not measured; the pause doubles up to the one below."""
 RETRY_LAST_S = 1.0
 
 Refusal = tuple[str, ErrorInfo]

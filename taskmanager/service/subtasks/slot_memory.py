@@ -19,6 +19,7 @@ from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.model.options import TaskManagerOptions
 
 WATCH_INTERVAL_S = 0.25
+"""Chosen, not measured: short enough that a runaway process is noticed before the machine swaps."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 

@@ -19,6 +19,7 @@ CHANGES_ID = 0xFFFF
 _ROWS = CHANGES_ID.to_bytes(2, "big")
 _EPOCH_BYTES = 4
 SPILL_AT = 8192
+"""Changed keys that are held in memory; more become rows of the database (docs/adr/0030). Chosen, not measured."""
 
 
 class ChangedEntries:

@@ -33,6 +33,7 @@ from tidegate.taskmanager.state.rocksdb.tables import RocksCells
 
 DELETED = "deleted"
 _ENTRIES = 4096
+"""Chosen, not measured: entries of one write batch at a restore."""
 
 
 class UnclaimedState:

@@ -27,9 +27,11 @@ from tidegate.connectors.collect.messages import NO_VERSION, Answer, Request, Re
 from tidegate.model.errors import ExternalError
 
 _SPOOL_BYTES = 32 * 1024 * 1024
+"""Results that wait for their checkpoint go to a file beyond this (docs/adr/0075); chosen, not measured."""
 _CONNECT_LIMIT_S = 10.0
 _ANSWER_LIMIT_S = 60.0
 _PAUSE_S = 0.05
+"""Between two requests without results; chosen, not measured."""
 
 
 class ResultGuarantee(Enum):

@@ -27,7 +27,9 @@ from tidegate.connectors.collect.server import CollectServer
 from tidegate.model.errors import InternalError
 
 BUFFER_BYTES = 2 * 1024 * 1024
+"""Flink's default of ``collect-sink.batch-size.max``."""
 ANSWER_BYTES = 4 * 1024 * 1024
+"""Chosen, not measured: twice the buffer, so that one answer can empty it."""
 WAIT_S = 0.2
 """How long a request waits for something to answer with."""
 

@@ -123,6 +123,7 @@ class _ArrowEncoder(FileEncoder):
 
 _FIRST_GROUP_ROWS = 1 << 14
 _ROW_GROUP_ROWS = 1 << 20
+"""Arrow's default row group of a Parquet file."""
 _ROW_GROUP_BYTES = 64 << 20
 _CHUNK_ROWS = 1 << 10
 """Batches with fewer rows on average are copied together: Arrow does some work for each."""

@@ -22,6 +22,7 @@ from tidegate.connectors.files.file_system import resolve
 from tidegate.model.errors import CorruptData, InvalidJob, SchemaMismatch
 
 BLOCK_BYTES = 1 << 20
+"""Arrow's default block size of its CSV and JSON readers."""
 PARQUET_BATCH_ROWS = 1 << 16
 NEAR_BYTES = 1 << 16
 """A first record is looked for in so many bytes."""

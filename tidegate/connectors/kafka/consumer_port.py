@@ -17,6 +17,8 @@ from tidegate.model.errors import CorruptData
 
 FETCH_MESSAGES = 16_384
 PIECE = 500
+"""Messages taken apart at a time: with 16,384 at once the garbage collector ran over them again and again
+(docs/adr/0061)."""
 FETCH_WAIT_S = 0.1
 """How long nothing may come before others have their turn: offsets to commit, partitions to discover."""
 GATHER_S = 0.005

@@ -17,7 +17,9 @@ from tidegate.model.errors import ExternalError
 
 TOPIC = "tidegate-markers"
 PARTITIONS = 8
+"""Chosen, not measured: markers are few and small."""
 RETENTION_MS = 7 * 24 * 3600 * 1000
+"""Kafka's default retention of a week; an older epoch is refused at recovery."""
 CLOCK_SKEW_MS = 3_600_000
 """How much later a broker's clock may be than ours, or earlier."""
 ABORTED = "aborted"

@@ -27,6 +27,7 @@ from tidegate.connectors.kafka.partition_records import PoisonAction
 from tidegate.connectors.kafka.shared_client import SharedClient
 
 MAX_PENDING = 100
+"""Checkpoints whose offsets are remembered until they are confirmed; chosen, not measured."""
 _READ_AHEAD = 4
 SETTLE_LIMIT_S = 5.0
 

@@ -18,10 +18,13 @@ from tidegate.model.errors import ExternalError
 
 QUEUE_MESSAGES = 500_000
 PIECE = 500
+"""As for reading (docs/adr/0061): more message objects at once keep the garbage collector busy."""
 ROOM_LIMIT_S = 60.0
 """How long a queue may stay full before the sending fails."""
 DEFAULT_MESSAGE_BYTES = 1_000_000
+"""librdkafka's default of ``message.max.bytes``."""
 DEFAULT_BATCH_BYTES = 1_000_000
+"""librdkafka's default of ``batch.size``."""
 
 _ANY_PARTITION = -1
 

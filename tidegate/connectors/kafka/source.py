@@ -29,6 +29,7 @@ DISCOVERY_KEY = "partition.discovery.interval.ms"
 COMMIT_KEY = "commit.offsets.on.checkpoint"
 GROUP_KEY = "group.id"
 DEFAULT_DISCOVERY_MS = 300_000
+"""Flink's default of ``partition.discovery.interval.ms``."""
 
 _OURS = frozenset({DISCOVERY_KEY, COMMIT_KEY, "isolation.level", GROUP_KEY, "client.id.prefix"})
 

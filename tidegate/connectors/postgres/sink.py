@@ -29,6 +29,7 @@ from tidegate.connectors.postgres.transactions import (
 from tidegate.model.errors import InvalidJob
 
 LOCK_TIMEOUT_S = 30
+"""Chosen, not measured: a lock that is held longer fails the attempt with an error that says so."""
 
 
 class PostgresSink(Sink):

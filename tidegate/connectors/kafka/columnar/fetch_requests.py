@@ -16,6 +16,7 @@ from tidegate.connectors.kafka.consumer_port import Place
 FETCH_WAIT_MS = 100
 """How long a broker may wait for records: as long as others wait for their turn at most."""
 PARTITION_BYTES = 2 << 20
+"""Twice Kafka's ``max.partition.fetch.bytes``; chosen, not measured."""
 FETCH_BYTES = 8 << 20
 """Bytes of one answer. As much is read ahead of each leader, and as much again is in the hands of a broker or on its
 way."""

@@ -36,9 +36,11 @@ from tidegate.connectors.kafka.records import SCHEMA, by_topic
 ON_THEIR_WAY = 5
 """Requests to one leader: a broker remembers so many batches of a producer in a partition."""
 TRANSACTION_TIMEOUT_MS = 60_000
+"""Kafka's default of ``transaction.timeout.ms``."""
 ANSWER_LIMIT_S = 60.0
 METADATA_LIMIT_S = 30.0
 ACKNOWLEDGE_MS = 30_000
+"""Kafka's default of ``request.timeout.ms``."""
 
 
 @dataclass(slots=True)
