@@ -76,7 +76,7 @@ class ClusterFiles:
             ) from None
 
     def claim(self, configuration: Configuration) -> Claim:
-        """Own the directory, for the processes that inherit it. When nobody has, what a killed JobManager had begun to write is removed, except
+        """Own the directory, for the processes that inherit it. If it had no owner, what a killed JobManager had begun to write is removed, except
         of jobs that the next one goes on with: it does so itself, and counts on from their ids."""
         is_ours = not configuration.is_set(HighAvailabilityOptions.TYPE)
         try:
@@ -185,7 +185,7 @@ def remove_unfinished(checkpoints: Path, but: Collection[str] = ()) -> None:
 
 def home_of(configuration: Configuration) -> Path:
     """Where this user's clusters are, as configured or below the home directory; where there is none that can be written, such as a
-    service account's, below the temporary directory. Raises ``ExternalError`` when that is somebody else's."""
+    service account's, below the temporary directory. Raises ``ExternalError`` when that belongs to another user."""
     home = Path(configuration.get(FileOptions.HOME))
     if configuration.is_set(FileOptions.HOME):
         return home

@@ -180,7 +180,7 @@ def tell_accumulators(result: JobExecutionResult) -> None:
 
 
 def tell_late_records(status: pb.JobStatus | None) -> None:
-    """A line for each operator that dropped some: whoever sees the results must know that they lack these."""
+    """Prints a line for each operator that dropped late records, which the results lack."""
     for late in status.late_records if status is not None else ():
         sys.stdout.flush()
         click.echo(f"warning: {LateRecords(late.operator, late.dropped, late.dropped_before)}", err=True)

@@ -116,7 +116,7 @@ def _serve(
     ready_fd: int | None,
     exit_with_parent: bool,
 ) -> None:
-    """Run the process, with log, pid file and word to whoever started it."""
+    """Run the process, with log, pid file and a report to the process that started it."""
     from tidegate.aio.logs import set_up_logging
     from tidegate.aio.process import remove_pid_file, write_pid_file
     from tidegate.cli.embedded.children import end_with_parent, tell_failure, tell_ready

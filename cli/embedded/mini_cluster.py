@@ -6,7 +6,7 @@
         cluster.kill_taskmanager()
         client.get_job_execution_result().result()        # the job has recovered and finished
 
-A TaskManager that was lost is replaced, as somebody would do by hand. (Flink: ``MiniClusterWithClientResource.java``.)
+A TaskManager that was lost is replaced, as an operator would do by hand. (Flink: ``MiniClusterWithClientResource.java``.)
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 class MiniCluster:
     """``configuration``: texts by key, for all processes. ``faults``: of the first TaskManager only, such as
-    ``["kill@3"]`` (option ``tidegate.testing.faults``); whoever replaces it has none.
+    ``["kill@3"]`` (option ``tidegate.testing.faults``); its replacement has none.
 
     Raises ``ExternalError`` when a process does not start.
     """

@@ -40,7 +40,7 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class Route:
     """``changes``: it changes something, so it is refused to foreign pages. ``uploads``: its body is a file; ``drains``: its
-    body may be large, and nobody looks at it."""
+    body may be large, and is not read."""
 
     method: str
     pattern: str

@@ -2,7 +2,7 @@
 
     hello ─▶ every part ─▶ a change of the job, or a tick ─▶ pause ─▶ parts whose digest is another ─▶ ...
 
-Changes are gathered: between two looks lies a pause that grows with the job, and whoever reads slowly gets the last state, never
+Changes are gathered: between two looks lies a pause that grows with the job, and a slow reader gets the last state, never
 a queue of old ones. A stream is resumed by the id of its last event, which holds the digests that the page has: what did not
 change meanwhile is not sent again.
 """

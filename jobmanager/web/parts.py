@@ -1,8 +1,8 @@
-"""Which parts a view of the page consists of, and their bytes, computed once for all who look at the same.
+"""Which parts a view of the page consists of, and their bytes, computed once for all viewers.
 
-    view ─▶ names of parts ─▶ bytes of each, at most as old as a pause ─▶ digest ─▶ sent to whom has another one
+    view ─▶ names of parts ─▶ bytes of each, at most as old as a pause ─▶ digest ─▶ sent to clients with another digest
 
-A part's bytes change only when what it shows does, so that a digest tells whether somebody has it already.
+A part's bytes change only when what it shows does, so that a digest tells whether a client has it already.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class DataClient:
         self._connect()
 
     def _connect(self) -> None:
-        """Tries to connect; again later when nobody listens yet."""
+        """Tries to connect; again later when there is no listener yet."""
         if self._closed:
             return
         try:

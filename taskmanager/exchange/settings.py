@@ -1,4 +1,4 @@
-"""What bounds an exchange: sizes in bytes, times in milliseconds. Values, given by whoever composes a subtask."""
+"""What bounds an exchange: sizes in bytes, times in milliseconds. Values, which the composition of a subtask sets."""
 
 from __future__ import annotations
 

@@ -62,11 +62,11 @@ class _Collected:
         self.watermarks.append(timestamp_ms)
 
     def idle(self, idle: bool) -> None:
-        """Nobody waits behind it."""
+        """Ignores idleness: no operator follows."""
 
 
 class _SideKeeping(ChainOutput):
-    """An output that also keeps its side outputs, whoever takes them."""
+    """An output that also keeps its side outputs, wherever they go."""
 
     def __init__(self, spec: OperatorSpec, sides: dict[str, list[Any]]) -> None:
         super().__init__(spec.name, spec.output_type)

@@ -86,7 +86,7 @@ class Increments:
         return chain if checkpoint_id >= options.oldest_base_id else None
 
     def written(self, checkpoint_id: int, chain: Chain) -> None:
-        """Not to be called for a savepoint: nobody may build upon its files."""
+        """Notes that a checkpoint was written. Not for savepoints: no checkpoint builds upon their files."""
         self._written[checkpoint_id] = chain
 
     def confirmed(self, checkpoint_id: int) -> None:

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from tidegate.taskmanager.runtime.ports import Mail
 
 Steps: TypeAlias = Generator[float, None, None]
-"""Work of the subtask's thread, cut where it may wait: each yield says for how many ms at most, for a mail or a wake. Whoever
-drives it waits (``run_steps``), or lets something else happen meanwhile, as the simulator does."""
+"""Work of the subtask's thread, cut where it may wait: each yield says for how many ms at most, for a mail or a wake. Its
+driver waits (``run_steps``), or lets something else happen meanwhile, as the simulator does."""
 
 AT_ONCE = 0.0
 UNTIL_WOKEN = math.inf

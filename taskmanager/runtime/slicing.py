@@ -1,6 +1,6 @@
 """How many records to hand to a chain at once, so that a step of the mailbox stays short.
 
-A chain of record functions costs between 0.1 microseconds and milliseconds for each record, which nobody knows beforehand. The
+A chain of record functions costs between 0.1 microseconds and milliseconds for each record, which is not known beforehand. The
 estimate follows what was measured, up at once and down slowly; the size at most doubles from one step to the next.
 A subtask begins with one record, since a function may take seconds for each and a barrier would wait for the whole slice.
 A slice has a cost of its own besides (some 0.3 ms: hashing, conversion), so what counts is what the step itself took

@@ -40,7 +40,7 @@ from tidegate.taskmanager.runtime.timers import TimerQueue
 METRICS_INTERVAL_MS = 500.0
 """Chosen, not measured: twice as often as the heartbeats that carry them on."""
 DRAIN_CHECK_MS = 10.0
-"""How often a subtask that only waits for its outputs to drain looks at them, though nobody wakes it."""
+"""How often a subtask that only waits for its outputs to drain looks at them without being woken."""
 
 
 class SubtaskLoop:
@@ -267,7 +267,7 @@ class SubtaskLoop:
             self.tell_metrics()
 
     def _patience_ms(self, now_ms: float) -> float:
-        """How long there is nothing to do if nobody wakes the mailbox."""
+        """How long there is nothing to do unless the mailbox is woken."""
         limits = [self._metrics_at_ms - now_ms]
         alarm_ms = self._alarms.next_ms()
         if alarm_ms is not None:

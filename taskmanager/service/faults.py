@@ -1,6 +1,6 @@
 """Faults on purpose, for users' tests of their jobs: ``tidegate.testing.faults`` of one TaskManager.
 
-    kill@3                    SIGKILL to this TaskManager when a subtask here has passed barrier 3, before anybody hears of it
+    kill@3                    SIGKILL to this TaskManager when a subtask here has passed barrier 3, before any other process learns of it
     drop-acknowledgement@2    what subtasks here acknowledge of checkpoint 2 is lost
     delay-edge:50ms           what subtasks here receive from others comes so much later
 

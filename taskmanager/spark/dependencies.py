@@ -1,7 +1,7 @@
 """What a job brought with it, in the process of a subtask: requirements installed, archives unpacked.
 
-Requirements are installed once for all subtasks of a TaskManager, into a directory named by their content; whoever comes
-second waits for the first. Archives belong to the one process: its working directory becomes the place where they lie.
+Requirements are installed once for all subtasks of a TaskManager, into a directory named by their content; a second
+subtask waits for the first. Archives belong to the one process: its working directory becomes the place where they lie.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | No
 
 def _own_directory(settings: WorkerSettings) -> Claim:
     """In the TaskManager's working directory, which this process owns too until it ends; on another machine in the temporary one,
-    where nobody else removes what killed subtasks have left."""
+    where no other process removes what killed subtasks have left."""
     if settings.directory:
         share(Path(settings.directory).parent.parent)
         return make_owned("subtask-", Path(settings.directory))

@@ -35,7 +35,7 @@ PROSE = {
 }  # fmt: skip
 _HASH = re.compile(r"#.*")
 LIMITS: dict[str, dict[str, int]] = {
-    "product": {"a subject is missing": 3, "somebody unnamed": 135},
+    "product": {"a subject is missing": 3, "somebody unnamed": 20},
     "tests": {
         "a subject is missing": 30,
         "somebody unnamed": 45,

@@ -2,8 +2,8 @@
 
     localhost:0  ─▶  127.0.0.1:34651 and [::1]:34651
 
-Who dials ``localhost`` may take either address, so a process that has its port on one of them only, because somebody else has
-it on the other, would leave its clients talking to somebody else.
+A client that dials ``localhost`` may take either address, so a process that has its port on one of them only, because another process has
+it on the other, would leave its clients talking to that one.
 """
 
 from __future__ import annotations

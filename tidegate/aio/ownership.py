@@ -4,7 +4,7 @@
           ─▶ the kernel has released the lock ─▶ ``sweep`` may remove what is left
 
 Laws:
-1. Only what is proven to belong to nobody is removed: ``.owner`` is there, was written on this machine, and can be locked
+1. Only what is proven to have no owner is removed: ``.owner`` is there, was written on this machine, and can be locked
    alone. A directory without it, or on a file system without locks, stays.
 2. A directory is removed by its user only, and ``.owner`` goes last: a sweep that was broken off is taken up by the next.
 """
@@ -67,7 +67,7 @@ def claim(directory: Path) -> Claim:
 
 
 def share(directory: Path) -> Claim | None:
-    """A share in a directory that somebody owns; ``None`` when it is gone or has no owner."""
+    """Returns a share in a directory that has an owner; ``None`` when it is gone or has none."""
     try:
         descriptor = os.open(directory / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

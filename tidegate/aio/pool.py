@@ -33,7 +33,7 @@ class Pool:
         return future
 
     def close(self) -> None:
-        """Take no more work. Calls that run go on; nobody waits for them."""
+        """Takes no more work. Running calls go on, and are not awaited."""
         for _ in self._threads:
             self._work.put(None)
 

@@ -37,7 +37,7 @@ class Shutdown:
             loop.add_signal_handler(number, self._on_signal, number)
 
     async def wait(self) -> None:
-        """Until somebody asked."""
+        """Waits for a request to stop."""
         await self._asked.wait()
 
     async def asked_within(self, seconds: float) -> bool:

@@ -3,7 +3,7 @@
     scope taskmanager_job_task, name numRecordsIn  ─▶  flink_taskmanager_job_task_numRecordsIn{host=...,job_name=...} 5.0
 
 Everything is a gauge, as there: what a counter counts begins again with each attempt. Figures are gathered when they are asked
-for, on the loop of the process, so nothing is counted for nobody.
+for, on the loop of the process, so nothing is gathered without a reader.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def ports_of(text: str) -> range:
 
 
 async def serve_metrics(configuration: Configuration, host: str, gather: Gather) -> tuple[int, Stop] | None:
-    """Listen as the configuration asks; the port and how to stop. ``None`` when nobody asked, or when every port is in use:
+    """Listen as the configuration asks; the port and how to stop. ``None`` when no port is configured, or when every port is in use:
     that is logged, and the process goes on, as in Flink. Raises ``ConfigurationError``."""
     if not is_asked_for(configuration):
         return None

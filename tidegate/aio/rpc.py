@@ -86,7 +86,7 @@ def _free_addresses(host: str, port: int) -> list[tuple[str, int]]:
 async def _start_server(
     addresses: list[tuple[str, int]], register: Callable[[grpc.aio.Server], None]
 ) -> tuple[grpc.aio.Server, int]:
-    """Raises ``OSError`` when somebody took the port since it was found."""
+    """Starts the server. Raises ``OSError`` when another process took the port since it was found."""
     server = grpc.aio.server(options=SERVER_OPTIONS)
     register(server)
     for address, port in addresses:

@@ -30,7 +30,7 @@ class JobStatus(Enum):
         return JobStatus[state.name]
 
     def is_globally_terminal_state(self) -> bool:
-        """Nobody will run the job again."""
+        """Tells whether the job will never run again."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:

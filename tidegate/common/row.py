@@ -118,7 +118,7 @@ class Row:
 
     @property
     def given_names(self) -> list[str] | None:
-        """The names of its fields; ``None`` when nobody gave it any."""
+        """The names of its fields; ``None`` when it has none."""
         return None if self._fields.__class__ is PositionalNames else self._fields
 
     def __call__(self, *args: Any) -> Row:

@@ -52,7 +52,7 @@ class WatermarkOutput(ABC):
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Nobody should wait for this split until it is active again."""
+        """Reports that other inputs should not wait for this one until it is active again."""
 
     @abstractmethod
     def mark_active(self) -> None:

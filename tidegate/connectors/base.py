@@ -149,7 +149,7 @@ class Source(ABC):
 
     def owner_of(self, split: Split, parallelism: int) -> int | None:
         """The subtask that reads a split, by the split alone; ``None``: by the runtime's rule. A source that finds splits
-        later needs it to be the same whoever asks, and whenever."""
+        later needs it to be the same for every caller, at any time."""
         return None
 
     @abstractmethod
@@ -255,7 +255,7 @@ class Sink(ABC):
     """What ``sink_to`` takes. Pickled by the client."""
 
     listens: bool = False
-    """Its writer serves whoever the client of the job sends: such a sink stands alone in its task."""
+    """Whether its writer serves the client of the job: such a sink stands alone in its task."""
 
     def validate(self) -> None:  # noqa: B027  (optional hook)
         """Called in the client when the job is submitted. Raises ``InvalidJob`` (a directory that is a file, say)."""

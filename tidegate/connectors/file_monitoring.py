@@ -1,6 +1,6 @@
 """A file source without an end: it looks again and again for files that were not there before, and reads them.
 
-    listed at submission ──read──▶ wait ──▶ list ──▶ files of mine that nobody read ──read──▶ wait ──▶ ...
+    listed at submission ──read──▶ wait ──▶ list ──▶ files of mine that were not read ──read──▶ wait ──▶ ...
 
 Laws: a file is read once, as it was when it was first seen (what is appended to it later is not read: write it elsewhere
 and rename it); it belongs to the subtask that its path names, so that each subtask alone knows which files are new.

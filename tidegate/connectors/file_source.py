@@ -76,7 +76,7 @@ class FileSource(Source):
         """Comma-separated values. Without ``schema`` (which ``header=False`` needs) names and types come from the first
         file. With a header each file's columns are found by name, in whatever order they are.
 
-        A quoted value may hold line ends, so whoever lists a file larger than ``range_bytes`` reads it once, for the places where
+        A quoted value may hold line ends, so a file larger than ``range_bytes`` is read once when it is listed, for the places where
         it can be cut; ``newlines_in_values=False`` promises that none does, and saves that. Raises ``InvalidJob``."""
         check_settings(delimiter, encoding)
         if schema is None and not header:

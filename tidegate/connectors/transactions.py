@@ -34,7 +34,7 @@ class TransactionStatus(Enum):
     ABORTED = "aborted"
     """Given up by hand; a restored job goes on without it."""
     LOST = "lost"
-    """Neither waiting nor committed: somebody removed it. A restored job would fail on it."""
+    """Neither waiting nor committed: it was removed by hand. A restored job would fail on it."""
     UNCERTAIN = "uncertain"
     """Too old to tell whether it was committed."""
     UNKNOWN = "unknown"

@@ -85,7 +85,7 @@ class _RocksdbCompactFilterCleanupStrategy:
 
 @dataclass(frozen=True, slots=True)
 class _CleanupStrategies:
-    """Says how expired entries that nobody reads are removed."""
+    """Says how expired entries are removed that are never read again."""
 
     _full_snapshot: bool = False
     _incremental: _IncrementalCleanupStrategy | None = None
@@ -158,7 +158,7 @@ class StateTtlConfig:
         return self._characteristic
 
     def get_cleanup_strategies(self) -> _CleanupStrategies:
-        """Returns how expired entries that nobody reads are removed."""
+        """Returns how expired entries are removed that are never read again."""
         return self._cleanup
 
     def is_enabled(self) -> bool:

@@ -98,7 +98,7 @@ class SegmentHandle:
     """Keyed state of one state name, of one range of key groups: an Arrow IPC file whose rows are sorted by the
     column ``key_group``; ``offsets[i]`` is the first row of group ``key_groups.start + i`` and the last entry is the end
     of the last one, so ``len(offsets) == key_groups.size + 1``. Rows outside of the offsets are of key groups that a
-    newer segment holds: nobody reads them.
+    newer segment holds, and are never read.
 
     Level 0 is the whole content of its key groups. A segment of level n > 0 holds what changed since level n - 1: its
     rows replace those with the same key and namespace below, and a row that is true in the boolean column ``deleted``

@@ -29,7 +29,7 @@ SPARK_PREFIX = "spark."
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One text as somebody set it. `source` says where (`config.yaml line 3`, `-D`); `written` is the key as written."""
+    """One text as it was set. `source` says where (`config.yaml line 3`, `-D`); `written` is the key as written."""
 
     text: str
     source: str = ""
@@ -81,7 +81,7 @@ class Configuration:
         return option.key in self._values
 
     def source_of(self, option: ConfigOption[Any]) -> str:
-        """Where the option was set, such as `config.yaml line 3`; empty when it was not, or nobody said."""
+        """Where the option was set, such as `config.yaml line 3`; empty when it was not, or its place is not known."""
         found = self._setting_of(option)
         return found.source if found else ""
 

@@ -34,7 +34,7 @@ class TidegateError(Exception):
     retriable: ClassVar[bool] = True
     """Whether a restart of the job may help; ``False`` skips the restart strategy (Flink: NonRecoverableError)."""
     is_lasting: ClassVar[bool] = False
-    """Whether somebody has to do something before it goes away: what is retried all the same is retried in vain."""
+    """Whether the cause stays until a person acts: a retry is in vain."""
 
     def __init__(self, message: str, *, details: str = "") -> None:
         super().__init__(message)
@@ -110,7 +110,7 @@ class StorageError(ExternalError):
 
 
 class StorageUnusable(StorageError):
-    """The disk is full, read-only, or forbidden. Retried, as in Flink: somebody may make room."""
+    """The disk is full, read-only, or forbidden. Retried, as in Flink: room may be made."""
 
     code, is_lasting = "storage-unusable", True
 
@@ -134,7 +134,7 @@ class CorruptFrame(ExternalError):
 
 
 class UnknownEvent(CorruptFrame):
-    """A user event whose name or type nobody registered in this process."""
+    """A user event whose name or type was not registered in this process."""
 
     code = "unknown-event"
 
@@ -195,7 +195,7 @@ class ErrorInfo:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether somebody has to do something before it goes away; of an unknown code, what its domain says."""
+        """Whether the cause stays until a person acts; for an unknown code, what its domain says."""
         kind = _by_code().get(self.code)
         return self.domain == "user" if kind is None else kind.is_lasting
 

@@ -1,7 +1,7 @@
-"""Whether a job may start from a checkpoint in which part of the tasks had finished: nothing that is over may get data again.
+"""Whether a job may start from a checkpoint in which part of the tasks had finished: a finished task may not get data again.
 
     a fully finished vertex    needs producers that are all fully finished
-    a partly finished one      needs fully finished producers where everybody sends to everybody, and producers of which at
+    a partly finished one      needs fully finished producers where all channels exist, and producers of which at
                                least some had finished where channels are pointwise
 
 Follows Flink's ``VertexFinishedStateChecker.java``.

@@ -122,7 +122,7 @@ def producers_of(partitioner: Partitioner, producers: int, consumers: int, consu
     """Indices of the producer subtasks that consumer subtask ``consumer`` reads from.
 
     FORWARD needs equal parallelism. RESCALE follows ``VertexInputInfoComputationUtils.java`` (contiguous ranges);
-    all other edges connect everybody with everybody.
+    all other edges connect every producer with every consumer.
     """
     if not partitioner.is_pointwise:
         return range(producers)

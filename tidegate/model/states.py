@@ -23,7 +23,7 @@ class JobState(Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Globally terminal: nobody will run this job again (SUSPENDED is not)."""
+        """Whether the job is in a globally terminal state: it will never run again (SUSPENDED is not one)."""
         return self in (JobState.FAILED, JobState.CANCELED, JobState.FINISHED)
 
 

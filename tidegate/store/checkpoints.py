@@ -1,7 +1,7 @@
 """Checkpoints as the JobManager keeps them:
 
     <directory>/<job id>/chk-<n>/_metadata ...      exclusive files, and the manifest that makes them a checkpoint
-    <directory>/<job id>/shared/  taskowned/        what is in them stays until somebody removes it; empty ones go with the job
+    <directory>/<job id>/shared/  taskowned/        what is in them stays until it is removed; empty ones go with the job
     <target>/savepoint-<6 of job id>-<12 hex>/      savepoints
 
 All methods block and belong into a pool. ``_metadata`` is written last and deleted first. Without a directory the

@@ -2,7 +2,7 @@
 
 Laws: what ``write`` returned from is durable and whole; a reader sees nothing or all of a file. Local files take the
 way temporary file -> fsync -> rename -> fsync of the directory (pyarrow's local file system never syncs). ``write_new`` is
-for files that nobody reads before ``_metadata`` names them: written in place and synced; their directory is synced once
+for files that are not read before ``_metadata`` names them: written in place and synced; their directory is synced once
 for all of them (``sync``), before ``_metadata``. All methods raise ``OSError``; ``OutcomeUnknown`` says that the file may or
 may not be there.
 
@@ -49,8 +49,8 @@ class Files(Protocol):
         ``parts`` are taken one by one: what is larger than memory can be written so on a local disk."""
 
     def write_new(self, path: str, parts: Iterable[Part]) -> None:
-        """A file of a name that nobody else uses. It is found after a crash once ``sync`` of its directory returned too,
-        which who names it to others sees to. Where it fails, nothing is left."""
+        """Writes a file whose name is not used elsewhere. It survives a crash once ``sync`` of its directory returned
+        too, which is up to the caller. Where it fails, nothing is left."""
 
     def sync(self, path: str) -> None:
         """What was made in a directory is found there after a crash. A missing directory is fine."""

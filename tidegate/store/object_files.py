@@ -1,6 +1,6 @@
 """Checkpoint files on whatever pyarrow can reach by URI: S3, GCS, HDFS.
 
-An object is made by one put under a name that nobody else uses, so it is whole or absent; a put that failed may still
+An object is made by one put under a name that is not used elsewhere, so it is whole or absent; a put that failed may still
 have arrived, which is ``OutcomeUnknown``.
 """
 

@@ -1,9 +1,9 @@
 """Where subtasks write the state of a checkpoint, and read it from (``taskmanager/state/base.py``).
 
 A segment of at most ``inline_threshold_bytes`` comes back inline and travels in the acknowledgement. Others become
-files of the checkpoint's own directory, named ``<hint>-<attempt>-<n>``; nobody but this attempt writes that name. The
+files of the checkpoint's own directory, named ``<hint>-<attempt>-<n>``; only this attempt writes that name. The
 directory is made by the JobManager, never here: when it is gone, the checkpoint was aborted. Files that later checkpoints
-may name too go to the job's ``shared/`` as ``<hint>-<attempt>-<checkpoint>-<random>``, a name that nobody will ever use again
+may name too go to the job's ``shared/`` as ``<hint>-<attempt>-<checkpoint>-<random>``, a name that is never used again
 and that says of which checkpoint it is garbage when that was aborted.
 
 Parts are taken one by one, and measured on their way: state is never in memory a second time.

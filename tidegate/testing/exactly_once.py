@@ -15,7 +15,7 @@ def assert_exactly_once(
     """Each record of ``expected`` is in ``actual`` as often as there, and nothing else is.
 
     ``in_order_by``: a key of a record; the records of one key must come in their expected order. Raises ``AssertionError``
-    that counts and shows what is lost, what came more than once, and what nobody expected.
+    that counts and shows what is lost, what came more than once, and what was not expected.
     """
     wanted, found = list(expected), list(actual)
     problems = _differences(Counter(wanted), Counter(found))

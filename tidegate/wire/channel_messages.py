@@ -88,7 +88,7 @@ _fields: dict[str, msgspec.msgpack.Decoder[Any]] = {
 
 
 def encode_event(event: ChannelEvent) -> bytes:
-    """Raises ``UnknownEvent`` for a user event of a type that nobody registered."""
+    """Encodes an event. Raises ``UnknownEvent`` for a user event of a type that was not registered."""
     if isinstance(event, channel_events.UserEvent):
         return _encoder.encode((_USER_EVENT, msgspec.Raw(encode_user_event(event.value))))
     return _encoder.encode((type(event).__name__, event))

@@ -7,8 +7,8 @@
     register_user_event("shop.price-list-changed", PriceListChanged)      where the type is defined, so that importing it
                                                                           registers it on both sides
 
-An event is written as ``[name, fields]`` in MessagePack. Laws: a name stands for one type, a type has one name; what nobody
-registered is ``UnknownEvent``, on the side that sends as on the side that receives.
+An event is written as ``[name, fields]`` in MessagePack. Laws: a name stands for one type, a type has one name; an
+unregistered one is ``UnknownEvent``, on the side that sends as on the side that receives.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class CheckpointCommands:
         self._fx.emit(ReadBackManifest(self._job_id, pending.checkpoint_id, pending.location))
 
     def confirm(self, permit: CommitPermit, *, lets_finish: bool) -> None:
-        """``lets_finish``: false while another checkpoint counts on everybody who runs."""
+        """Confirms a checkpoint. ``lets_finish`` is false while another checkpoint counts on every running subtask."""
         checkpoint_id = permit.manifest.checkpoint_id
         may_finish = self._may_finish(permit) if lets_finish else frozenset()
         for task_manager_id, attempts in self._placed(permit.confirm):

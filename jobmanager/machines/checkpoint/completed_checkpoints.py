@@ -61,7 +61,7 @@ class CompletedCheckpointStore:
         return tuple(self._checkpoints)
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Adds first, then subsumes. Returns the checkpoints that are not retained, whoever owns them."""
+        """Adds first, then subsumes. Returns the checkpoints that are not retained, whatever their owner."""
         self._checkpoints.append(checkpoint)
         self._checkpoints.sort(key=lambda c: c.checkpoint_id)
         subsumed = self._checkpoints[: -self._num_retained]

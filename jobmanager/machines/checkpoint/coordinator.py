@@ -128,7 +128,7 @@ class CheckpointCoordinator:
         return self._request(request) if request else None
 
     def on_end_of_data(self) -> ErrorInfo | None:
-        """Everybody is at the end: the final checkpoint, now or after the one that is running."""
+        """Starts the final checkpoint, now or after the one that is running: all subtasks are at their end of data."""
         if not self._requests.is_periodic or self.stop.is_active:
             return None
         return self._request(self._requests.own(is_periodic=False))

@@ -7,7 +7,7 @@
         │            │  unknown  ▼  │ (read back: not there, or there)
         └─ abort ────┴─▶ ABORTED  SETTLING
 
-While it is WRITING or SETTLING nobody can abort it: ``_metadata`` may be durable already, and then sinks of a restored job
+While it is WRITING or SETTLING it cannot be aborted: ``_metadata`` may be durable already, and then sinks of a restored job
 would have to commit what it holds. Follows Flink's ``PendingCheckpoint.java``, more strictly there.
 """
 
@@ -40,7 +40,7 @@ class PendingState(Enum):
 
     @property
     def is_abortable(self) -> bool:
-        """Not everybody has acknowledged yet."""
+        """Whether some subtask has not acknowledged yet."""
         return self in (PendingState.LOCATING, PendingState.COLLECTING)
 
 
@@ -132,7 +132,7 @@ class PendingCheckpoint:
         return None
 
     def seal(self, graph: JobGraph, generation: str) -> CheckpointManifest:
-        """Everybody has acknowledged: the content of ``_metadata``. From here only the storage decides."""
+        """Returns the content of ``_metadata`` when all subtasks have acknowledged. From here only the storage decides."""
         assert self.state is PendingState.COLLECTING, self.state
         assert self.is_fully_acknowledged, sorted(self._waiting)
         self.state = PendingState.WRITING

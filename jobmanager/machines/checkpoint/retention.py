@@ -102,7 +102,7 @@ class RetainedCheckpoints:
         self._cleaner.discard_shared(checkpoint_id, [*own, *self._registry.unknown(shared_paths(snapshot))])
 
     def on_completed(self, permit: CommitPermit) -> None:
-        """Savepoints only end their hold: they belong to whoever asked for them."""
+        """Savepoints only end their hold: they belong to the user who requested them."""
         checkpoint_id = permit.manifest.checkpoint_id
         is_kept = not permit.manifest.snapshot_type.is_savepoint
         subsumed = self._store.add(complete(permit)) if is_kept else []

@@ -69,7 +69,8 @@ class SharedStateRegistry:
             del self._used_by[checkpoint_id]
 
     def unknown(self, paths: Iterable[str]) -> list[str]:
-        """Those that nobody uses, and that we may delete: of an acknowledgement that came too late."""
+        """Returns the paths that no checkpoint uses and that we may delete: those of an acknowledgement that came too
+        late."""
         return [p for p in dict.fromkeys(paths) if p not in self._files and p not in self._foreign]
 
     def hold(self, pending: CheckpointId, oldest_base_id: int) -> None:

@@ -152,7 +152,7 @@ class CheckpointStatistics:
             record.set(location=location, sent_ms=now_ms)
 
     def on_sealed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
-        """Everybody has acknowledged."""
+        """All subtasks have acknowledged."""
         if record := self._by_id.get(checkpoint_id):
             record.set(sealed_ms=now_ms)
 

@@ -37,7 +37,7 @@ class WatermarkGroups:
         return len(self._groups)
 
     def on(self, event: WatermarkReported, now_ms: float) -> int:
-        """The lowest watermark of the group, in ms; the end of time when it holds nobody back."""
+        """The lowest watermark of the group, in ms; the end of time when it holds no source back."""
         self._forget(now_ms)
         attempt = event.attempt
         reports = self._groups.setdefault((attempt.job_id, event.group), {})

@@ -3,7 +3,7 @@
            AllocateSlot         answered            FreeSlot          SlotFreed, or reported free
     FREE ───────────────▶ PENDING ───────▶ ALLOCATED ───────▶ FREEING ───────────────────────────▶ FREE
                              │ refused, or no answer    ▲
-                             ▼                          │ reported with an allocation nobody knows
+                             ▼                          │ reported with an unknown allocation
                           UNKNOWN ──────────────────────┤
                              └── reported free ──▶ FREE  (or FREE ─ reported with an allocation ─▶ FREEING)
 

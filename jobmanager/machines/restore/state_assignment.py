@@ -2,7 +2,7 @@
 
 State is matched by operator id. Keyed state: every old segment whose rows touch the new range of key groups. List state:
 unchanged parallelism leaves it where it was, otherwise all elements in subtask order are cut into even runs. Union state:
-everything to everybody. Broadcast state: new subtask i takes old copy ``i mod old parallelism``.
+everything to every subtask. Broadcast state: new subtask i takes old copy ``i mod old parallelism``.
 Follows Flink's ``StateAssignmentOperation.java`` and ``RoundRobinOperatorStateRepartitioner.java``.
 """
 

@@ -91,7 +91,8 @@ class Failover:
         self._backoff_is_over = True
 
     def take_ready(self) -> tuple[SubtaskId, ...]:
-        """Whom to restart now, in the order of the graph; empty while the backoff runs or somebody is not over."""
+        """Returns the subtasks to restart now, in the order of the graph; none while the backoff runs or one has not
+        ended."""
         if not self._affected or not self._backoff_is_over:
             return ()
         if not all(self._graph[s].state.is_terminal for s in self._affected):

@@ -1,4 +1,4 @@
-"""Who may change something: Flink's own tools and pages of ours, never a page of somebody else in the user's browser.
+"""Who may change something: Flink's own tools and pages of ours, never a foreign page in the user's browser.
 
 A foreign page can make a browser send requests here (cross-site posts), or give our address a name of its own (DNS
 rebinding). The browser then tells ``Origin`` and ``Sec-Fetch-Site``, and ``Host`` is a name that is not ours. Tools such as

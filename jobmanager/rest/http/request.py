@@ -79,7 +79,7 @@ class RestRequest:
         return [part for part in text.split(",") if part] or None
 
     def json_object(self) -> dict[str, Any]:
-        """The body; an empty one is ``{}``. Fields that nobody asks for are passed over, as by Flink."""
+        """The body; an empty one is ``{}``. Unknown fields are ignored, as by Flink."""
         if not self.body.strip():
             return {}
         try:

@@ -30,7 +30,7 @@ def runner_of(application: web.Application) -> web.AppRunner:
 
 
 class Response(web.Response):
-    """One that breaks off when nobody reads it."""
+    """A response that breaks off when its client stops reading."""
 
     _is_taken_at_once = False
 

@@ -1,8 +1,8 @@
 """Snapshots that users asked for: from the request to its end, which is kept for a while.
 
-    begin ─▶ SnapshotRequested ─▶ machine ─▶ ReportSnapshot ─▶ reported ─▶ whoever waits, and later askers
+    begin ─▶ SnapshotRequested ─▶ machine ─▶ ReportSnapshot ─▶ reported ─▶ waiting and later callers
 
-Who stops waiting does not stop the snapshot. Ends are forgotten after ``KEPT_MS`` (Flink: ``rest.async.store-duration``).
+A caller that stops waiting does not stop the snapshot. Ends are forgotten after ``KEPT_MS`` (Flink: ``rest.async.store-duration``).
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class HighAvailability:
 
 
 class StandbyEnded(Exception):
-    """The process was told to end before it ever led."""
+    """The process was asked to end before it ever led."""
 
 
 def without_high_availability() -> HighAvailability:

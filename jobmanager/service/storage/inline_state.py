@@ -22,7 +22,7 @@ from tidegate.store.checkpoints import CheckpointStorage
 
 
 class Reading:
-    """One read of one ``_metadata``; begun when it is first needed, kept as long as somebody refers to it."""
+    """One read of one ``_metadata``; begun when it is first needed, kept as long as it is referenced."""
 
     def __init__(self, storage: CheckpointStorage, pool: Pool, location: str) -> None:
         self._storage = storage
@@ -51,7 +51,7 @@ class InlineState:
 
     @property
     def readings(self) -> int:
-        """How many somebody still refers to."""
+        """How many readings are still referenced."""
         return len(self._readings)
 
     def reading_of(self, call: SubmitTask) -> Reading | None:

@@ -45,7 +45,7 @@ class SourceAlignment:
         return is_paused
 
     def ended(self) -> None:
-        """The source is at its end: it holds nobody back."""
+        """Notes that the source is at its end: it holds no other source back."""
         self._has_ended = True
         if self._timer is not None:
             self.close()

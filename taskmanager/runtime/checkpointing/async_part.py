@@ -55,7 +55,7 @@ OF_CHANNELS = {Part.INPUTS, Part.OUTPUTS, Part.CHANNELS}
 
 
 class Answer:
-    """The one answer that a checkpoint gets: whoever takes it, from any thread, may give it."""
+    """The one answer that a checkpoint gets: the thread that takes it may give it."""
 
     def __init__(self) -> None:
         self._left = deque((None,))

@@ -67,7 +67,7 @@ class SubtaskInput(Protocol):
 
     @property
     def retry_ms(self) -> float | None:
-        """When to look again although nobody wakes the mailbox; ``None``: not before a wake."""
+        """When to look again without a wake of the mailbox; ``None``: not before a wake."""
 
     def step_priority(self) -> bool:
         """What must not wait for room in the outputs; whether there was any."""

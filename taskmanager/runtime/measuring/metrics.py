@@ -40,7 +40,8 @@ class TaskCounters:
     """By name: operators of one chain may have the same."""
 
     def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
-        """Raises ``InvalidJob`` for a type that nobody can merge, or another one than the name has."""
+        """Adds up an accumulator. Raises ``InvalidJob`` for a type that cannot be merged, or another one than the name
+        has."""
         check_known(name, accumulator)
         same = self.accumulators.setdefault(name, [])
         if same and type(same[0]) is not type(accumulator):

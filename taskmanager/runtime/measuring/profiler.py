@@ -1,6 +1,6 @@
 """Where a subtask's time goes: its thread is looked at every few milliseconds, and what it does then counts for the time since.
 
-    innermost frame ─▶ library? look at its caller ─▶ ours: the kind of work of that file · anybody else's: user function
+    innermost frame ─▶ library? look at its caller ─▶ ours: the kind of work of that file · any other: user function
 
 No record costs anything more, and nothing at all is done unless ``tidegate.profile`` is on. The results are milliseconds under
 ``profile.<kind>``, among the subtask's other metrics.

@@ -73,8 +73,8 @@ class Resident(Protocol):
 
 
 class JobManagerConnection:
-    """``run`` goes on until it is cancelled, or raises: ``VersionMismatch``, or ``ExternalError`` when nobody took this
-    TaskManager for ``taskmanager.registration.timeout``."""
+    """``run`` goes on until it is cancelled, or raises: ``VersionMismatch``, or ``ExternalError`` when no JobManager
+    accepted this TaskManager for ``taskmanager.registration.timeout``."""
 
     def __init__(self, address: str, times: RegistrationTimes) -> None:
         self._address = address

@@ -32,7 +32,7 @@ class JobManagerOutbox:
         self._waiting.append((method, request))
 
     def take(self) -> tuple[str, Any]:
-        """The next call; whoever takes it repeats it until it is answered, before the next is taken."""
+        """Returns the next call. The caller repeats it until it is answered, before it takes the next."""
         method, request = self._waiting.popleft()
         if method == ACKNOWLEDGE:
             self._gather(request)

@@ -3,7 +3,7 @@
     set_current(key, group) ─▶ handles read and write the entry (key, namespace) of their table
     freeze() ─▶ frozen tables, written in the snapshot thread group by group: whole, or what changed (``heap_snapshot``)
 
-State that was restored but that nobody asks for yet is kept as it is and written again, so that a state whose function
+State that was restored but that no function has requested yet is kept as it is and written again, so that a state whose function
 registers it late (or in a later version of the job) is not lost.
 """
 

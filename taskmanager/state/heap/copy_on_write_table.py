@@ -76,7 +76,7 @@ def defensive_copy(value: Any) -> Any:
 
 
 class _Group:
-    """``epochs[i]``: the number of freezes before layer i was begun, or was last found to be in nobody's need."""
+    """``epochs[i]``: the number of freezes before layer i was begun, or was last found to be needless."""
 
     __slots__ = ("epochs", "layers", "number")
 
@@ -136,7 +136,7 @@ class StateTable:
             self._note(group, entry)
 
     def direct(self, group: int) -> Layer | None:
-        """While no snapshot needs the group, and nobody notes changes."""
+        """The layer that may be changed in place: no snapshot needs the group, and changes are not noted."""
         held = self._groups.get(group)
         if held is None or self._changes is not None or len(held.layers) > 1 or held.epochs[-1] != self._epoch:
             return None
@@ -231,7 +231,7 @@ class StateTable:
         return any(begun < snapshot.epoch and snapshot.needs(held.number) for snapshot in self._snapshots)
 
     def _merge(self, held: _Group) -> int:
-        """Layers down into those that nobody needs. Returns how many entries were moved."""
+        """Merges layers down into those that no snapshot needs. Returns how many entries were moved."""
         moved = 0
         for index in range(len(held.layers) - 2, -1, -1):
             begun = held.epochs[index]

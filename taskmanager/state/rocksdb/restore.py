@@ -1,6 +1,6 @@
 """Restored segments on their way into RocksDB, file by file, in the order of their levels.
 
-Types are known only when a function asks for its state, so segments wait here unread until then. What nobody asks for is
+Types are known only when a function asks for its state, so segments wait here unread until then. What no function requests is
 written again by every snapshot, so that it is not lost: the first one copies it below the attempt's directory, since the
 files of the checkpoint that it came from go away with that checkpoint.
 """

@@ -41,7 +41,7 @@ def elsewhere(home: str, names: str) -> Names:
 
 
 def removed(names: str, instead: str) -> Names:
-    """Names, between blanks, that Flink 2 has removed. Whoever imports one gets ``ImportError`` with what to use ``instead``: an
+    """Names, between blanks, that Flink 2 has removed. Importing one raises ``ImportError`` with what to use ``instead``: an
     ``AttributeError`` would lose its text on the way out of an import."""
     return {name: partial(_refuse, name, instead) for name in names.split()}
 

@@ -58,7 +58,7 @@ def dict_of(value: Any) -> dict[Any, Any]:
 
 
 def _has_attributes(value: Any) -> bool:
-    """Whether somebody gave it any: no number, text or time, and no class."""
+    """Tells whether a value has attributes of its own: it is not a number, text, time or class."""
     return (hasattr(value, "__dict__") or is_dataclass(value)) and not isinstance(value, type)
 
 

@@ -197,7 +197,7 @@ class AvroRows(DeserializationSchema):
 
 @dataclass(frozen=True)
 class AvroMessages(SerializationSchema):
-    """Rows as Avro; with a registry the schema is registered under ``subject`` by whoever writes first."""
+    """Rows as Avro; with a registry the schema is registered under ``subject`` at the first write."""
 
     schema: str
     registry: SchemaRegistry | None = None

@@ -192,7 +192,7 @@ def typed_error(error: Any, doing: str, servers: str) -> ExternalError | Invalid
 
 
 def contact(client: Any, servers: str) -> None:
-    """The first request of a client. Raises ``Unreachable`` soon when nobody answers at that address."""
+    """Makes the first request of a client. Raises ``Unreachable`` soon when there is no broker at that address."""
     with kafka_errors("connect", servers, client):
         client.list_topics(timeout=CONTACT_TIMEOUT_S)
 

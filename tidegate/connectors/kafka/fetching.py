@@ -1,8 +1,8 @@
 """The thread that fetches: takes what comes in, decodes whole batches, looks for new partitions.
 
 Incoming ─▶ columns of values, offsets, timestamps by partition ─▶ Decoding ─▶ Fetched
-every discovery interval: partitions of the topics that nobody knew yet, and that belong to this subtask
-offsets of confirmed checkpoints ─▶ committed by whoever finds the client free: the subtask's thread never waits for it
+every discovery interval: partitions of the topics that are new, and that belong to this subtask
+offsets of confirmed checkpoints ─▶ committed by the thread that finds the client free: the subtask's thread never waits for it
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class TransactionalProducer(ABC):
 
     @abstractmethod
     def init(self, limit_s: float) -> None:
-        """Take the transactional id: whoever had it is fenced, his transaction aborted."""
+        """Takes the transactional id: its former producer is fenced, and that one's transaction aborted."""
 
     @abstractmethod
     def begin(self) -> None:

@@ -4,13 +4,13 @@ for one another share it.
     committable [branch, writer subtask, checkpoint id, closed at, records, prefix, topic of markers]
         │ confirm(n), or recovery to n
     producer with transactional id <prefix>-<branch>-<writer subtask>
-        │ first use: init_transactions (fences whoever used the id before, ends his transaction), then read the markers
+        │ first use: init_transactions (fences the id's former producer, ends its transaction), then read the markers
         │ marker there: it was published, done          marker missing: begin · records · marker · commit
         ▼
     visible to read_committed consumers, once
 
 Laws. Only the producer of the epoch's own (prefix, branch, writer subtask) publishes it; between its ``init_transactions`` and its
-commit nobody else can have published under that id. After any doubt (lost answer, fenced, aborted) the producer is thrown
+commit no other process can have published under that id. After any doubt (lost answer, fenced, aborted) the producer is thrown
 away, and the next one looks at the markers first. See docs/adr/0050 for the table of failures.
 """
 
@@ -105,11 +105,11 @@ class _Identity:
     published: dict[str, str]
     """Markers: keys, and what they say."""
     is_own: bool
-    """Nobody but this process can have published under it, and this process knows of no doubt."""
+    """Whether no other process can have published under it, and this process knows of no doubt."""
 
 
 class EpochPublisher(Committer):
-    """``own_branch``: of the attempt that this process is; empty for somebody who closed no epochs himself."""
+    """``own_branch``: of the attempt that this process is; empty for a process that closed no epochs itself."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class EpochPublisher(Committer):
             raise
 
     def _check_age(self, epoch: Epoch) -> None:
-        """An epoch of somebody else's, or after a doubt, without a marker."""
+        """Checks an epoch without a marker that another process closed, or whose outcome is in doubt."""
         if is_too_old(epoch, self._now_ms()):
             raise CorruptData(
                 f"epoch {epoch.key} was closed {(self._now_ms() - epoch.closed_at_ms) // 3_600_000} hours ago: markers are "
@@ -231,7 +231,8 @@ class EpochPublisher(Committer):
         return identity
 
     def _give_up(self, epoch: Epoch) -> None:
-        """The transaction's fate is unknown: whoever takes the id next ends it, and looks at the markers."""
+        """Gives up the producer, since the transaction's fate is unknown: the next one of this id ends it, and reads
+        the markers."""
         self._identities.pop(self._name(epoch), None)
         self._doubted.add(self._name(epoch))
 

@@ -119,7 +119,7 @@ class KafkaRecordSerializationSchemaBuilder:
 
 
 def check_sizes(records: pa.RecordBatch, limit_bytes: int) -> None:
-    """A record that the broker would refuse must fail here, before anybody voted for it. Raises ``UserError``."""
+    """Raises ``UserError`` for a record that the broker would refuse: it must fail here, before the vote."""
     if records.nbytes + _OVERHEAD_BYTES <= limit_bytes:
         return
     lengths = (pc.fill_null(pc.binary_length(records.column(name)), 0) for name in ("key", "value"))

@@ -1,8 +1,8 @@
-"""Partitions as splits, and to whom they belong.
+"""Partitions as splits, and the subtasks to which they belong.
 
 A split is ``<topic>-<partition>``; its payload is ``[topic, partition, start, stop]``, stop ``None`` when it has no end.
 Partition i of a topic belongs to subtask ``(hash(topic) + i) mod parallelism``: evenly for each topic, and the same
-whoever lists them, and whenever (Flink: ``KafkaSourceEnumerator.getSplitOwner``).
+for every caller, at any time (Flink: ``KafkaSourceEnumerator.getSplitOwner``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Epochs of the Kafka sink: they lie in the checkpoint, and their markers say which were published.
 
 Nothing of an epoch is in the broker between the vote and the commit (docs/adr/0050). What a publisher that died in the middle
-of its transaction left is ended by the broker after its timeout, and by whoever takes the transactional id next, ``commit``
+of its transaction left is ended by the broker after its timeout, and by the next producer of the transactional id, ``commit``
 and ``abort`` here among them; librdkafka cannot list such transactions.
 """
 

@@ -3,7 +3,7 @@
 EXACTLY_ONCE     gathered as columns; the barrier cuts the epoch off, the snapshot thread packs it into a committable, unless it
                  is so small that handing it over would take longer
 AT_LEAST_ONCE    sent at once; the snapshot waits until the broker acknowledged everything sent before
-NONE             sent at once; nobody waits, and what the broker refuses is only counted in the log
+NONE             sent at once, without waiting; what the broker refuses is only counted in the log
 """
 
 from __future__ import annotations

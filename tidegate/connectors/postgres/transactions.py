@@ -123,7 +123,8 @@ class PostgresCommitter(Committer):
                 raise ExternalError(error.message) from error
 
     def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:
-        """Prepared by earlier attempts of this job for a checkpoint behind the restored one: nobody will confirm them."""
+        """Rolls back what earlier attempts of this job prepared for a checkpoint behind the restored one: it will never
+        be confirmed."""
         since = context.restored_checkpoint_id or 0
         for gid in prepared(self._open(), self._conninfo):
             if (

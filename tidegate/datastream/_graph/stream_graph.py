@@ -223,7 +223,7 @@ def _origins(transformation: Transformation) -> list[_Origin]:
 
 
 def _reachable(ends: Sequence[OperatorTransformation]) -> list[OperatorTransformation]:
-    """These operators and all that they read, in the order of the program. A source that nobody reads is no part of the
+    """These operators and all that they read, in the order of the program. A source that no operator reads is no part of the
     job, as in Flink; one that was read by an earlier execution is part of this one again."""
     found: dict[int, OperatorTransformation] = {}
     waiting = list(ends)

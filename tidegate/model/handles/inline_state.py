@@ -5,7 +5,7 @@ only when a task is to be restored from it.
     inline_state_of(manifest)              what was dropped, by handle, from the manifest as it was read
     fill_inline_state(restore, content)    handles as they were before they were dropped
 
-A dropped handle has neither ``path`` nor ``data``; size and checksum name its content, as they do for whoever verifies it.
+A dropped handle has neither ``path`` nor ``data``; size and checksum name its content, as for any reader that verifies it.
 """
 
 from __future__ import annotations

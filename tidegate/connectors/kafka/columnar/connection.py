@@ -1,9 +1,9 @@
 """Connections to Kafka's brokers: kafka-python's, driven by the calling thread.
 
-    Connections.send(node, request) ─▶ Future          nothing moves but while somebody is in ``turn``, ``wait`` or ``ask``
+    Connections.send(node, request) ─▶ Future          nothing moves except during ``turn``, ``wait`` or ``ask``
     Connections.ask(node, request)  ─▶ answer, within a limit
 
-Laws. One thread at a time. Nothing is sent twice by itself: whoever asks knows what may be asked again. What goes wrong is
+Laws. One thread at a time. Nothing is sent twice by itself: the caller knows what may be repeated. What goes wrong is
 raised as ``confluent_kafka.KafkaException``, with librdkafka's codes (its own for what is local, the protocol's for what a
 broker said), so that both paths have the same errors and texts.
 """
@@ -128,7 +128,7 @@ class Connections:
     def __init__(
         self, servers: str, properties: Mapping[str, str], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Connects to nobody yet. Raises ``ConfigurationError``."""
+        """Makes no connection yet. Raises ``ConfigurationError``."""
         settings = connection_settings(properties, servers)
         # each turn of ours may decode megabytes
         self._net = NetworkSelector(client_id=settings["client_id"], slow_task_threshold_secs=0)

@@ -49,7 +49,8 @@ class Coordinator:
         self._node: Any = None
 
     def init(self, limit_s: float) -> Producer:
-        """Take the id: its epoch is raised, so whoever had it is fenced, and his transaction aborted. Raises ``KafkaException``."""
+        """Takes the id: its epoch is raised, so its former producer is fenced, and that one's transaction aborted.
+        Raises ``KafkaException``."""
 
         def request() -> Any:
             return InitProducerIdRequest(
@@ -82,7 +83,7 @@ class Coordinator:
         self._answer(request, _partitions_code, limit_s)
 
     def end(self, producer: Producer, limit_s: float, *, commits: bool) -> None:
-        """Raises ``KafkaException``; after a lost answer nobody knows."""
+        """Ends the transaction. Raises ``KafkaException``; after a lost answer its outcome is unknown."""
 
         def request() -> Any:
             return EndTxnRequest(

@@ -1,4 +1,4 @@
-"""Fetch requests and what their answers hold, without anybody who sends them."""
+"""Fetch requests and the content of their answers, without any I/O."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from tidegate.connectors.kafka.partition_records import PartitionRecords
 from tidegate.connectors.kafka.shared_client import SharedClient
 
 ANSWER_LIMIT_S = 30.0
-"""How long a broker may be waited for while it has a fetch; the time in which nobody waits does not count."""
+"""How long a broker may be waited for while it has a fetch; the time between polls does not count."""
 _NEVER_S = 24 * 3600.0
 
 _LOG = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Leaders:
-    """Never waits: ``look`` moves things on. A cluster of which nobody answers is waited for, and said so once."""
+    """Never waits: ``look`` moves things on. A cluster that does not answer is waited for, and logged once."""
 
     def __init__(self, connections: Connections, servers: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._connections = connections
@@ -40,12 +40,12 @@ class Leaders:
         return None if place in self._doubted else self._nodes.get(place)
 
     def doubt(self, places: Iterable[Place]) -> None:
-        """Somebody said that he does not lead them, or did not answer; asked again after a moment."""
+        """Notes that a broker does not lead these, or did not answer; asks again after a moment."""
         self._doubted.update(places)
         self._ask_at = max(self._ask_at, self._clock() + ASK_AGAIN_S)
 
     def look(self, places: Mapping[Place, Any]) -> None:
-        """Find out what is missing of these. Raises ``ExternalError`` for topics that are not there or that nobody may read."""
+        """Find out what is missing of these. Raises ``ExternalError`` for topics that are not there or that may not be read."""
         if self._future is not None:
             if not self._future.is_done:
                 return

@@ -25,7 +25,7 @@ class Topic:
     """The leader of each partition of a topic, and when this was learned."""
 
     leaders: list[int]
-    """By partition; -1: nobody."""
+    """By partition; -1: none."""
     learned_at: float
 
 

@@ -23,7 +23,7 @@ class TooLong(Exception):
 
 def read(data: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
     """The numbers at the positions ``at``, and the positions behind them. Positions out of ``data`` read anything:
-    whoever asks checks where it came out. Raises ``TooLong`` beyond ``longest`` bytes."""
+    the caller checks where it came out. Raises ``TooLong`` beyond ``longest`` bytes."""
     byte = data.take(at, mode="clip")
     if not byte.size or byte.max() < 0x80:
         return _ONE_BYTE.take(byte), at + 1
