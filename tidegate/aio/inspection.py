@@ -34,7 +34,7 @@ class ThreadInfo:
 
 
 def log_file() -> Path | None:
-    """The file that this process logs into, if it does."""
+    """Returns the file that this process logs into, if it does."""
     handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, logging.FileHandler)]
     return next((path for path in (Path(handler.baseFilename) for handler in handlers) if path.is_file()), None)
 
@@ -47,7 +47,7 @@ def stdout_file() -> Path | None:
 
 
 def log_files() -> list[LogFile]:
-    """The files beside the log, as Flink lists its log directory."""
+    """Returns the files beside the log, as Flink lists its log directory."""
     found = []
     for path in sorted(_beside_the_log()):
         status = path.stat()
@@ -56,7 +56,7 @@ def log_files() -> list[LogFile]:
 
 
 def read_log(name: str) -> bytes:
-    """A file of that list, by its whole name, so that no path leads elsewhere. Raises ``StorageError``."""
+    """Returns a file of that list, by its whole name, so that no path leads elsewhere. Raises ``StorageError``."""
     for path in _beside_the_log():
         if path.name == name:
             return _tail(path)

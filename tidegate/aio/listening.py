@@ -21,7 +21,8 @@ _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})  # as ::1 where
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """A listening socket for each address of ``host`` that this machine has, all on one port; 0: one that is free on all.
+    """Returns a listening socket for each address of ``host`` that this machine has, all on one port; 0: one that is
+    free on all.
 
     Raises ``OSError`` when the host has no address here, or the port is in use on one of them.
     """

@@ -85,13 +85,13 @@ def set_up_logging(
 
 
 def with_ids(message: str, **ids: object) -> Identified:
-    """A message with its ids behind it: ``checkpoint completed [job=... checkpoint=7]``. Log it as the only argument of
-    ``"%s"``."""
+    """Returns a message with its ids behind it: ``checkpoint completed [job=... checkpoint=7]``. Log it as the only
+    argument of ``"%s"``."""
     return Identified(message, {key: str(value) for key, value in ids.items() if value not in (None, "")})
 
 
 def _identified(record: logging.LogRecord) -> Identified | None:
-    """The message's ids, whether it is the record's text itself or the one argument of it."""
+    """Returns the message's ids, whether it is the record's text itself or the one argument of it."""
     arguments = record.args if isinstance(record.args, tuple) else ()
     return next((part for part in (record.msg, *arguments) if isinstance(part, Identified)), None)
 

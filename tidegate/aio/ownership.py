@@ -44,7 +44,7 @@ class Claim:
 
 
 def make_owned(prefix: str, parent: Path) -> Claim:
-    """A new private directory, claimed. Raises ``OSError``."""
+    """Returns a new private directory, claimed. Raises ``OSError``."""
     return claim(Path(tempfile.mkdtemp(prefix=prefix, dir=parent)))
 
 

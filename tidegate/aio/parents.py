@@ -50,8 +50,8 @@ def let_children_die_with_this() -> None:
 
 
 def dying_with_this(command: Sequence[str]) -> list[str]:
-    """A command whose process dies with the thread that starts it; it must be started by this process itself. Linux; elsewhere the
-    command as it is."""
+    """Returns a command whose process dies with the thread that starts it; it must be started by this process itself.
+    Linux; elsewhere the command as it is."""
     if not sys.platform.startswith("linux"):
         return list(command)
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]

@@ -92,7 +92,7 @@ def write_pid_file(path: Path) -> None:
 
 
 def read_pid_file(path: Path) -> int | None:
-    """The pid in the file, when that very process is alive; else ``None``."""
+    """Returns the pid in the file, when that very process is alive; else ``None``."""
     try:
         pid_text, created_text = path.read_text(encoding="ascii").split()
         process = psutil.Process(int(pid_text))

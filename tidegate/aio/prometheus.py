@@ -76,7 +76,8 @@ class _Gathered(Collector):
 
 
 def is_asked_for(configuration: Configuration) -> bool:
-    """Whether this process shall serve ``/metrics``. Raises ``ConfigurationError`` for a reporter that is not known here."""
+    """Tells whether this process shall serve ``/metrics``. Raises ``ConfigurationError`` for a reporter that is not
+    known here."""
     names = configuration.get(MetricOptions.REPORTERS)
     factory = configuration.get(MetricOptions.PROM_FACTORY)
     unknown = [name for name in names or () if name != NAME]

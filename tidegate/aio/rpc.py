@@ -53,14 +53,14 @@ T = TypeVar("T")
 
 
 def open_channel(address: str) -> grpc.aio.Channel:
-    """A channel to ``host:port`` or ``unix:/path``; it connects when it is first used."""
+    """Returns a channel to ``host:port`` or ``unix:/path``; it connects when it is first used."""
     return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
 
 
 async def start_server(
     host: str, port: int, register: Callable[[grpc.aio.Server], None], what: str
 ) -> tuple[grpc.aio.Server, int]:
-    """A running server and its port (the one given, or the free one that was found for 0).
+    """Returns a running server and its port (the one given, or the free one that was found for 0).
 
     Raises ``ExternalError`` that names ``what`` and the port when it cannot be had.
     """
@@ -100,7 +100,7 @@ async def _start_server(
 
 
 def error_of_rpc(error: grpc.RpcError, peer: str = "") -> TidegateError:
-    """The error behind a failed call (``grpc.aio.AioRpcError``)."""
+    """Returns the error behind a failed call (``grpc.aio.AioRpcError``)."""
     assert isinstance(error, grpc.aio.AioRpcError), error
     number = int(error.code().value[0])
     metadata = [(str(key), value) for key, value in error.trailing_metadata() or ()]
@@ -124,5 +124,5 @@ async def abort(context: grpc.aio.ServicerContext[Any, Any], error: BaseExceptio
 
 
 async def collect(chunks: AsyncIterable[Any]) -> bytes:
-    """All bytes of a stream of ``BlobChunk``."""
+    """Returns all bytes of a stream of ``BlobChunk``."""
     return b"".join([chunk.data async for chunk in chunks])

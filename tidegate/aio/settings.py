@@ -42,7 +42,8 @@ def load_settings(
     definitions: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Configuration:
-    """The configuration of this process. `definitions` are the texts after `-D`; `environment` is `os.environ` by default.
+    """Returns the configuration of this process. `definitions` are the texts after `-D`; `environment` is `os.environ`
+    by default.
 
     Raises `ConfigurationError`, which lists every problem, also for a file that cannot be read.
     """
@@ -58,7 +59,7 @@ def load_settings(
 
 
 def find_config_file(config_file: str | Path | None, environment: Mapping[str, str]) -> Path | None:
-    """The configuration file to read, if any: given, named by the environment, or in the directory named there."""
+    """Returns the configuration file to read, if any: given, named by the environment, or in the directory named there."""
     if config_file is not None:
         return Path(config_file)
     if environment.get(CONFIG_VARIABLE):
@@ -68,7 +69,7 @@ def find_config_file(config_file: str | Path | None, environment: Mapping[str, s
 
 
 def read_config_file(path: Path, problems: list[str]) -> dict[str, Setting]:
-    """The settings of a YAML file, each with its line. What is wrong with the file is added to `problems`."""
+    """Returns the settings of a YAML file, each with its line. What is wrong with the file is added to `problems`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -79,7 +80,7 @@ def read_config_file(path: Path, problems: list[str]) -> dict[str, Setting]:
 
 
 def parse_yaml(text: str, name: str, problems: list[str]) -> dict[str, Setting]:
-    """The settings of a YAML text. What is no YAML, no mapping, or a key twice is added to `problems`."""
+    """Returns the settings of a YAML text. What is no YAML, no mapping, or a key twice is added to `problems`."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -103,7 +104,8 @@ def parse_yaml(text: str, name: str, problems: list[str]) -> dict[str, Setting]:
 
 
 def read_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Setting]:
-    """The settings in environment variables. A `TIDEGATE_` variable that looks like an option's but is none is added to `problems`."""
+    """Returns the settings in environment variables. A `TIDEGATE_` variable that looks like an option's but is none is
+    added to `problems`."""
     keys = {variable_of(key): key for key in reversed(all_keys())}
     found: dict[str, Setting] = {}
     for variable, text in _own_variables(environment):
@@ -141,15 +143,16 @@ def _nearest(variable: str, keys: Iterable[str]) -> str | None:
 
 
 def is_of_kubernetes(variable: str, text: str) -> bool:
-    """Whether Kubernetes put the variable into the container, for a service named `tidegate` or `tidegate-...`: its host and ports,
-    and the same once more as Docker's links did. Of those that have an option's name (`TIDEGATE_REST_PORT`), the value decides."""
+    """Tells whether Kubernetes put the variable into the container, for a service named `tidegate` or `tidegate-...`:
+    its host and ports, and the same once more as Docker's links did. Of those that have an option's name
+    (`TIDEGATE_REST_PORT`), the value decides."""
     if _SERVICE_LINK.search(variable) and _LINK.match(text):
         return True
     return _SERVICE_VARIABLE.search(variable) is not None and variable not in map(variable_of, all_keys())
 
 
 def read_definitions(definitions: Sequence[str], problems: list[str]) -> dict[str, Setting]:
-    """The settings of the command line's `-D key=value`. One without a key or `=` is added to `problems`."""
+    """Returns the settings of the command line's `-D key=value`. One without a key or `=` is added to `problems`."""
     found: dict[str, Setting] = {}
     for definition in definitions:
         key, equals, value = definition.partition("=")
@@ -161,7 +164,8 @@ def read_definitions(definitions: Sequence[str], problems: list[str]) -> dict[st
 
 
 def variable_of(key: str) -> str:
-    """The environment variable of a key: `rest.port` is `TIDEGATE_REST_PORT`, `tidegate.mailbox.slice` loses its prefix."""
+    """Returns the environment variable of a key: `rest.port` is `TIDEGATE_REST_PORT`, `tidegate.mailbox.slice` loses
+    its prefix."""
     return VARIABLE_PREFIX + key.removeprefix("tidegate.").upper().replace(".", "_").replace("-", "_")
 
 

@@ -33,13 +33,13 @@ _log = logging.getLogger(__name__)
 
 
 def temporary_root(configuration: Configuration) -> Path:
-    """The first temporary directory."""
+    """Returns the first temporary directory."""
     configured = configuration.get(FileOptions.TMP_DIRS)
     return Path(configured[0]) if configured else Path(tempfile.gettempdir())
 
 
 def make_working_directory(kind: str, configuration: Configuration) -> Claim:
-    """A new directory ``tidegate-<kind>-...`` of this process. Raises ``ExternalError``."""
+    """Returns a new directory ``tidegate-<kind>-...`` of this process. Raises ``ExternalError``."""
     return make_below(temporary_root(configuration), kind, "io.tmp.dirs, or $TMPDIR")
 
 

@@ -109,7 +109,7 @@ class Configuration:
         return key in self._texts
 
     def remove_config(self, key: str) -> bool:
-        """Whether there was anything to remove."""
+        """Tells whether there was anything to remove."""
         self._typed.pop(key, None)
         return self._texts.pop(key, None) is not None
 
@@ -130,7 +130,7 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str | None, standard_yaml: bool = True) -> list[str]:
-        """A list option: ``a;b`` or, with ``standard_yaml``, a YAML list."""
+        """Returns a list option: ``a;b`` or, with ``standard_yaml``, a YAML list."""
         if not value:
             return []
         parsed = yaml.safe_load(value) if standard_yaml and value.lstrip().startswith(("[", "-")) else value

@@ -36,7 +36,7 @@ class JobControl(Protocol):
         FINISHED. Raises the job's error when it did not finish."""
 
     def savepoint(self, directory: str) -> str:
-        """The path of a finished one; ``directory`` may be empty. Raises why there is none."""
+        """Returns the path of a finished one; ``directory`` may be empty. Raises why there is none."""
 
     def stop_with_savepoint(self, directory: str, drain: bool) -> str:
         """Stops the job with a savepoint, with which it is FINISHED, and returns the savepoint's path."""

@@ -31,8 +31,8 @@ class PositionalNames(list[str]):
 
 
 def make_row(fields: list[str] | None, values: Sequence[Any], kind: RowKind = RowKind.INSERT) -> Row:
-    """A row from names (or ``None``), which may be those of many rows and are never changed, and values, which become the row's
-    own when they are a list."""
+    """Returns a row from names (or ``None``), which may be those of many rows and are never changed, and values, which
+    become the row's own when they are a list."""
     row = Row.__new__(Row)
     row._fields = fields
     row._values = values if isinstance(values, list) else list(values)

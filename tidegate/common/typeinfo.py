@@ -46,11 +46,11 @@ class TypeInformation(ABC):
     def _parts(self) -> tuple[Any, ...]: ...
 
     def arrow_field(self, name: str) -> pa.Field:
-        """A nullable column of this type."""
+        """Returns a nullable column of this type."""
         return pa.field(name, self.arrow_type())
 
     def arrow_schema(self) -> pa.Schema:
-        """The columns of a stream of this type."""
+        """Returns the columns of a stream of this type."""
         return pa.schema([self.arrow_field("value")])
 
     @property
@@ -59,11 +59,11 @@ class TypeInformation(ABC):
         return False
 
     def need_conversion(self) -> bool:
-        """Whether PyFlink's internal form of a value differs from the value."""
+        """Tells whether PyFlink's internal form of a value differs from the value."""
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
-        """A value in PyFlink's internal form: dates as days, times as microseconds, rows as tuples behind their kind."""
+        """Returns a value in PyFlink's internal form: days, microseconds, rows as tuples behind their kind."""
         return to_internal(self, obj)
 
     def from_internal_type(self, obj: Any) -> Any:
@@ -324,7 +324,7 @@ class _FieldsTypeInfo(TypeInformation):
         return list(self._types)
 
     def get_field_index(self, field_name: str) -> int:
-        """The position of a field, -1 of a name that is none, as in Java."""
+        """Returns the position of a field, -1 of a name that is none, as in Java."""
         return self._names.index(field_name) if field_name in self._names else -1
 
     def arrow_type(self) -> pa.DataType:

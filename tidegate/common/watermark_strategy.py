@@ -150,9 +150,10 @@ class WatermarkStrategy:
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None
     ) -> WatermarkStrategy:
-        """A source of this strategy pauses while its watermark is further ahead of the slowest source of the group (of
-        any source of the job that names the same group, in any subtask) than the drift. ``update_interval``: how often
-        sources tell each other, 1 s by default. For ``from_source``; behind a source there is nothing to pause."""
+        """Lets a source of this strategy pause while its watermark is further ahead of the slowest source of the
+        group (of any source of the job that names the same group, in any subtask) than the drift. ``update_interval``:
+        how often sources tell each other, 1 s by default. For ``from_source``; behind a source there is nothing to
+        pause."""
         drift_ms, update_ms = to_millis(max_allowed_watermark_drift), 1000
         if update_interval is not None:
             update_ms = to_millis(update_interval)
@@ -184,8 +185,8 @@ def check_timestamp_type(name: str, kind: pa.DataType) -> None:
 
 
 def event_times(column: pa.Array, name: str = "timestamp") -> pa.Array:
-    """A column as event time: int64, ms since the epoch. Units are converted, rounding down; integers are ms already.
-    A timestamp without a zone is taken as UTC. Raises ``SchemaMismatch`` for other types."""
+    """Returns a column as event time: int64, ms since the epoch. Units are converted, rounding down; integers are ms
+    already. A timestamp without a zone is taken as UTC. Raises ``SchemaMismatch`` for other types."""
     if column.type == pa.int64():  # most are; a small batch has little other work
         return column
     check_timestamp_type(name, column.type)

@@ -103,7 +103,7 @@ class SourceReader(ABC):
 
     @abstractmethod
     def poll(self) -> Polled | None:
-        """The next batch, or ``None`` when there is nothing at this moment."""
+        """Returns the next batch, or ``None`` when there is nothing at this moment."""
 
     @abstractmethod
     def advance(self, records: int) -> None:
@@ -115,7 +115,7 @@ class SourceReader(ABC):
 
     @abstractmethod
     def snapshot_state(self) -> list[SplitState]:
-        """All splits of this subtask, done ones included."""
+        """Returns all splits of this subtask, done ones included."""
 
     def finished_splits(self) -> set[str]:
         """Ids of the splits that are at their end. A reader of many tells each of them once."""
@@ -207,8 +207,8 @@ class SinkWriter(ABC):
         """Before every snapshot, and at the end of the input."""
 
     def prepare_commit(self, checkpoint_id: int) -> list[Any]:
-        """The vote: everything written since the last call, made durable, as msgpack-able committables.
-        Raising fails the attempt. What is prepared is committed later, by this process or by another."""
+        """Returns the vote: everything written since the last call, made durable, as msgpack-able committables. Raising
+        fails the attempt. What is prepared is committed later, by this process or by another."""
         return []
 
     def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:

@@ -33,7 +33,7 @@ class Fetcher(Generic[T]):
         self._thread.start()
 
     def take(self) -> T | None:
-        """The next item, or ``None`` when there is none yet (or at the end). Raises what the iterator raised."""
+        """Returns the next item, or ``None`` when there is none yet (or at the end). Raises what the iterator raised."""
         if self._ended:
             return None
         try:

@@ -37,7 +37,7 @@ class MonitoringFileSource(FileSource):
         return self._splits(lambda path: True)
 
     def owner_of(self, split: Split, parallelism: int) -> int:
-        """All ranges of a file belong to one subtask."""
+        """Returns a subtask by the file alone: all ranges of a file belong to one."""
         return _owner(_path_of(split), parallelism)
 
     def make_reader(self, context: ReaderContext) -> SourceReader:

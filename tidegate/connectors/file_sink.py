@@ -135,7 +135,7 @@ def lock_of(hidden: str) -> str:
 
 
 def tombstone_of(directory: str, final: str) -> str:
-    """An empty file that says: this one was given up by hand (``tidegate txn abort``)."""
+    """Returns the path of the empty file that says: this one was given up by hand (``tidegate txn abort``)."""
     return f"{directory}/.{final.replace('/', '.')}.aborted"
 
 

@@ -153,7 +153,7 @@ def _below(root: str, file: pafs.FileInfo) -> dict[str, str | None]:
 
 
 def _inferred(paths: Sequence[str], schema: pa.Schema) -> pa.Schema:
-    """The columns in the files, and those in the names of their directories."""
+    """Returns the columns in the files, and those in the names of their directories."""
     return hive.with_fields(schema, [_below(root, file) for root in paths for file in list_files(root)])
 
 

@@ -171,8 +171,8 @@ class RangeReader(SourceReader):
             self._reading += 1
 
     def _allowed_rows(self) -> int:
-        """How many rows the rate allows by now, in small steps. Rows of less than two milliseconds wait for more: a batch has a
-        cost of its own, and a source that makes one of every row that is due keeps a core busy."""
+        """Returns how many rows the rate allows by now, in small steps. Rows of less than two milliseconds wait for
+        more: a batch has a cost of its own, and a source that makes one of every row that is due keeps a core busy."""
         if self._rate is None:
             return self._batch_rows
         now = self._clock()

@@ -80,7 +80,7 @@ class TransactionLog(ABC):
 
     @abstractmethod
     def takes(self, committable: Any) -> bool:
-        """Whether it is one of this system's sink, by its form alone."""
+        """Tells whether it is one of this system's sink, by its form alone."""
 
     @abstractmethod
     def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
@@ -101,7 +101,7 @@ class TransactionLog(ABC):
 
 
 def listed_in(path: str) -> list[Listed]:
-    """All committables of one checkpoint or savepoint. Raises ``StorageError``, ``CorruptData``."""
+    """Returns all committables of one checkpoint or savepoint. Raises ``StorageError``, ``CorruptData``."""
     from tidegate.state_reader import open_checkpoint  # subtasks import sinks, not the library that inspects state
 
     checkpoint = open_checkpoint(path)

@@ -48,12 +48,12 @@ def check_function(func: Any, kind: type[Function], method: str) -> None:
 
 
 def key_function(selector: Callable[[Any], Any] | KeySelector) -> Callable[[Any], Any]:
-    """A callable ``record -> key``."""
+    """Returns a callable ``record -> key``."""
     return KeyOf(selector) if isinstance(selector, KeySelector) else selector
 
 
 def field_key(stream_type: TypeInformation, columns: Sequence[str]) -> Callable[[Any], Any]:
-    """A callable ``record -> key`` for key columns: their value, or a tuple of several."""
+    """Returns a callable ``record -> key`` for key columns: their value, or a tuple of several."""
     if not (stream_type.is_columnar or hasattr(stream_type, "get_field_types")):
         return FieldKey(None)  # the only column is the record itself
     names = stream_type.arrow_schema().names

@@ -24,10 +24,11 @@ class AsyncFunction(Function, Generic[IN, OUT]):
 
     @abstractmethod
     async def async_invoke(self, value: IN) -> list[OUT]:
-        """The results of one record, any number of them. What it raises fails the job, unless it is tried again."""
+        """Returns the results of one record, any number of them. What it raises fails the job, unless it is tried
+        again."""
 
     def timeout(self, value: IN) -> list[OUT]:
-        """The results of a record that took too long; also called in the event loop. By default it raises."""
+        """Returns the results of a record that took too long; also called in the event loop. By default it raises."""
         raise TimeoutError(f"Async function call has timed out for input: {value}")
 
 
@@ -52,7 +53,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait before the next one."""
+        """Returns how long to wait before the next one."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:

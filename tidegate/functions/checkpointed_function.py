@@ -34,7 +34,7 @@ class FunctionInitializationContext(ABC):
 
     @abstractmethod
     def is_restored(self) -> bool:
-        """The job came from a checkpoint or savepoint, whether or not that held state of this operator."""
+        """Tells whether the job came from a checkpoint or savepoint, whether or not that held state of this operator."""
 
     @abstractmethod
     def get_restored_checkpoint_id(self) -> int | None:

@@ -41,7 +41,7 @@ class Expression(ABC):
         """Names of the columns that it reads."""
 
     def plain_column(self) -> str | None:
-        """The column that it hands on unchanged, under whatever name; ``None`` when it computes something."""
+        """Returns the column that it hands on unchanged, under whatever name; ``None`` when it computes something."""
         return None
 
     @abstractmethod
@@ -261,12 +261,12 @@ class Call(Expression):
 
 
 def col(name: str) -> Expression:
-    """A column of the stream."""
+    """Returns a column of the stream."""
     return Column(name)
 
 
 def lit(value: Any) -> Expression:
-    """A constant; an expression is returned as it is."""
+    """Returns a constant; an expression is returned as it is."""
     return value if isinstance(value, Expression) else Literal(value)
 
 

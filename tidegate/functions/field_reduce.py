@@ -54,7 +54,7 @@ class FieldReduce(ReduceFunction):
         return record[self.position]
 
     def _with_field(self, record: Any, value: Any) -> Any:
-        """A new record: the one in state is never changed in place."""
+        """Returns a new record: the one in state is never changed in place."""
         if self.position is None or not isinstance(record, (tuple, list, Row)):
             return value
         if isinstance(record, Row):

@@ -27,7 +27,7 @@ _WATERMARK_KEY = b"tidegate.watermark"
 
 
 def read_channel(source: SegmentSource, channel: ChannelStateHandle, state_name: str, place: str) -> pa.Table:
-    """The rows of one channel. ``place`` is the checkpoint, for messages. Raises ``CorruptData``."""
+    """Returns the rows of one channel. ``place`` is the checkpoint, for messages. Raises ``CorruptData``."""
     handle = channel.handle
     where = f"state file {place}/{handle.path}" if handle.path else f"data in flight inside {place}/_metadata"
     name = f"{where} (edge {channel.edge_id}, subtask {channel.producer} to {channel.consumer})"
@@ -45,7 +45,7 @@ def read_channel(source: SegmentSource, channel: ChannelStateHandle, state_name:
 def _parts(
     reader: pa.ipc.RecordBatchStreamReader, channel: ChannelStateHandle, direction: str
 ) -> Iterator[tuple[pa.Table, bool]]:
-    """Each batch as a table, and whether it has records."""
+    """Yields each batch as a table, and whether it has records."""
     number = 0
     while True:
         try:

@@ -161,7 +161,8 @@ class Checkpoint:
             yield from tables
 
     def rows_in(self, state: State) -> int:
-        """How many entries, elements or records there are. State with levels and data in flight are read for that."""
+        """Returns how many entries, elements or records there are. State with levels and data in flight are read for
+        that."""
         if not state.has_levels and not state.channels:
             return state.stored_rows
         return sum(table.num_rows for table in self.tables_of(state, type_names=False))
@@ -176,8 +177,8 @@ class Checkpoint:
         return IN_FLIGHT if state.channels else _kind_in(self.schema_of(state))
 
     def schema_of(self, state: State) -> pa.Schema:
-        """The columns of its smallest file, with their metadata. (One where all rows would have a null may lack a column of
-        the namespace.)"""
+        """Returns the columns of its smallest file, with their metadata. (One where all rows would have a null may lack
+        a column of the namespace.)"""
         if state.is_keyed:
             smallest = min(state.segments, key=lambda segment: segment.handle.size_bytes)
             return read_segment(self._source, smallest, self.location).schema
@@ -189,7 +190,8 @@ class Checkpoint:
 
 
 def open_checkpoint(path: str) -> Checkpoint:
-    """The checkpoint or savepoint at ``path``: its directory or its ``_metadata``, local or a URI that pyarrow.fs knows.
+    """Returns the checkpoint or savepoint at ``path``: its directory or its ``_metadata``, local or a URI that
+    pyarrow.fs knows.
 
     Raises ``StorageError`` (not there, not readable), ``CorruptData`` (damaged or incomplete; names the file) or
     ``VersionMismatch``.
@@ -211,7 +213,7 @@ def joined(tables: Iterator[pa.Table], what: str) -> pa.Table:
 
 
 def with_types(table: pa.Table) -> pa.Table:
-    """The table with a column ``<name>_type`` behind each column of pickled objects."""
+    """Returns the table with a column ``<name>_type`` behind each column of pickled objects."""
     for name in table.schema.names:
         field = table.schema.field(name)
         if is_pickled(field):

@@ -28,7 +28,8 @@ KEY_PREFIX = "key."
 
 
 def readable_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Each row by column. Type names are left out (a ``Pickled`` has its own), and so is an element that is there as JSON."""
+    """Yields each row by column. Type names are left out (a ``Pickled`` has its own), and so is an element that is
+    there as JSON."""
     names = [name for name in table.schema.names if not _is_repeated(name, table.schema)]
     fields = [table.schema.field(name) for name in names]
     for batch in table.select(names).to_batches(max_chunksize=1024):
@@ -38,7 +39,7 @@ def readable_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def readable(value: Any, field: pa.Field) -> Any:
-    """A value of ``to_pylist`` of a column ``field``; a map becomes a list of pairs."""
+    """Returns a value of ``to_pylist`` of a column ``field``; a map becomes a list of pairs."""
     kind = field.type
     if value is None:
         return None
@@ -54,7 +55,7 @@ def readable(value: Any, field: pa.Field) -> Any:
 
 
 def element_value(content: bytes) -> Any:
-    """An element of operator state: what msgpack says, or else the pickled value."""
+    """Returns an element of operator state: what msgpack says, or else the pickled value."""
     try:
         return msgspec.msgpack.decode(content)
     except msgspec.MsgspecError:

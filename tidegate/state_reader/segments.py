@@ -29,7 +29,7 @@ class SegmentSource(Protocol):
 
 
 def read_segment(source: SegmentSource, segment: SegmentHandle, place: str) -> pa.Table:
-    """The rows of one segment, sorted by ``key_group``. ``place`` is the checkpoint, for messages."""
+    """Returns the rows of one segment, sorted by ``key_group``. ``place`` is the checkpoint, for messages."""
     name = file_name(segment.handle, segment.state_name, place)
     table = _opened(source.read(segment.handle), name)
     first, last = segment.offsets[0], segment.offsets[-1]
@@ -45,7 +45,7 @@ def read_segment(source: SegmentSource, segment: SegmentHandle, place: str) -> p
 
 
 def read_elements(source: SegmentSource, state: OperatorStateHandle, place: str) -> pa.Table:
-    """The elements of one subtask's operator state: one binary column ``element``."""
+    """Returns the elements of one subtask's operator state: one binary column ``element``."""
     name = file_name(state.handle, state.state_name, place)
     table = _opened(source.read(state.handle), name)
     if table.schema.names != [ELEMENT] or table.num_rows != state.elements:
@@ -57,7 +57,8 @@ def read_elements(source: SegmentSource, state: OperatorStateHandle, place: str)
 
 
 def description_of(schema: pa.Schema) -> dict[str, Any]:
-    """The JSON object in a state file's metadata: version, operator, state, kind, types. Empty when there is none."""
+    """Returns the JSON object in a state file's metadata: version, operator, state, kind, types. Empty when there is
+    none."""
     content = (schema.metadata or {}).get(METADATA_KEY)
     found: dict[str, Any] = json.loads(content) if content else {}
     return found

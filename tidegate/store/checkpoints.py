@@ -185,8 +185,8 @@ class CheckpointStorage:
             raise CorruptData(f"{place} of a completed checkpoint is missing; {ON_DAMAGE}") from None
 
     def location_of(self, path: str) -> str:
-        """The directory behind a path that a user gave, which must hold a checkpoint or savepoint, whole or damaged.
-        Raises as ``read_checkpoint`` does."""
+        """Returns the directory behind a path that a user gave, which must hold a checkpoint or savepoint, whole or
+        damaged. Raises as ``read_checkpoint`` does."""
         return self._manifest_at(path)[0]
 
     def shared_by_nobody_else(self, location: str) -> list[str]:

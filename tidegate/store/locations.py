@@ -40,7 +40,7 @@ def is_local(location: str) -> bool:
 
 
 def open_files(location: str, local: LocalFiles | None = None, memory: MemoryFiles | None = None) -> tuple[Files, str]:
-    """The file system of a location and the path there.
+    """Returns the file system of a location and the path there.
 
     Raises ``StorageError`` for a scheme that nothing here serves.
     """
@@ -65,7 +65,7 @@ def open_files(location: str, local: LocalFiles | None = None, memory: MemoryFil
 
 
 def reason_of(error: OSError) -> str:
-    """The plain reason of a failed system call, without the path."""
+    """Returns the plain reason of a failed system call, without the path."""
     return error.strerror or str(error) or type(error).__name__
 
 

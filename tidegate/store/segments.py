@@ -59,9 +59,9 @@ class FileSegmentStore:
         self._numbers = itertools.count()
 
     def write(self, name_hint: str, parts: Iterable[Part], *, is_shared: bool = False) -> StateHandle:
-        """The bytes of ``parts``, one behind the other; durable when this returns, but for the name of the file, which the
-        JobManager makes so before it writes ``_metadata``. ``is_shared``: later checkpoints may name the file too. Raises
-        ``StorageError``."""
+        """Writes the bytes of ``parts``, one behind the other; durable when this returns, but for the name of the
+        file, which the JobManager makes so before it writes ``_metadata``. ``is_shared``: later checkpoints may name
+        the file too. Raises ``StorageError``."""
         measured = _Measured(parts)
         head = measured.take(self._inline_threshold_bytes)
         if measured.is_over:
@@ -112,7 +112,7 @@ class FileSegmentSource:
         self._local = local
 
     def read(self, handle: StateHandle) -> memoryview:
-        """The bytes, size and checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``."""
+        """Returns the bytes, size and checksum verified. Raises ``CorruptData`` naming the file, or ``StorageError``."""
         if handle.data is not None:
             return _verified(handle.data, handle, f"state inside the checkpoint {self._location}")
         place = place_of(handle, self._location)

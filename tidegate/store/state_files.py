@@ -26,7 +26,7 @@ def handles_of(manifest: CheckpointManifest) -> Iterator[tuple[OperatorState, St
 
 
 def place_of(handle: StateHandle, location: str) -> str:
-    """The path or URI of a handle's file."""
+    """Returns the path or URI of a handle's file."""
     is_whole = "://" in handle.path or handle.path.startswith("/")
     return handle.path if is_whole else f"{location}/{handle.path}"
 

@@ -35,7 +35,7 @@ def frame(message: Message) -> bytes:
 
 
 def payload_bytes(header: bytes, max_bytes: int = MESSAGE_MAX_BYTES) -> int:
-    """How long the message behind ``header`` is. Raises ``CorruptFrame``."""
+    """Returns how long the message behind ``header`` is. Raises ``CorruptFrame``."""
     (length,) = _LENGTH.unpack(header)
     if length > max_bytes:
         raise CorruptFrame(f"a control message of {length} bytes is announced, at most {max_bytes} are allowed here")

@@ -41,7 +41,7 @@ _UNREACHED = frozenset({1, 4, 14})
 
 
 def error_to_pb(error: ErrorInfo) -> pb.Error:
-    """An error as a message."""
+    """Returns an error as a message."""
     return pb.Error(
         code=error.code,
         domain=error.domain,
@@ -53,7 +53,7 @@ def error_to_pb(error: ErrorInfo) -> pb.Error:
 
 
 def error_from_pb(message: pb.Error) -> ErrorInfo:
-    """The inverse of ``error_to_pb``. An unknown domain is read as ``internal``."""
+    """Undoes ``error_to_pb``. An unknown domain is read as ``internal``."""
     domain = message.domain if message.domain in ("user", "external", "internal") else "internal"
     return ErrorInfo(
         message.code, cast("Domain", domain), message.message, message.retriable, message.details, message.origin
@@ -65,7 +65,7 @@ def optional_error_to_pb(error: ErrorInfo | None) -> pb.Error | None:
 
 
 def ack_of(error: ErrorInfo | BaseException | None = None) -> pb.Ack:
-    """The usual answer: empty for success."""
+    """Returns the usual answer: empty for success."""
     info = ErrorInfo.of(error) if isinstance(error, BaseException) else error
     return pb.Ack(error=optional_error_to_pb(info))
 
@@ -83,8 +83,8 @@ def status_of_error(error: ErrorInfo) -> tuple[int, str, tuple[tuple[str, bytes]
 def error_of_status(
     number: int, text: str, metadata: Iterable[tuple[str, str | bytes]] | None, peer: str = ""
 ) -> TidegateError:
-    """The error behind a gRPC status: ours when it carries one, else ``Unreachable`` for a call that did not get
-    through and ``InternalError`` for every other."""
+    """Returns the error behind a gRPC status: ours when it carries one, else ``Unreachable`` for a call that did not
+    get through and ``InternalError`` for every other."""
     for key, value in metadata or ():
         if key == ERROR_METADATA and isinstance(value, bytes):
             try:
@@ -100,7 +100,7 @@ def error_of_status(
 
 
 def enum_from_text(kind: type[_E], text: str) -> _E:
-    """A member of a model enumeration by its value. Raises ``VersionMismatch`` when there is none."""
+    """Returns a member of a model enumeration by its value. Raises ``VersionMismatch`` when there is none."""
     try:
         return kind(text)
     except ValueError:
@@ -111,8 +111,8 @@ def enum_from_text(kind: type[_E], text: str) -> _E:
 
 @lru_cache(maxsize=1 << 15)
 def attempt_from_text(text: str) -> AttemptId:
-    """An attempt id as it came. Raises ``InternalError`` for another form. The same few come again with every heartbeat and
-    every checkpoint."""
+    """Returns an attempt id as it came. Raises ``InternalError`` for another form. The same few come again with every
+    heartbeat and every checkpoint."""
     try:
         return parse_attempt_id(text)
     except ValueError as error:

@@ -102,7 +102,7 @@ def manifest_to_parts(manifest: CheckpointManifest) -> list[bytes]:
 
 
 def manifest_from_bytes(content: bytes, place: str) -> CheckpointManifest:
-    """The manifest in ``content``; ``place`` is the file's name, for messages.
+    """Returns the manifest in ``content``; ``place`` is the file's name, for messages.
 
     Raises ``CorruptData`` that says what is wrong, or ``VersionMismatch`` for an intact file of another version.
     """

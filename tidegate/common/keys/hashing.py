@@ -186,7 +186,7 @@ def _kernel_of(kind: pa.DataType) -> Callable[[pa.Array], _Unsigned]:
 
 
 def _values(column: pa.Array) -> npt.NDArray[Any]:
-    """The column's values as numpy sees them, whatever its nulls: its buffer, or zeros where there is none."""
+    """Returns the column's values as numpy sees them, whatever its nulls: its buffer, or zeros where there is none."""
     buffer = column.buffers()[1]
     kind = np.dtype(column.type.to_pandas_dtype())
     if buffer is None:

@@ -24,7 +24,7 @@ Names = Mapping[str, Callable[[], Any]]
 
 
 def finding(module: str, *tables: Names) -> Callable[[str], Any]:
-    """The ``__getattr__`` of ``module``. It raises ``AttributeError`` for a name in none of the tables."""
+    """Returns the ``__getattr__`` of ``module``. It raises ``AttributeError`` for a name in none of the tables."""
     known = {name: find for table in tables for name, find in table.items()}
 
     def find(name: str) -> Any:

@@ -41,5 +41,5 @@ _BY_MODULE: dict[str, Names] = {
 
 
 def flink_1(module: str) -> Names:
-    """The names that ``module`` had under Flink 1."""
+    """Returns the names that ``module`` had under Flink 1."""
     return _BY_MODULE[module]

@@ -63,7 +63,7 @@ def to_wire(batch: ArrowBatch) -> pa.RecordBatch:
 
 
 def from_wire(data: pa.RecordBatch) -> ArrowBatch:
-    """The inverse of ``to_wire``."""
+    """Undoes ``to_wire``."""
     last = data.num_columns - 1
     if last < 0 or data.schema.field(last).name != TIMESTAMP_COLUMN:
         return ArrowBatch(data)

@@ -11,7 +11,7 @@ _UNITS = ("s", "ms", "us")
 
 
 def is_widening(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether each value of ``old`` is exactly one of ``new``. Equal types are none."""
+    """Tells whether each value of ``old`` is exactly one of ``new``. Equal types are none."""
     if pa.types.is_integer(old) and pa.types.is_integer(new):
         return _integer_fits(old, new)
     if pa.types.is_integer(old) and pa.types.is_floating(new):
@@ -30,7 +30,7 @@ def is_widening(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def widened(column: pa.Array, new: pa.DataType) -> pa.Array:
-    """The column as ``new``; ``is_widening`` has said that it fits."""
+    """Returns the column as ``new``; ``is_widening`` has said that it fits."""
     return column.cast(new)
 
 

@@ -179,7 +179,7 @@ class DataTypes:
 
     @staticmethod
     def TIME(precision: int = 0, nullable: bool = True) -> DataType:
-        """A time of day; ``precision`` digits of the second."""
+        """Declares a time of day; ``precision`` digits of the second."""
         return DataType(f"TIME({precision})", Types.SQL_TIME(), _time_of_day(precision), nullable)
 
     @staticmethod
@@ -191,7 +191,7 @@ class DataTypes:
 
     @staticmethod
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> DataType:
-        """A point in time, which files hold in UTC."""
+        """Declares a point in time, which files hold in UTC."""
         unit = _unit("TIMESTAMP_LTZ", precision)
         return DataType(f"TIMESTAMP_LTZ({precision})", Types.INSTANT(), pa.timestamp(unit, tz="UTC"), nullable)
 

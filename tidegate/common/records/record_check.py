@@ -52,7 +52,7 @@ _TIMES: dict[str, type] = {"Date": datetime.date, "Time": datetime.time, "Timest
 
 @lru_cache(maxsize=512)
 def looks_fit(type_info: TypeInformation) -> LooksFit | None:
-    """The check of a type; ``None`` for one that takes everything, or that only ``encode`` can judge."""
+    """Returns the check of a type; ``None`` for one that takes everything, or that only ``encode`` can judge."""
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return _rows(type_info)
     if isinstance(type_info, MapTypeInfo):

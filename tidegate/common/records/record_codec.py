@@ -62,18 +62,18 @@ register_key_type(Instant, lambda i: datetime.timedelta(seconds=i.seconds, micro
 
 
 def encode(type_info: TypeInformation, values: Sequence[Any], operator: str = "") -> pa.RecordBatch:
-    """The records as columns of ``type_info.arrow_schema()``. Raises ``SchemaMismatch``, ``NotSerializable``."""
+    """Returns the records as columns of ``type_info.arrow_schema()``. Raises ``SchemaMismatch``, ``NotSerializable``."""
     return codec_of(type_info).encode(values, operator)
 
 
 def decode(type_info: TypeInformation, data: pa.RecordBatch, operator: str = "") -> list[Any]:
-    """The records of a batch with the columns of ``type_info``. Raises ``SchemaMismatch`` when it has others."""
+    """Returns the records of a batch with the columns of ``type_info``. Raises ``SchemaMismatch`` when it has others."""
     return codec_of(type_info).decode(data, operator)
 
 
 def records_of(batch: Batch, type_info: TypeInformation) -> list[Any]:
-    """The records of a batch as their type makes them, in whatever form they were given: a tuple or an object given as a row is a
-    ``Row``, 1 given as a DOUBLE is 1.0. Raises ``SchemaMismatch``."""
+    """Returns the records of a batch as their type makes them, in whatever form they were given: a tuple or an object
+    given as a row is a ``Row``, 1 given as a DOUBLE is 1.0. Raises ``SchemaMismatch``."""
     if isinstance(batch, ArrowBatch):
         return decode(type_info, batch.data)
     return (
@@ -96,7 +96,7 @@ def encode_column(type_info: TypeInformation, values: Sequence[Any], where: str)
 
 
 def decode_column(type_info: TypeInformation, column: pa.Array) -> list[Any]:
-    """The inverse of ``encode_column``."""
+    """Undoes ``encode_column``."""
     return column_codec_of(type_info)[1](column)
 
 
@@ -170,7 +170,7 @@ class RecordCodec:
 
 @lru_cache(maxsize=512)
 def codec_of(type_info: TypeInformation) -> RecordCodec:
-    """The codec of a type; types that are equal share it."""
+    """Returns the codec of a type; types that are equal share it."""
     return RecordCodec(type_info)
 
 

@@ -29,7 +29,7 @@ _Text = Callable[[Any], str]
 
 
 def record_text(value: Any, type_info: TypeInformation) -> str:
-    """A record of a stream of this type."""
+    """Returns a record of this type as text."""
     return str(value) if isinstance(type_info, PickledBytesTypeInfo) else _text_of_type(type_info)(value)
 
 

@@ -87,7 +87,7 @@ def evolve(old: pa.Schema, new: pa.Schema) -> Evolution | Refusal:
 
 
 def shown(field: pa.Field) -> str:
-    """A field's type for people."""
+    """Returns a field's type for people."""
     return "pickled objects" if _is_pickled(field) else str(field.type)
 
 
@@ -163,7 +163,7 @@ def _added(path: str, field: pa.Field, changes: list[str], reasons: list[str]) -
 
 
 def convert(column: pa.Array, old: pa.Field, new: pa.Field) -> pa.Array:
-    """A column of the old field as one of the new; ``evolve`` has allowed it."""
+    """Returns a column of the old field as one of the new; ``evolve`` has allowed it."""
     if old.type.equals(new.type):
         return column
     if pa.types.is_struct(old.type):
@@ -181,7 +181,7 @@ def convert(column: pa.Array, old: pa.Field, new: pa.Field) -> pa.Array:
 
 
 def filled(field: pa.Field, rows: int) -> pa.Array:
-    """A column of the field's default."""
+    """Returns a column of the field's default."""
     default = _default_of(field)
     return pa.nulls(rows, field.type) if default is None else pa.array([default] * rows, field.type)
 

@@ -187,5 +187,5 @@ class Types:
 
 
 def _from_java_type(j_type_info: TypeInformation) -> TypeInformation:
-    """The inverse of ``get_java_type_info``, under PyFlink's name."""
+    """Undoes ``get_java_type_info``, under PyFlink's name."""
     return j_type_info

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 def one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of ``schema``, which may be none: the rows remain."""
+    """Returns the columns of ``schema``, which may be none: the rows remain."""
     batches = table.combine_chunks().to_batches()
     if not batches:
         return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

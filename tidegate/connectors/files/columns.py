@@ -25,15 +25,15 @@ def column_order(schema: pa.Schema, names: Sequence[str]) -> list[int]:
 
 
 def in_order(data: pa.RecordBatch, order: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of ``schema``. Raises ``SchemaMismatch``."""
+    """Returns the columns of ``schema``. Raises ``SchemaMismatch``."""
     return pa.RecordBatch.from_arrays(
         [fitted(data.column(index), wanted) for index, wanted in zip(order, schema, strict=True)], schema=schema
     )
 
 
 def fitted(column: pa.Array, wanted: pa.Field) -> pa.Array:
-    """A column in the type of ``wanted``: decimals are rounded half up, times cut off, and nothing else may be lost. Raises
-    ``SchemaMismatch``."""
+    """Returns a column in the type of ``wanted``: decimals are rounded half up, times cut off, and nothing else may be
+    lost. Raises ``SchemaMismatch``."""
     kind = wanted.type
     if column.null_count and not wanted.nullable:
         raise SchemaMismatch(f"column {wanted.name!r} of the file is NOT NULL, the stream has a null in it")

@@ -37,7 +37,7 @@ class CsvBlocks:
     block_bytes: int = 1
 
     def read(self, file: pa.NativeFile, offset: int, part: FileRange) -> bytes:
-        """The records from ``offset`` that begin in the range: about a block of them."""
+        """Returns the records from ``offset`` that begin in the range: about a block of them."""
         limit = min(offset + self.block_bytes, part.end)
         ahead = _AHEAD_BYTES
         while True:

@@ -106,7 +106,7 @@ class CsvFormat(FileFormat):
         return one_batch(table, self.schema)
 
     def _columns(self, header: tuple[str, ...]) -> list[str]:
-        """The header's names; those that the schema does not have may be there twice."""
+        """Returns the header's names; those that the schema does not have may be there twice."""
         wanted = set(self.schema.names)
         return [name if name in wanted else f"{name}\0{place}" for place, name in enumerate(header)]
 

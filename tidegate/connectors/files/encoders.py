@@ -106,7 +106,7 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _is_delta(kind: pa.DataType) -> bool:
-    """Whether Parquet keeps it as integers."""
+    """Tells whether Parquet keeps it as integers."""
     return bool(pa.types.is_integer(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind)))
 
 

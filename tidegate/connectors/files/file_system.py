@@ -35,8 +35,8 @@ def is_local(filesystem: pafs.FileSystem) -> bool:
 
 
 def list_files(path: str, may_be_empty: bool = False) -> list[pafs.FileInfo]:
-    """All files at ``path`` (a file, or a directory read recursively), sorted by path. Names that start with ``.`` or
-    ``_`` are skipped below the directory, as Spark does: they are not data.
+    """Returns all files at ``path`` (a file, or a directory read recursively), sorted by path. Names that start with
+    ``.`` or ``_`` are skipped below the directory, as Spark does: they are not data.
 
     Raises ``InvalidJob`` when nothing is there. A directory without files is nothing unless it ``may_be_empty``.
     """

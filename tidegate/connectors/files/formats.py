@@ -67,11 +67,11 @@ class FileFormat(ABC):
 
     @abstractmethod
     def ranges(self, info: pafs.FileInfo, uri: str, range_bytes: int) -> list[FileRange]:
-        """The splits of one file. Raises ``InvalidJob``/``CorruptData`` when it cannot be read."""
+        """Returns the splits of one file. Raises ``InvalidJob``/``CorruptData`` when it cannot be read."""
 
     @abstractmethod
     def blocks(self, part: FileRange, start: int | None, skip: int) -> Iterator[Block]:
-        """All blocks of ``part``, from the one at ``start`` (``None``: the first) and ``skip`` rows into it."""
+        """Yields all blocks of ``part``, from the one at ``start`` (``None``: the first) and ``skip`` rows into it."""
 
     def first_record(self, part: FileRange, start: int | None, skip: int) -> pa.RecordBatch | None:
         """What ``blocks`` begins with, ``None`` if there is nothing. Reads little more than that where the format allows it."""
@@ -217,7 +217,7 @@ class ParquetFormat(FileFormat):
             return None if first is None else self.shaped(first.select(names))
 
     def names_in(self, actual: pa.Schema) -> list[str]:
-        """The columns to read of a file with this schema."""
+        """Returns the columns to read of a file with this schema."""
         return list(self.schema.names)
 
     def shaped(self, data: pa.RecordBatch) -> pa.RecordBatch:

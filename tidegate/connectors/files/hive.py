@@ -65,7 +65,7 @@ def known(file_format: FileFormat, values: Values) -> dict[str, str | None]:
 
 
 def stored(file_format: FileFormat, names: Collection[str]) -> FileFormat:
-    """The format of what stands in the files themselves."""
+    """Returns the format of what stands in the files themselves."""
     return (file_format.without(names) or file_format) if names else file_format
 
 
@@ -85,7 +85,7 @@ def blocks(file_format: FileFormat, part: FileRange, values: Values, start: int 
 def first_record(
     file_format: FileFormat, part: FileRange, values: Values, start: int | None, skip: int
 ) -> pa.RecordBatch | None:
-    """The first row of ``blocks``."""
+    """Returns the first row of ``blocks``."""
     schema = file_format.schema
     data = stored(file_format, values).first_record(part, start, skip)
     return data if data is None or not values else _with_constants(data, _constants(part.path, schema, values), schema)

@@ -136,7 +136,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _gathered(blocks: Iterator[Any], file: pa.NativeFile, part: FileRange) -> tuple[list[Any], int]:
-    """The records of some whole blocks that begin in the range, and where the next begins."""
+    """Returns the records of some whole blocks that begin in the range, and where the next begins."""
     mismatch = library().read.SchemaResolutionError
     records: list[Any] = []
     begin = int(file.tell())

@@ -68,7 +68,7 @@ def library() -> Any:
 
 
 def row_type(schema: Any) -> TypeInformation:
-    """The row that a record schema (parsed JSON) stands for. Raises ``InvalidJob`` for what has no type here."""
+    """Returns the row that a record schema (parsed JSON) stands for. Raises ``InvalidJob`` for what has no type here."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise InvalidJob(f"an Avro message is a record with named fields, not {str(schema)[:100]}")
     return _type_of(schema, {})
@@ -123,7 +123,7 @@ class SchemaRegistry:
         return str(self._asked(doing, lambda client: client.get_latest_version(subject).schema.schema_str))
 
     def register(self, subject: str, schema: str) -> int:
-        """The schema's id; the same schema has the same."""
+        """Returns the schema's id; the same schema has the same."""
         from confluent_kafka.schema_registry import Schema
 
         wanted = Schema(schema, "AVRO")
@@ -323,7 +323,7 @@ def _plain(value: Any) -> Any:
 
 
 def checked_schema(schema: str | None, registry: SchemaRegistry | None, subject: str) -> str:
-    """The schema given, or the subject's latest. Raises ``InvalidJob``, ``Unreachable``."""
+    """Returns the schema given, or the subject's latest. Raises ``InvalidJob``, ``Unreachable``."""
     library()
     if schema is None:
         if registry is None or not subject:

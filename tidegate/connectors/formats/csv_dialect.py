@@ -28,7 +28,7 @@ class CsvDialect:
     line_separator: str = "\n"
 
     def records(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """The cells of each record; an empty line is one empty cell. Raises ``csv.Error`` when it is read."""
+        """Yields the cells of each record; an empty line is one empty cell. Raises ``csv.Error`` when it is read."""
         options: dict[str, Any] = {"delimiter": self.column_separator, "escapechar": self.escape_char}
         if self.quote_char is None:
             options["quoting"] = csv.QUOTE_NONE
@@ -38,7 +38,7 @@ class CsvDialect:
             yield cells or [""]
 
     def line(self, cells: Sequence[str], are_bare: Sequence[bool]) -> str:
-        """A line without its end. ``are_bare``: cells that never have quotes."""
+        """Returns a line without its end. ``are_bare``: cells that never have quotes."""
         return self.column_separator.join(
             cell if is_bare else self._quoted(cell) for cell, is_bare in zip(cells, are_bare, strict=True)
         )

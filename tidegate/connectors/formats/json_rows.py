@@ -39,7 +39,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def row_texts(data: pa.RecordBatch, type_info: RowTypeInfo | TupleTypeInfo) -> list[str]:
-    """An object for each row. Raises ``SchemaMismatch`` when the columns are not of the type."""
+    """Returns an object for each row. Raises ``SchemaMismatch`` when the columns are not of the type."""
     names, kinds = type_info.get_field_names(), type_info.get_field_types()
     if len(kinds) != data.num_columns:
         raise SchemaMismatch(
@@ -61,7 +61,7 @@ def _fitting(name: str, kind: TypeInformation, column: pa.Array) -> pa.Array:
 
 
 def _is_alike(wanted: pa.DataType, given: pa.DataType) -> bool:
-    """Whether the types are equal but for the names of fields."""
+    """Tells whether the types are equal but for the names of fields."""
     if wanted.num_fields != given.num_fields or wanted.id != given.id:
         return False
     if wanted.num_fields == 0:

@@ -32,8 +32,8 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 def json_texts(data: pa.RecordBatch) -> list[str]:
-    """An object for each row; what JSON lacks is written as text: bytes as base64, dates and
-    decimals as Python shows them."""
+    """Returns an object for each row; what JSON lacks is written as text: bytes as base64, dates and decimals as Python
+    shows them."""
     return [_text(row) for row in data.to_pylist()]
 
 
@@ -58,8 +58,8 @@ def _named(value: Any) -> Any:
 
 
 def json_rows(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.RecordBatch:
-    """The objects in ``content`` as rows: fields that the schema does not name are ignored, missing ones are null. ``are_lines``: no
-    object has a line end. Raises ``ArrowInvalid``."""
+    """Returns the objects in ``content`` as rows: fields that the schema does not name are ignored, missing ones are
+    null. ``are_lines``: no object has a line end. Raises ``ArrowInvalid``."""
     try:
         return one_batch(_table(content, schema, are_lines), schema)
     except pa.ArrowInvalid:
@@ -80,8 +80,8 @@ def _table(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.Table:
 
 
 def _with_named_numbers(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.RecordBatch | None:
-    """The rows with their columns of floats read by Python, for which ``"NaN"`` can be a number. ``None`` if that is not all that
-    Arrow's reader minds."""
+    """Returns the rows with their columns of floats read by Python, for which ``"NaN"`` can be a number. ``None`` if
+    that is not all that Arrow's reader minds."""
     floats = [f for f in schema if _has_floats(f.type)]
     others = pa.schema([f for f in schema if f not in floats])
     try:
@@ -96,7 +96,7 @@ def _with_named_numbers(content: bytes, schema: pa.Schema, are_lines: bool) -> p
 
 
 def _objects(text: str) -> list[Any]:
-    """All values in a text, with blanks between them. Raises ``ValueError``."""
+    """Returns all values in a text, with blanks between them. Raises ``ValueError``."""
     found, place = [], _behind_blanks(text, 0)
     while place < len(text):
         value, place = _DECODER.raw_decode(text, place)
@@ -132,8 +132,8 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def missing_field(content: bytes | None, fields: Iterable[pa.Field]) -> str | None:
-    """The first of ``fields``, or of the fields of one that is a row, that the object in ``content`` lacks. ``None`` for what
-    is no object, too."""
+    """Returns the first of ``fields``, or of the fields of one that is a row, that the object in ``content`` lacks.
+    ``None`` for what is no object, too."""
     try:
         return _missing(json.loads(content or b"null"), fields)
     except ValueError:

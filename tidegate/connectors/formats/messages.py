@@ -230,8 +230,8 @@ def one_a_line(values: Values) -> bytes:
 def rows_one_by_one(
     values: Values, schema: pa.Schema, parse: Callable[[bytes], pa.RecordBatch | str], what: str
 ) -> pa.RecordBatch:
-    """A row of each value: all at once, and where that cannot be, the first value that is not one row is named. ``parse`` gives the
-    rows of some bytes, or why there are none. Raises ``PoisonRecord``."""
+    """Returns a row of each value: all at once, and where that cannot be, the first value that is not one row is named.
+    ``parse`` gives the rows of some bytes, or why there are none. Raises ``PoisonRecord``."""
     if not len(values):
         return no_rows(schema)
     whole = parse(one_a_line(values))

@@ -198,7 +198,7 @@ def contact(client: Any, servers: str) -> None:
 
 
 def partitions_of(client: Any, topic: str, servers: str) -> list[int]:
-    """The partitions of a topic, in order. Raises ``InvalidJob`` when there is no such topic."""
+    """Returns the partitions of a topic, in order. Raises ``InvalidJob`` when there is no such topic."""
     with kafka_errors(f"read the metadata of topic {topic!r}", servers, client):
         told = client.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
     if told.error is not None:

@@ -83,7 +83,7 @@ class KafkaOffsetsInitializer:
         return KafkaOffsetsInitializer(_Kind.SPECIFIC, reset=offset_reset_strategy, specific=named)
 
     def resolve(self, client: Any, partitions: Sequence[TopicPartition], servers: str) -> dict[TopicPartition, int]:
-        """The offset for each partition. ``client`` is a consumer. Raises ``InvalidJob``, ``ExternalError``."""
+        """Returns the offset for each partition. ``client`` is a consumer. Raises ``InvalidJob``, ``ExternalError``."""
         match self.kind:
             case _Kind.EARLIEST:
                 return {p: _watermarks(client, p, servers)[0] for p in partitions}

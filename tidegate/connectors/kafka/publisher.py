@@ -93,7 +93,7 @@ class _Name(NamedTuple):
     subtask: int
 
     def __str__(self) -> str:
-        """The transactional id."""
+        """Returns the transactional id."""
         return f"{self.prefix}-{self.branch}-{self.subtask}"
 
 

@@ -94,7 +94,7 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_topic_selector(
         self, topic_selector: Callable[[Any], str] | KafkaTopicSelector
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """The topic of each record."""
+        """Chooses the topic of each record by a function."""
         self._selector = topic_selector.apply if isinstance(topic_selector, KafkaTopicSelector) else topic_selector
         return self
 
@@ -154,7 +154,7 @@ def from_bytes(content: bytes | memoryview) -> list[pa.RecordBatch]:
 
 
 def by_topic(records: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The records of each topic, in order."""
+    """Yields the records of each topic, in order."""
     topics = records.column("topic")
     if len(topics.dictionary) == 1:
         yield topics.dictionary[0].as_py(), records

@@ -43,7 +43,7 @@ def make_producer(servers: str, properties: Mapping[str, str], **settings: Any) 
 
 
 def message_limit(properties: Mapping[str, str]) -> int:
-    """The largest message in bytes that the client sends."""
+    """Returns the largest message in bytes that the client sends."""
     return int(properties.get("message.max.bytes", DEFAULT_MESSAGE_BYTES))
 
 

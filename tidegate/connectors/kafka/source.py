@@ -126,7 +126,7 @@ class KafkaSourceBuilder:
         return self._subscribe(KafkaSubscription(topics=topics))
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
-        """A regular expression that the whole name of a topic matches."""
+        """Reads the topics whose whole name matches a regular expression."""
         try:
             re.compile(topic_pattern)
         except re.error as error:

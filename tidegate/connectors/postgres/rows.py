@@ -16,7 +16,7 @@ from tidegate.model.errors import InvalidJob
 
 
 def quoted(name: str) -> str:
-    """An SQL identifier; a dot separates schema and table."""
+    """Returns an SQL identifier; a dot separates schema and table."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
 
 

@@ -88,7 +88,7 @@ class Upserts:
 
 
 def parsed(committable: Any) -> str | Upserts:
-    """The gid of a prepared transaction, or upserts. Raises ``CorruptData``."""
+    """Returns the gid of a prepared transaction, or upserts. Raises ``CorruptData``."""
     if isinstance(committable, str) and Gid.parse(committable) is not None:
         return committable
     try:
@@ -181,7 +181,7 @@ class PostgresCommitter(Committer):
 
 
 def prepared(connection: Any, conninfo: str) -> list[Gid]:
-    """All prepared transactions of ours in the connection's database."""
+    """Returns all prepared transactions of ours in the connection's database."""
     with postgres_errors("list the prepared transactions", conninfo):
         rows = connection.execute(
             "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND gid LIKE 'tidegate\\_%'"

@@ -115,8 +115,8 @@ def _pinned_session(spark: Any, parallelism: int) -> Iterator[None]:
 
 
 def _session_like_everywhere(session: Any, parallelism: int) -> Any:
-    """The session over a view of its context whose default parallelism is the source's: ``spark.range`` and local data are
-    cut by it, and it is 1 in a client, and 1,024 in an embedded TaskManager."""
+    """Returns the session over a view of its context whose default parallelism is the source's: ``spark.range`` and
+    local data are cut by it, and it is 1 in a client, and 1,024 in an embedded TaskManager."""
     from pyspark import SparkContext
 
     class PinnedContext(SparkContext):
@@ -129,7 +129,8 @@ def _session_like_everywhere(session: Any, parallelism: int) -> Any:
 
 
 def partitioned(spark: Any, source: SparkSource, parallelism: int) -> Any:
-    """The source's DataFrame in a session of its own, in at most ``parallelism`` partitions (joined, never shuffled)."""
+    """Returns the source's DataFrame in a session of its own, in at most ``parallelism`` partitions (joined, never
+    shuffled)."""
     session = _session_like_everywhere(spark.newSession(), parallelism)
     for key, value in pinned(parallelism).items():
         session.conf.set(key, value)

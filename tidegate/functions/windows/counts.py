@@ -30,7 +30,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
         self._counted = ValueStateDescriptor(state_name, Types.LONG())
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[CountWindow]:
-        """The latest first."""
+        """Returns the windows of a record, the latest first."""
         counted = context.get_runtime_context().get_state(self._counted)
         place = counted.value() or 0
         counted.update(place + 1)

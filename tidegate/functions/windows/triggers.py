@@ -103,7 +103,7 @@ class Trigger(ABC, Generic[T, W]):
         """Decides what happens when a timer of event time fires."""
 
     def can_merge(self) -> bool:
-        """Whether it may be used with windows that merge; then ``on_merge`` has to be there."""
+        """Tells whether it may be used with windows that merge; then ``on_merge`` has to be there."""
         return False
 
     def on_merge(self, window: W, ctx: MergeScope) -> None:

@@ -36,7 +36,8 @@ class Undecodable(Exception):
 
 
 def decompress(number: int, content: pa.Buffer, limit_bytes: int) -> bytes:
-    """The records of a batch whose attributes name the codec ``number``. Raises ``Undecodable``, also for more than ``limit_bytes``."""
+    """Returns the records of a batch whose attributes name the codec ``number``. Raises ``Undecodable``, also for more
+    than ``limit_bytes``."""
     name = _NAMES.get(number)
     if name is None or name == "none":
         raise Undecodable(f"no compression has the number {number}")

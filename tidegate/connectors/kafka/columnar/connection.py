@@ -150,7 +150,7 @@ class Connections:
             self.turn()
 
     def wait(self, is_done: Callable[[], bool], limit_s: float) -> bool:
-        """Whether it became so within the limit."""
+        """Tells whether it became so within the limit."""
         gives_up_at = self._clock() + limit_s
         while not is_done():
             left = gives_up_at - self._clock()
@@ -168,7 +168,7 @@ class Connections:
         self._answer(self._manager.bootstrap_async(timeout_ms=limit_s * 1000), limit_s)
 
     def is_paused(self, node: Any) -> bool:
-        """Whether the broker asked to be left alone for a while."""
+        """Tells whether the broker asked to be left alone for a while."""
         try:
             return bool(self._manager.get_connection(node).paused)
         except broken.KafkaError:
@@ -200,7 +200,7 @@ class Connections:
         self._manager.cluster.update_metadata(metadata)
 
     def coordinator(self, transactional_id: str, limit_s: float) -> Any:
-        """The node that answers for a transactional id, by a connection of its own. Raises ``KafkaException``."""
+        """Returns the node that answers for a transactional id, by a connection of its own. Raises ``KafkaException``."""
         kind = CoordinatorType.TRANSACTION
         answer = self.ask(
             None, FindCoordinatorRequest(key=transactional_id, key_type=kind, min_version=1, max_version=3), limit_s
@@ -243,6 +243,6 @@ def failure(error: BaseException, *, abort: bool = False) -> Exception:
 
 
 def is_soon(code: int) -> bool:
-    """Whether the broker may say otherwise in a moment, perhaps another broker."""
+    """Tells whether the broker may say otherwise in a moment, perhaps another broker."""
     kind = broken.for_code(code)
     return bool(kind.retriable or kind.invalid_metadata)

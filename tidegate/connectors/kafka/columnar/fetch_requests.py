@@ -101,8 +101,8 @@ def answered(response: Any) -> list[Answered]:
 
 
 def end_of(content: bytes, from_offset: int) -> int | None:
-    """The offset behind the last whole record batch, computed from the batches' heads alone; ``None`` when one is in a format that
-    is older than these (magic 0 and 1), of which only the length stands at the same place."""
+    """Returns the offset behind the last whole record batch, computed from the batches' heads alone; ``None`` when one
+    is in a format that is older than these (magic 0 and 1), of which only the length stands at the same place."""
     at, size = 0, len(content)
     while at + _BATCH.size <= size:
         base, length, magic, _, last_delta = _BATCH.unpack_from(content, at)

@@ -59,7 +59,7 @@ class Leaders:
             self._future = self._connections.metadata(sorted(missing), may_create=False)
 
     def has_answer(self) -> bool:
-        """Whether ``look`` has something to take."""
+        """Tells whether ``look`` has something to take."""
         return self._future is not None and bool(self._future.is_done)
 
     def _take(self, future: Any) -> None:

@@ -18,8 +18,8 @@ Positions = npt.NDArray[np.int64]
 
 
 def partitions(keys: pa.Array, count: int, sticky: int) -> npt.NDArray[np.int32]:
-    """The partition, out of ``count``, of each key (``pa.binary()``); ``sticky`` for null keys.
-    As ``BuiltInPartitioner.partitionForKey`` of the Java client."""
+    """Returns the partition, out of ``count``, of each key (``pa.binary()``); ``sticky`` for null keys. As
+    ``BuiltInPartitioner.partitionForKey`` of the Java client."""
     found = np.full(len(keys), sticky, np.int32)
     if keys.null_count == len(keys):
         return found

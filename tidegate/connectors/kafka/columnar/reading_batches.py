@@ -84,8 +84,8 @@ def decode(
     committed_only: bool,
     with_keys: bool,
 ) -> tuple[Columns | None, int]:
-    """The records of a partition in a fetch response, and the offset to fetch next: behind the last whole batch, also when
-    all of it was left out.
+    """Returns the records of a partition in a fetch response, and the offset to fetch next: behind the last whole
+    batch, also when all of it was left out.
 
     ``content`` is whole record batches; the last may be cut off and is left out. Left out are also records before
     ``from_offset``, control batches and, if ``committed_only``, records of the transactions in ``aborted``. Raises
@@ -110,7 +110,7 @@ def decode(
 
 
 def _batches(content: memoryview | bytes, data: varints.Bytes) -> Iterator[_Batch]:
-    """The whole ones. Raises ``CorruptData``."""
+    """Yields the whole record batches. Raises ``CorruptData``."""
     at = 0
     while len(data) - at > MAGIC_AT:
         base_offset, length = _BEGIN.unpack_from(content, at)
@@ -166,7 +166,7 @@ def _records_of(batch: _Batch, data: varints.Bytes) -> _Records:
 
 
 def _joined(taken: Sequence[_Records]) -> tuple[varints.Bytes, Sequence[_Records]]:
-    """All records in one piece of memory: as they came, unless some were compressed."""
+    """Returns all records in one piece of memory: as they came, unless some were compressed."""
     data = taken[0].data
     if all(records.data is data for records in taken):
         return data, taken
@@ -276,8 +276,8 @@ def _check_order(offsets: varints.Numbers, taken: Sequence[_Records], counts: Se
 
 
 def _binary(data: varints.Bytes, at: varints.Numbers, lengths: varints.Numbers) -> pa.BinaryArray:
-    """The bytes at these places; null where the length is -1. What lies between them makes every other element of an
-    array over all of ``data``: Arrow copies the ones that are asked for."""
+    """Returns the bytes at these places; null where the length is -1. What lies between them makes every other element
+    of an array over all of ``data``: Arrow copies the ones that are asked for."""
     borders = np.empty(2 * len(at) + 1, np.int32)
     borders[0], borders[1::2], borders[2::2] = 0, at, at + np.maximum(lengths, 0)
     valid = None

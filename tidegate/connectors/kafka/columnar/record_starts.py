@@ -83,7 +83,7 @@ class RecordStarts:
         return found, at
 
     def _run(self, previous: int, at: int, end: int, missing: int, *, many: bool) -> tuple[Numbers, int]:
-        """The records from ``at`` on that need no walk, as far as they are more than a few."""
+        """Returns the records from ``at`` on that need no walk, as far as they are more than a few."""
         if many:
             run, behind = self._even_run(previous, at, end, missing)
             return (run, behind) if len(run) >= min(_FEW, missing) else self._candidates.run(at, missing)
@@ -134,7 +134,8 @@ class _Candidates:
         """Those whose next one is not the next candidate."""
 
     def run(self, at: int, most: int) -> tuple[Numbers, int]:
-        """The records from ``at`` on, at most ``most``, as far as each next one is a candidate; and where the last of them ends."""
+        """Returns the records from ``at`` on, at most ``most``, as far as each next one is a candidate; and where the
+        last of them ends."""
         index = int(np.searchsorted(self._at, at))
         if index == len(self._at) or self._at[index] != at:
             return _NONE, at

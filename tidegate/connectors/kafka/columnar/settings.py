@@ -67,7 +67,7 @@ _WITHOUT_EFFECT = (
 
 
 def knows(properties: Mapping[str, str]) -> bool:
-    """Whether all that is asked for can be had by column."""
+    """Tells whether all that is asked for can be had by column."""
     return _unknown(properties) is None
 
 

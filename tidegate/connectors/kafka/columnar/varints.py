@@ -22,8 +22,8 @@ class TooLong(Exception):
 
 
 def read(data: Bytes, at: Numbers, longest: int) -> tuple[Numbers, Numbers]:
-    """The numbers at the positions ``at``, and the positions behind them. Positions out of ``data`` read anything:
-    the caller checks where it came out. Raises ``TooLong`` beyond ``longest`` bytes."""
+    """Returns the numbers at the positions ``at``, and the positions behind them. Positions out of ``data`` read
+    anything: the caller checks where it came out. Raises ``TooLong`` beyond ``longest`` bytes."""
     byte = data.take(at, mode="clip")
     if not byte.size or byte.max() < 0x80:
         return _ONE_BYTE.take(byte), at + 1
@@ -46,7 +46,7 @@ def zigzag(numbers: Numbers) -> Zigzags:
 
 
 def widths(zigzags: Zigzags) -> Numbers:
-    """How many bytes each takes."""
+    """Returns how many bytes each takes."""
     most = int(zigzags.max())
     found = np.ones(len(zigzags), np.int64)
     for place in range(1, _LONGEST):

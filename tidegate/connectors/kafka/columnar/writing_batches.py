@@ -95,7 +95,7 @@ def _times(timestamps: pa.Array, now_ms: int) -> npt.NDArray[np.int64]:
 
 
 def _records(keys: pa.Array, values: pa.Array, times: npt.NDArray[np.int64]) -> varints.Bytes:
-    """The records, but for the last one's count of headers."""
+    """Returns the records, but for the last one's count of headers."""
     count, keyed = len(values), keys.null_count < len(keys)
     value_lengths, key_lengths = _lengths(values), _lengths(keys)
     value_length, key_length = _Column(value_lengths), _Column(key_lengths)
@@ -127,7 +127,7 @@ class _Column:
 
 
 def _packed(parts: Sequence[_Column | bytes], count: int) -> pa.Array:
-    """An array of the parts of each record, one behind the other; those that are bytes are a zero each."""
+    """Returns an array of the parts of each record, one behind the other; those that are bytes are a zero each."""
     size_bytes = np.zeros(count, np.int64)
     for part in parts:
         size_bytes += part.width if isinstance(part, _Column) else len(part)
