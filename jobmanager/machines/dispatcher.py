@@ -210,7 +210,7 @@ class Dispatcher:
         for allocation in gone:
             job = self._jobs.get(allocation.job_id)
             if job is not None:
-                job.on_allocation_lost(allocation.allocation_id, "its slot is not there any more")
+                job.on_allocation_lost(allocation.allocation_id, "its slot is gone")
 
     def _on_attempts(self, task_manager_id: TaskManagerId, attempts: Sequence[AttemptId]) -> None:
         reported: dict[JobId, set[AttemptId]] = {job_id: set() for job_id in self._jobs}

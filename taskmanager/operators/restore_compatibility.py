@@ -71,7 +71,7 @@ def _examine_keyed(spec: OperatorSpec, declared: DeclaredStates, state: StoredSt
     if spec.kind == "columnar_aggregate":
         return _examine_aggregates(spec, state)
     if declared.key_type is None:
-        return StateVerdict(state.name, StateOutcome.DROPPED, "the operator has no keys any more")
+        return StateVerdict(state.name, StateOutcome.DROPPED, "the operator has no keys now")
     columns = _without(state.schema, KEY_GROUP)
     layout = declared.keyed.get(state.name)
     if layout is None and state.name in declared.shown:

@@ -204,7 +204,7 @@ class JobMaster:
 
     def on_attempts_reported(self, task_manager_id: TaskManagerId, attempts: frozenset[AttemptId]) -> None:
         missing = self._attempts.on_reported(task_manager_id, attempts)
-        self._on_lost(missing, f"TaskManager {task_manager_id} does not have it any more")
+        self._on_lost(missing, f"TaskManager {task_manager_id} has lost it")
 
     # ---- time --------------------------------------------------------------------------------------------------------
 

@@ -129,7 +129,7 @@ class CollectedResults:
         is_restart = self._version != NO_VERSION
         if is_restart and self._guarantee is ResultGuarantee.NOT_RESTARTABLE and self._offset > 0:
             raise ExternalError(
-                "the job was restarted while its results were collected, and without checkpoints it begins anew: "
+                "the job was restarted while its results were collected, and without checkpoints it starts from the beginning: "
                 "env.enable_checkpointing(...) makes execute_and_collect exactly-once"
             )
         self._version = answer.version

@@ -136,6 +136,6 @@ def records_are_gone(place: Place, error: Any) -> CorruptData:
     """Builds the error for an offset that a partition has deleted."""
     topic, partition = place
     return CorruptData(
-        f"partition {partition} of topic {topic!r} does not hold the offset to read from any more ({error.str()}): its "
+        f"partition {partition} of topic {topic!r} has deleted the offset to read from ({error.str()}): its "
         "retention was shorter than the time the job was down"
     )

@@ -207,7 +207,7 @@ class EpochPublisher(Committer):
         if is_too_old(epoch, self._now_ms()):
             raise CorruptData(
                 f"epoch {epoch.key} was closed {(self._now_ms() - epoch.closed_at_ms) // 3_600_000} hours ago: markers are "
-                f"kept for {RETENTION_MS // 3_600_000} hours, so whether it was published cannot be told for sure; look into "
+                f"kept for {RETENTION_MS // 3_600_000} hours, so it is not known whether it was published; look into "
                 "the topic, then restore without this operator's state (another uid and --allow-non-restored-state)"
             )
 

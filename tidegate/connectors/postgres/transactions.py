@@ -158,7 +158,7 @@ class PostgresCommitter(Committer):
                 found = connection.execute(f"SELECT 1 FROM {COMMITS} WHERE gid = %s", [gid]).fetchone()
                 if found is None:
                     raise CorruptData(
-                        f"the prepared transaction {gid} is gone, and was not committed: somebody rolled it back; its rows "
+                        f"the prepared transaction {gid} is gone, and was not committed: it was rolled back by hand; its rows "
                         "are lost, restore an older checkpoint"
                     ) from None
 

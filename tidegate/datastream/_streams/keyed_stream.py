@@ -162,7 +162,7 @@ class KeyedStream(DataStream):
     def _partitioned(self, partitioner: Partitioner, shown_as: str = "") -> DataStream:
         raise InvalidJob(
             f"{(shown_as or partitioner.value).lower()}: the records of a keyed stream go where their keys belong; "
-            "deal them anew before key_by, or behind an operator"
+            "redistribute them before key_by, or behind an operator"
         )
 
     # --- inside ----------------------------------------------------------------------------------

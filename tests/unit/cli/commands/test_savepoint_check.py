@@ -226,7 +226,7 @@ def test_state_of_a_sort_that_the_operator_no_longer_keeps_is_dropped(savepoint:
     unkeyed = ("typed.process(Remember(), Types.LONG())", "stream.map(lambda row: row[1], Types.LONG())")
     code, output = checked(savepoint, tmp_path, unkeyed)
     assert code == 1
-    assert "remember, state 'late': dropped: the operator has no keys any more" in output
+    assert "remember, state 'late': dropped: the operator has no keys now" in output
     assert output.splitlines()[-1].startswith("State of 'remember' is dropped. Whether state of 'gather' restores")
     assert checked(savepoint, tmp_path, unkeyed, options=("-n",))[0] == 3, "dropped is fine, unknown is not"
 
