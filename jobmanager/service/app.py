@@ -35,8 +35,7 @@ from tidegate.pb.jobmanager_pb2_grpc import (
 )
 from tidegate.store.checkpoints import CheckpointStorage
 
-STORAGE_THREADS = 4
-"""Chosen, not measured: calls of the storage wait for disks, not for processors."""
+STORAGE_THREADS = 4  # chosen, not measured: calls of the storage wait for disks, not for processors
 _log = logging.getLogger("jobmanager")
 
 
