@@ -1,13 +1,12 @@
 """Events, commands and values of the task table (``tidegate.taskmanager.machines.tasks``).
 
-Mails and messages that only pass through are ``Any`` here: their types belong to the runtime.
+Mails only pass through, as the bytes that go to the subtask. So do the messages of a subtask, which nothing here looks into.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
@@ -81,7 +80,7 @@ class MailRequested:
 
     generation: Generation
     attempt: AttemptId
-    mail: Any
+    mail: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ class SubtaskTold:
     """An acknowledgement, a decline, an end of data."""
 
     attempt: AttemptId
-    message: Any
+    message: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ class AcceptStream:
 
     attempt: AttemptId
     deployment: TaskDeployment
-    mails: tuple[Any, ...] = ()
+    mails: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +201,7 @@ class RefuseStream:
 @dataclass(frozen=True, slots=True)
 class SendMail:
     attempt: AttemptId
-    mail: Any
+    mail: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +252,7 @@ class Forward:
     """To the JobManager, in the order of these commands."""
 
     attempt: AttemptId
-    message: Any
+    message: object
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import assert_never
 
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
@@ -78,7 +78,7 @@ class Task:
     phase: TaskPhase = TaskPhase.STARTING
     stopping: Outcome | None = None
     outcome: Outcome | None = None
-    early_mails: list[Any] = field(default_factory=list)
+    early_mails: list[bytes] = field(default_factory=list)
     data_address: str | None = None
     pid: int = 0
     host: str = ""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from tidegate.model.errors import ErrorInfo, InternalError, TidegateError
 from tidegate.model.ids import AllocationId, Generation, JobId
-from tidegate.pb import common_pb2, taskmanager_pb2, taskmanager_pb2_grpc
+from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
 from tidegate.taskmanager.machines import slots
 from tidegate.taskmanager.machines import task_events as tv
-from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ConnectInputs, TriggerCheckpoint
 from tidegate.taskmanager.service.task_executor import TaskExecutor
+from tidegate.wire import control_frames as frames
 from tidegate.wire.convert import (
     ack_of,
     attempt_from_text,
@@ -21,7 +20,8 @@ from tidegate.wire.convert import (
     producer_from_pb,
 )
 
-MakeMail = Callable[[str], Any]
+MakeMail = Callable[[str], bytes]
+"""From the id of an attempt to what its subtask is sent."""
 NewToken = Callable[[], str]
 
 
@@ -32,7 +32,7 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
         self._executor = executor
         self._new_token = new_token
 
-    async def AllocateSlot(self, request: taskmanager_pb2.AllocateSlotRequest, context: Any) -> common_pb2.Ack:
+    async def AllocateSlot(self, request: taskmanager_pb2.AllocateSlotRequest, context: object) -> common_pb2.Ack:
         event = slots.SlotRequested(
             Generation(request.generation),
             JobId(request.job_id),
@@ -41,35 +41,38 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
         )
         return ack_of(self._executor.request(event))
 
-    async def FreeSlot(self, request: taskmanager_pb2.FreeSlotRequest, context: Any) -> common_pb2.Ack:
+    async def FreeSlot(self, request: taskmanager_pb2.FreeSlotRequest, context: object) -> common_pb2.Ack:
         event = slots.SlotFreeRequested(
             Generation(request.generation), AllocationId(request.allocation_id), request.reason
         )
         return ack_of(self._executor.request(event))
 
-    async def SubmitTask(self, request: taskmanager_pb2.SubmitTaskRequest, context: Any) -> common_pb2.Ack:
+    async def SubmitTask(self, request: taskmanager_pb2.SubmitTaskRequest, context: object) -> common_pb2.Ack:
         try:
             deployment = deployment_from_pb(request.deployment)
         except TidegateError as error:
             return ack_of(error)
         return ack_of(self._executor.request(tv.TaskSubmitted(deployment, self._new_token())))
 
-    async def CancelTask(self, request: taskmanager_pb2.CancelTaskRequest, context: Any) -> common_pb2.Ack:
+    async def CancelTask(self, request: taskmanager_pb2.CancelTaskRequest, context: object) -> common_pb2.Ack:
         try:
             attempt = attempt_from_text(request.attempt)
         except TidegateError as error:
             return ack_of(error)
         return ack_of(self._executor.request(tv.CancelRequested(Generation(request.generation), attempt)))
 
-    async def ConnectTask(self, request: taskmanager_pb2.ConnectTaskRequest, context: Any) -> common_pb2.Ack:
+    async def ConnectTask(self, request: taskmanager_pb2.ConnectTaskRequest, context: object) -> common_pb2.Ack:
         try:
-            mail = ConnectInputs(tuple(producer_from_pb(producer) for producer in request.producers))
+            for producer in request.producers:
+                producer_from_pb(producer)
         except TidegateError as error:
             return ack_of(error)
+        connect = subtask_pb2.ToSubtask.Connect(producers=request.producers)
+        mail = frames.frame(subtask_pb2.ToSubtask(connect=connect))
         return ack_of(self._send(request.generation, request.attempt, mail))
 
     async def TriggerCheckpoint(
-        self, request: taskmanager_pb2.TriggerCheckpointRequest, context: Any
+        self, request: taskmanager_pb2.TriggerCheckpointRequest, context: object
     ) -> taskmanager_pb2.CheckpointAnswer:
         try:
             options = options_from_pb(request.options)
@@ -82,27 +85,30 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
                     "may advance to the end of event time"
                 )
             )
-        mail = TriggerCheckpoint(request.checkpoint_id, request.timestamp_ms, options)
+        trigger = subtask_pb2.ToSubtask.Trigger(
+            checkpoint_id=request.checkpoint_id, timestamp_ms=request.timestamp_ms, options=request.options
+        )
+        mail = frames.frame(subtask_pb2.ToSubtask(trigger=trigger))
         return self._send_to_all(request.generation, request.attempts, lambda _: mail)
 
     async def ConfirmCheckpoint(
-        self, request: taskmanager_pb2.ConfirmCheckpointRequest, context: Any
+        self, request: taskmanager_pb2.ConfirmCheckpointRequest, context: object
     ) -> taskmanager_pb2.CheckpointAnswer:
         may_finish = frozenset(request.may_finish)
-        return self._send_to_all(
-            request.generation,
-            request.attempts,
-            lambda attempt: ConfirmCheckpoint(request.checkpoint_id, attempt in may_finish),
-        )
+        mails = {may: _confirm(request.checkpoint_id, may_finish=may) for may in (False, True)}
+        return self._send_to_all(request.generation, request.attempts, lambda attempt: mails[attempt in may_finish])
 
     async def AbortCheckpoint(
-        self, request: taskmanager_pb2.AbortCheckpointRequest, context: Any
+        self, request: taskmanager_pb2.AbortCheckpointRequest, context: object
     ) -> taskmanager_pb2.CheckpointAnswer:
         latest = request.latest_completed_id if request.HasField("latest_completed_id") else None
-        mail = AbortCheckpoint(request.checkpoint_id, latest)
+        abort = subtask_pb2.ToSubtask.Abort(checkpoint_id=request.checkpoint_id, latest_completed_id=latest)
+        mail = frames.frame(subtask_pb2.ToSubtask(abort=abort))
         return self._send_to_all(request.generation, request.attempts, lambda _: mail)
 
-    def _send_to_all(self, generation: str, attempts: Any, make_mail: MakeMail) -> taskmanager_pb2.CheckpointAnswer:
+    def _send_to_all(
+        self, generation: str, attempts: Iterable[str], make_mail: MakeMail
+    ) -> taskmanager_pb2.CheckpointAnswer:
         answer = taskmanager_pb2.CheckpointAnswer()
         for attempt in attempts:
             refusal = self._send(generation, attempt, make_mail(attempt))
@@ -113,12 +119,17 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
             answer.attempts[attempt].CopyFrom(error_to_pb(refusal))
         return answer
 
-    def _send(self, generation: str, attempt: str, mail: Any) -> ErrorInfo | None:
+    def _send(self, generation: str, attempt: str, mail: bytes) -> ErrorInfo | None:
         try:
             known = attempt_from_text(attempt)
         except TidegateError as error:
             return ErrorInfo.of(error)
         return self._executor.request(tv.MailRequested(Generation(generation), known, mail))
+
+
+def _confirm(checkpoint_id: int, *, may_finish: bool) -> bytes:
+    confirm = subtask_pb2.ToSubtask.Confirm(checkpoint_id=checkpoint_id, may_finish=may_finish)
+    return frames.frame(subtask_pb2.ToSubtask(confirm=confirm))
 
 
 def _refused(error: TidegateError) -> taskmanager_pb2.CheckpointAnswer:

@@ -31,7 +31,7 @@ from tidegate.taskmanager.service.inspection import ThreadDumps
 from tidegate.taskmanager.service.jobmanager.ack_batcher import AckBatcher
 from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
 from tidegate.taskmanager.service.reporting.metric_store import MetricStore
-from tidegate.taskmanager.service.subtasks.control_streams import SubtaskStream, mail_to_pb
+from tidegate.taskmanager.service.subtasks.control_streams import SubtaskStream
 from tidegate.wire.convert import deployment_to_pb, optional_error_to_pb
 from tidegate.wire.task_metrics import Readings
 
@@ -254,11 +254,11 @@ class TaskExecutor:
                 deploy = subtask_pb2.ToSubtask.Deploy(deployment=deployment_to_pb(deployment))
                 self._opening.send(subtask_pb2.ToSubtask(deploy=deploy))
                 for mail in mails:
-                    self._opening.send(mail_to_pb(mail))
+                    self._opening.pass_on(mail)
             case tv.RefuseStream(_, error):
                 self._refusal = error
             case tv.SendMail(attempt, mail):
-                self._streams[attempt].send(mail_to_pb(mail))
+                self._streams[attempt].pass_on(mail)
             case tv.SendCancel(attempt):
                 self._streams[attempt].send(subtask_pb2.ToSubtask(cancel=subtask_pb2.ToSubtask.Cancel()))
             case tv.CloseStream(attempt):
@@ -297,7 +297,8 @@ class TaskExecutor:
             ),
         )
 
-    def _forward(self, attempt: AttemptId, message: subtask_pb2.FromSubtask) -> None:
+    def _forward(self, attempt: AttemptId, message: object) -> None:
+        assert isinstance(message, subtask_pb2.FromSubtask), message
         generation, text = self._generation or "", str(attempt)
         match message.WhichOneof("message"):
             case "acknowledge":

@@ -36,7 +36,7 @@ events: st.SearchStrategy[TaskManagerEvent] = st.one_of(
     st.builds(slots.SlotFreeRequested, generations, allocations, st.just("why")),
     st.builds(slots.SlotTimedOut, allocations),
     st.builds(tv.TaskSubmitted, st.builds(deployment, attempts, generations, allocations), st.just("token")),
-    st.builds(tv.MailRequested, generations, attempts, st.just("mail")),
+    st.builds(tv.MailRequested, generations, attempts, st.just(b"mail")),
     st.builds(tv.CancelRequested, generations, attempts),
     st.builds(tv.StreamOpened, attempts, st.sampled_from(["token", "guess"]), st.just(7), st.just("here")),
     st.builds(tv.SubtaskStateChanged, attempts, states),

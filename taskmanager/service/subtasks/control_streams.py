@@ -22,7 +22,6 @@ from tidegate.model.states import ExecutionState
 from tidegate.pb import common_pb2, subtask_pb2
 from tidegate.taskmanager.exchange.addresses import UNIX, give_up_in_time, tune
 from tidegate.taskmanager.machines import task_events as tv
-from tidegate.taskmanager.runtime.ports import AbortCheckpoint, ConfirmCheckpoint, ConnectInputs, TriggerCheckpoint
 from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.wire import control_frames as frames
 from tidegate.wire.convert import (
@@ -30,8 +29,6 @@ from tidegate.wire.convert import (
     enum_from_text,
     error_from_pb,
     error_to_pb,
-    options_to_pb,
-    producer_to_pb,
 )
 
 if TYPE_CHECKING:
@@ -56,9 +53,12 @@ class SubtaskStream:
         self._writer = writer
 
     def send(self, message: subtask_pb2.ToSubtask) -> None:
-        """Sends a message. It is dropped if the stream is closed or broken, whose end is reported elsewhere."""
+        self.pass_on(frames.frame(message))
+
+    def pass_on(self, mail: bytes) -> None:
+        """Sends a message in its frame. It is dropped if the stream is closed or broken, whose end is reported elsewhere."""
         if not self._writer.is_closing():
-            self._writer.write(frames.frame(message))
+            self._writer.write(mail)
 
     async def room(self) -> None:
         """Until the subtask has read most of what was sent. Raises ``ConnectionError``."""
@@ -220,22 +220,3 @@ def _tell(
 ) -> None:
     answer = subtask_pb2.ToSubtask.Answer(call_id=call_id, is_last=is_last, error=error, blob=blob, watermark=watermark)
     stream.send(subtask_pb2.ToSubtask(answer=answer))
-
-
-def mail_to_pb(mail: ConnectInputs | TriggerCheckpoint | ConfirmCheckpoint | AbortCheckpoint) -> subtask_pb2.ToSubtask:
-    """A mail as a message (``tidegate.taskmanager.spark.control_stream.mail_from_pb`` is the inverse)."""
-    match mail:
-        case ConnectInputs(producers):
-            connect = subtask_pb2.ToSubtask.Connect(producers=[producer_to_pb(producer) for producer in producers])
-            return subtask_pb2.ToSubtask(connect=connect)
-        case TriggerCheckpoint(checkpoint_id, timestamp_ms, options):
-            trigger = subtask_pb2.ToSubtask.Trigger(
-                checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms, options=options_to_pb(options)
-            )
-            return subtask_pb2.ToSubtask(trigger=trigger)
-        case ConfirmCheckpoint(checkpoint_id, may_finish):
-            confirm = subtask_pb2.ToSubtask.Confirm(checkpoint_id=checkpoint_id, may_finish=may_finish)
-            return subtask_pb2.ToSubtask(confirm=confirm)
-        case AbortCheckpoint(checkpoint_id, latest):
-            abort_message = subtask_pb2.ToSubtask.Abort(checkpoint_id=checkpoint_id, latest_completed_id=latest)
-            return subtask_pb2.ToSubtask(abort=abort_message)

@@ -160,7 +160,7 @@ CASES: list[tuple[str, Callable[[], Machine]]] = [
     ("has tasks of another job", lambda: slot_table(tasks={OTHER})),
     ("STARTING with Outcome", lambda: task_table(outcome=tv.Outcome(ExecutionState.FAILED))),
     ("ENDED with None", lambda: task_table(phase=tv.TaskPhase.ENDED)),
-    ("ATTACHED, mails wait", lambda: task_table(phase=tv.TaskPhase.ATTACHED, early_mails=["mail"])),
+    ("ATTACHED, mails wait", lambda: task_table(phase=tv.TaskPhase.ATTACHED, early_mails=[b"mail"])),
     ("is stopped, and starts", lambda: task_table(stopping=tv.Outcome(ExecutionState.FAILED))),
     ("in slots and in the task table differ", lambda: broken(m := task_manager(), tasks=task_table_of_nobody(m))),
     ("a source waits for the ends of its inputs", lambda: life(subtask.Running(inputs_closed=False))),

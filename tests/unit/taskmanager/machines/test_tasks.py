@@ -93,7 +93,7 @@ KILL = ["StopTimers", "KillSubtask", "StartTimer"]
 CLOSE_AND_KILL = ["StopTimers", "CloseStream", "KillSubtask", "StartTimer"]
 GONE = ["StopTimers", "ReportState", "RemoveTask"]
 SUBMIT = TaskSubmitted(DEPLOYMENT, "token")
-MAIL = MailRequested(GENERATION, ATTEMPT, "mail")
+MAIL = MailRequested(GENERATION, ATTEMPT, b"mail")
 CANCEL = CancelRequested(GENERATION, ATTEMPT)
 FAIL = TaskFailed(ATTEMPT, FREED)
 RUNNING = SubtaskStateChanged(ATTEMPT, E_.RUNNING)
@@ -264,10 +264,10 @@ def test_after_the_loss_of_the_job_manager_a_task_has_three_seconds() -> None:
 
 def test_mails_that_come_before_the_stream_follow_the_deployment_in_order() -> None:
     table = table_in(P.STARTING)
-    for mail in ("first", "second"):
+    for mail in (b"first", b"second"):
         table.on(MailRequested(GENERATION, ATTEMPT, mail), 0)
-    assert AcceptStream(ATTEMPT, DEPLOYMENT, ("first", "second")) in table.on(OPENED, 0)
-    assert list(table.on(MailRequested(GENERATION, ATTEMPT, "third"), 0)) == [SendMail(ATTEMPT, "third")]
+    assert AcceptStream(ATTEMPT, DEPLOYMENT, (b"first", b"second")) in table.on(OPENED, 0)
+    assert list(table.on(MailRequested(GENERATION, ATTEMPT, b"third"), 0)) == [SendMail(ATTEMPT, b"third")]
 
 
 def test_a_wrong_token_is_refused_and_the_right_one_is_still_taken() -> None:
@@ -284,7 +284,7 @@ def test_a_wrong_token_is_refused_and_the_right_one_is_still_taken() -> None:
     "event",
     [
         TaskSubmitted(dataclasses.replace(DEPLOYMENT, generation=Generation("old")), "t"),
-        MailRequested(Generation("old"), ATTEMPT, "mail"),
+        MailRequested(Generation("old"), ATTEMPT, b"mail"),
         CancelRequested(Generation("old"), ATTEMPT),
     ],
 )
