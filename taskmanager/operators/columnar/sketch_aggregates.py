@@ -177,15 +177,15 @@ class _Moments:
             mean = as_numpy(column).astype(np.float64)
             n, m2 = np.ones(len(mean)), np.zeros(len(mean))
         counts = np.bincount(codes, n, size)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):  # infinite values have no spread
             means = np.where(counts > 0, np.bincount(codes, n * mean, size) / counts, 0.0)
-        squares = np.bincount(codes, m2 + n * (mean - means[codes]) ** 2, size)
-        total = self._n + counts
-        delta = means - self._mean
-        share = np.divide(counts, total, out=np.zeros(size), where=total > 0)
-        self._m2 += squares + delta**2 * self._n * share
-        self._mean += delta * share
-        self._n = total
+            squares = np.bincount(codes, m2 + n * (mean - means[codes]) ** 2, size)
+            total = self._n + counts
+            delta = means - self._mean
+            share = np.divide(counts, total, out=np.zeros(size), where=total > 0)
+            self._m2 += squares + delta**2 * self._n * share
+            self._mean += delta * share
+            self._n = total
 
     def take(self, present: Codes) -> pa.Array:
         parts = [pa.array(part[present]) for part in (self._n, self._mean, self._m2)]

@@ -9,57 +9,74 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
-from tidegate.datastream.sql.query import Node, Query, duckdb_module
+from tidegate.datastream.sql.database import connected, duckdb_module, planner
+from tidegate.datastream.sql.query import Node, Query
 from tidegate.datastream.sql.zones import labelled
 from tidegate.model.errors import InvalidJob
 
-_SETTINGS = {"threads": 1, "enable_external_access": False}
 _ROW_BY_ROW = frozenset({"PROJECTION", "PYTHON_ARROW_SCAN"})
 """The steps of a plan that computes one row from one row."""
 
 
-def connected(zone: str) -> Any:
-    """A database in memory that reads nothing else, and whose local time is that of ``zone``, whatever the process has."""
-    connection = duckdb_module().connect(":memory:", config=_SETTINGS)
-    # As an entry of the settings it would come before the extension that knows the zones.
-    connection.execute("SET TimeZone = ?", [zone])
-    return connection
+class DuckDbValues:
+    """Arrays of expressions over a batch: one of ``kinds`` for each SQL text of ``expressions``."""
+
+    def __init__(
+        self, expressions: Sequence[str], kinds: Sequence[pa.DataType], columns: Sequence[str], zone: str
+    ) -> None:
+        """``columns``: those that are read; DuckDB need not know the types of others. ``zone``: in which instants are dates
+        and times of day."""
+        self._statement = f"SELECT {', '.join(expressions)} FROM input"
+        self._kinds = list(kinds)
+        self._columns = list(columns)
+        self._zone = zone
+        self._connection: Any = None
+
+    def __call__(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        if self._connection is None:
+            self._connection = connected(self._zone)
+        self._connection.register("input", readable(pa.Table.from_batches([batch]), self._columns))
+        computed = self._connection.sql(self._statement).to_arrow_table().combine_chunks()
+        return [
+            column.chunk(0).cast(kind) if column.num_chunks else pa.array([], kind)
+            for kind, column in zip(self._kinds, computed.columns, strict=True)
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_connection": None}
 
 
 class DuckDbColumns:
     """For ``map_batches``: the columns of the batch, then one for each of ``expressions``, which are SQL texts."""
 
-    def __init__(self, expressions: Sequence[str], schema: pa.Schema, zone: str) -> None:
-        """``schema``: of the result. ``zone``: in which instants are dates and times of day."""
-        self._statement = f"SELECT {', '.join(expressions)} FROM input"
+    def __init__(
+        self, expressions: Sequence[str], schema: pa.Schema, zone: str, columns: Sequence[str] | None = None
+    ) -> None:
+        """``schema``: of the result. ``columns``: those that are read, without them all."""
         self._schema = schema
-        self._zone = zone
         self._width = len(schema) - len(expressions)
-        self._connection: Any = None
+        own = schema.names[: self._width]
+        self._values = DuckDbValues(expressions, schema.types[self._width :], own if columns is None else columns, zone)
 
     def keeps(self, column: str) -> bool:
         """Whether it is one of the batch's own columns, which stay as they are."""
         return column in self._schema.names[: self._width]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self._connection is None:
-            self._connection = connected(self._zone)
-        self._connection.register("input", pa.Table.from_batches([batch]))
-        computed = self._connection.sql(self._statement).to_arrow_table().combine_chunks()
-        fields = list(self._schema)[batch.num_columns :]
-        columns = [
-            column.chunk(0).cast(field.type) if column.num_chunks else pa.array([], field.type)
-            for field, column in zip(fields, computed.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=self._schema)
+        return pa.RecordBatch.from_arrays([*batch.columns, *self._values(batch)], schema=self._schema)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_connection": None}
+
+def readable(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """What DuckDB reads of a table: it refuses one with a column of a type that it has not, read or not."""
+    if columns:
+        return table.select(columns)
+    return pa.table({"__rows": pa.nulls(table.num_rows, pa.int8())})
 
 
 def text_of(query: Query, node: Node) -> str:
@@ -69,8 +86,7 @@ def text_of(query: Query, node: Node) -> str:
     select |= {"select_list": [node | {"alias": ""}], "where_clause": None, "group_expressions": [], "having": None}
     select["group_sets"] = []
     select["from_table"]["alias"] = ""
-    with duckdb_module().connect() as connection:
-        (text,) = connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(tree)]).fetchone()
+    (text,) = planner().execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(tree)]).fetchall()[0]
     head, tail = "SELECT ", ' FROM "input"'
     assert text.startswith(head), text
     assert text.endswith(tail), text
@@ -78,26 +94,57 @@ def text_of(query: Query, node: Node) -> str:
 
 
 def types_of(query: Query, expressions: Sequence[str], schema: pa.Schema, zone: str) -> list[pa.DataType]:
-    """Raises ``InvalidJob`` with what DuckDB says, where they do not fit the columns, and for an expression that does not
-    give one value for each row."""
-    duckdb = duckdb_module()
-    with connected(zone) as connection:
-        connection.register("input", schema.empty_table())
-        try:
-            for text in expressions:
-                _check_row_by_row(connection, text, query)
-            found = connection.sql(f"SELECT {', '.join(expressions)} FROM input").to_arrow_table().schema.types
-        except duckdb.Error as error:
-            reason = str(error).splitlines()[0]
-            raise InvalidJob(f"sql: {reason}; the stream has {_listed(schema)}: {query.text}") from error
+    """What DuckDB gives on ``schema``, the columns that are read. Raises ``InvalidJob`` with what DuckDB says, where they do
+    not fit the columns, and for an expression that does not give one value for each row."""
+    with _bound(query, schema, zone) as connection:
+        for text in expressions:
+            _check_row_by_row(connection, text, query)
+        return _types(connection, expressions, zone)
+
+
+def types_of_aggregates(query: Query, expressions: Sequence[str], schema: pa.Schema, zone: str) -> list[pa.DataType]:
+    """As ``types_of``, for aggregates."""
+    with _bound(query, schema, zone) as connection:
+        return _types(connection, expressions, zone)
+
+
+@contextmanager
+def _bound(query: Query, schema: pa.Schema, zone: str) -> Iterator[Any]:
+    """DuckDB with an empty table of the columns; its errors are those of the query."""
+    try:
+        planner(zone).register("input", readable(schema.empty_table(), schema.names))
+        yield planner(zone)
+    except duckdb_module().Error as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidJob(f"sql: {reason}; the stream has {_listed(schema)}: {query.text}") from error
+
+
+def _types(connection: Any, expressions: Sequence[str], zone: str) -> list[pa.DataType]:
+    if not expressions:
+        return []
+    found = connection.sql(f"SELECT {', '.join(expressions)} FROM input").to_arrow_table().schema.types
     return [labelled(kind, zone) for kind in found]
 
 
+def constant(text: str, kind: str) -> pa.Scalar | None:
+    """The value of a text as a type of DuckDB's; ``None`` where it has none."""
+    try:
+        table = planner().sql(f"SELECT CAST(? AS {kind}) AS value", params=[text]).to_arrow_table()
+    except duckdb_module().Error:
+        return None
+    return table.column("value")[0]
+
+
 def _check_row_by_row(connection: Any, expression: str, query: Query) -> None:
-    """A macro may hide an aggregate, a subquery or ``unnest``: the plan shows it. ``unnest`` of a struct gives several columns."""
+    """A macro may hide an aggregate, a subquery or ``unnest``: the plan shows it. ``unnest`` of a struct gives several columns.
+
+    The optimizer, which may make a part of a plan disappear, rests meanwhile; afterwards it tells of constants that cannot be
+    computed.
+    """
     connection.execute("PRAGMA disable_optimizer")
     statement = f"SELECT {expression} FROM input"
     ((_, plan),) = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}").fetchall()
+    connection.execute("PRAGMA enable_optimizer")
     steps = set(_steps(json.loads(plan)))
     if not steps <= _ROW_BY_ROW or len(connection.sql(statement).columns) != 1 or "unnest(" in expression.lower():
         raise InvalidJob(f"sql: {expression} does not give one value for each row of the stream: {query.text}")
@@ -111,15 +158,17 @@ def _steps(nodes: Sequence[Any]) -> Iterator[str]:
 
 def interval_ms(text: str) -> int:
     """Length of an interval. Raises ``InvalidJob`` when the SQL text is none, or has no fixed length in whole ms."""
-    duckdb = duckdb_module()
-    with connected("UTC") as connection:
-        try:
-            months, length_us = connection.execute(
+    try:
+        ((months, length_us),) = (
+            planner()
+            .execute(
                 "SELECT datepart('month', i) + 12 * datepart('year', i), epoch_us(TIMESTAMP '1970-01-01' + i) "
                 f"FROM (SELECT ({text})::INTERVAL AS i)"
-            ).fetchone()
-        except (duckdb.Error, TypeError) as error:
-            raise InvalidJob(f"sql: {text} is no interval, such as INTERVAL '5' SECOND") from error
+            )
+            .fetchall()
+        )
+    except duckdb_module().Error as error:
+        raise InvalidJob(f"sql: {text} is no interval, such as INTERVAL '5' SECOND") from error
     if months is None or length_us is None:
         raise InvalidJob(f"sql: {text} is no interval, such as INTERVAL '5' SECOND")
     if months:
@@ -131,10 +180,9 @@ def interval_ms(text: str) -> int:
 
 @cache
 def aggregate_names() -> frozenset[str]:
-    """Of all aggregates that DuckDB knows."""
-    with duckdb_module().connect() as connection:
-        found = connection.execute("SELECT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'")
-        return frozenset(name for (name,) in found.fetchall())
+    """Returns the names of all aggregates that DuckDB knows."""
+    found = planner().execute("SELECT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'")
+    return frozenset(name for (name,) in found.fetchall())
 
 
 def _listed(schema: pa.Schema) -> str:

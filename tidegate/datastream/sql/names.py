@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tidegate.datastream.sql.engine import text_of
 from tidegate.datastream.sql.query import Node, Query, column_ref, replaced
+from tidegate.datastream.sql.translation import column_name, is_moment
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 
@@ -21,21 +22,44 @@ def named_items(query: Query, schema: pa.Schema) -> list[tuple[str, Node]]:
         elif alias:
             named.append((alias, node))
         elif node["class"] == "COLUMN_REF":
-            named.append((node["column_names"][-1], node))
+            named.append((_name_of(node, query, schema), node))
         else:
             named.append((text_of(query, node), node))
-    return named
+    return [(name, with_columns(node, query, schema)) for name, node in named]
+
+
+def with_columns(node: Any, query: Query, schema: pa.Schema) -> Any:
+    """The expression with its columns called as the stream calls them: two that mean the same are equal then. Names that are
+    unknown stay, and so does a lambda, which has names of its own."""
+
+    def known(one: Node) -> Node | None:
+        if one["class"] == "LAMBDA":
+            return one
+        if one["class"] != "COLUMN_REF" or is_moment(one, schema):
+            return None
+        try:
+            return column_ref(column_name(one, schema, query.table_names))
+        except SchemaMismatch:
+            return None
+
+    return replaced(node, known)
 
 
 def resolved_groups(query: Query, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> list[Node]:
     """GROUP BY with positions (``GROUP BY 1``) and aliases replaced by what they stand for; a column comes before an alias."""
-    return [_resolved_group(node, query, schema, items) for node in query.groups]
+    return [with_columns(_resolved_group(node, query, schema, items), query, schema) for node in query.groups]
 
 
-def without_aliases(node: Node, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> Node:
-    """An expression of HAVING, in which names of items that are no columns of the stream stand for these items."""
-    found: Node = replaced(node, lambda one: _item_of_alias(one, schema, items))
-    return found
+def without_aliases(query: Query, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> Node | None:
+    """HAVING, in which names of items that are no columns of the stream stand for these items."""
+    found = replaced(query.having, lambda one: _item_of_alias(one, schema, items))
+    having: Node | None = with_columns(found, query, schema)
+    return having
+
+
+def _name_of(node: Node, query: Query, schema: pa.Schema) -> str:
+    """A column is called as the stream calls it, however the query writes it."""
+    return str(node["column_names"][-1]) if is_moment(node, schema) else column_name(node, schema, query.table_names)
 
 
 def _resolved_group(node: Node, query: Query, schema: pa.Schema, items: Sequence[tuple[str, Node]]) -> Node:

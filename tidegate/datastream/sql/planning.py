@@ -18,43 +18,45 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidegate.common.time import Time
-from tidegate.datastream.aggregates import Aggregate, AggregateFunctionName
-from tidegate.datastream.sql.engine import DuckDbColumns, aggregate_names, interval_ms, text_of, types_of
+from tidegate.datastream.aggregates import Aggregate
+from tidegate.datastream.sql.aggregation import HUGEINT, check_aggregate, check_result, parts_of, parts_together
+from tidegate.datastream.sql.engine import (
+    DuckDbColumns,
+    DuckDbValues,
+    aggregate_names,
+    interval_ms,
+    text_of,
+    types_of,
+    types_of_aggregates,
+)
 from tidegate.datastream.sql.event_time import is_event_time
-from tidegate.datastream.sql.names import named_items, resolved_groups, without_aliases
-from tidegate.datastream.sql.query import Node, Query, arguments_of, column_ref, parse, plain, replaced, walk
+from tidegate.datastream.sql.kernels import Exact
+from tidegate.datastream.sql.names import named_items, resolved_groups, with_columns, without_aliases
+from tidegate.datastream.sql.query import Node, Query, arguments_of, column_ref, hugeint, parse, plain, replaced, walk
 from tidegate.datastream.sql.translation import column_name, is_moment, translated
 from tidegate.datastream.sql.zones import window_shift_ms, zone_of
-from tidegate.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from tidegate.datastream.window import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
 from tidegate.functions.expressions import Expression, col, lit
 from tidegate.model.errors import InvalidJob
 
 if TYPE_CHECKING:
     from tidegate.datastream.data_stream import DataStream
 
-_AGGREGATES: dict[str, AggregateFunctionName] = {
-    "count_star": "count",
-    "count": "count",
-    "sum": "sum",
-    "min": "min",
-    "max": "max",
-    "avg": "avg",
-    "first": "first",
-    "last": "last",
-    "stddev": "stddev",
-    "stddev_samp": "stddev",
-    "approx_count_distinct": "approx_distinct",
-    "median": "quantile",
-    "approx_quantile": "quantile",
-}
 _BOUNDS = {"": "window_start", "_start": "window_start", "_end": "window_end"}
-_WINDOW = {kind + bound: column for kind in ("tumble", "hop") for bound, column in _BOUNDS.items()}
+_WINDOWS = ("tumble", "hop", "session")
+_WINDOW = {kind + bound: column for kind in _WINDOWS for bound, column in _BOUNDS.items()}
 _ALL = "__all"
 
 
 def sql_stream(stream: DataStream, text: str) -> DataStream:
     """Raises ``InvalidJob``, ``SchemaMismatch``."""
     query = parse(text)
+    _check_names(_columns(stream), text)
     _check_functions(query)
     _check_places_of_aggregates(query)
     if query.groups or any(_is_aggregate(node) for _, item in query.items for node in walk(item)):
@@ -62,6 +64,17 @@ def sql_stream(stream: DataStream, text: str) -> DataStream:
     if query.having is not None:
         raise InvalidJob(f"sql: HAVING needs a GROUP BY: {text}")
     return _selected(_filtered(stream, query, query.where), query, named_items(query, _columns(stream)))
+
+
+def _check_names(schema: pa.Schema, text: str) -> None:
+    """Raises ``InvalidJob`` where names differ by their case only, which SQL does not see."""
+    lower = [name.lower() for name in schema.names]
+    twice = [name for name in schema.names if lower.count(name.lower()) > 1]
+    if twice:
+        raise InvalidJob(
+            f"sql: the columns {' and '.join(twice)} of the stream differ by case only, which SQL does not see: "
+            f"select(col({twice[0]!r}).alias(...), ...) before sql(...) renames one: {text}"
+        )
 
 
 def _check_places_of_aggregates(query: Query) -> None:
@@ -106,7 +119,8 @@ def _filtered(stream: DataStream, query: Query, condition: Node | None) -> DataS
     if condition is None:
         return stream
     width = len(_columns(stream).names)
-    stream, (predicate,) = _expressions(stream, query, [condition])
+    condition = with_columns(condition, query, _columns(stream))
+    stream, (predicate,) = _expressions(stream, query, [condition], "CASE WHEN {} THEN true ELSE false END")
     kept = stream.filter(predicate)
     names = _columns(stream).names
     return kept if len(names) == width else kept.select(*names[:width])
@@ -114,31 +128,60 @@ def _filtered(stream: DataStream, query: Query, condition: Node | None) -> DataS
 
 def _selected(stream: DataStream, query: Query, items: Sequence[tuple[str, Node]]) -> DataStream:
     names = [name for name, _ in items]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    lower = [name.lower() for name in names]
+    twice = sorted({name for name in names if lower.count(name.lower()) > 1})
     if twice:
         raise InvalidJob(f"sql: the column {twice[0]!r} is there twice, name one of them with AS: {query.text}")
     stream, expressions = _expressions(stream, query, [node for _, node in items])
     return stream.select(*[one.alias(name) for name, one in zip(names, expressions, strict=True)])
 
 
-def _expressions(stream: DataStream, query: Query, nodes: Sequence[Node]) -> tuple[DataStream, list[Expression]]:
-    """Expressions for the nodes, and the stream with the further columns that some of them read."""
+def _expressions(
+    stream: DataStream, query: Query, nodes: Sequence[Node], form: str = "{}"
+) -> tuple[DataStream, list[Expression]]:
+    """Expressions for the nodes, and the stream with the further columns that some of them read. ``form``: of the SQL that
+    DuckDB computes; a condition is the condition of a CASE there, which looks no further where a part of it is false."""
     schema = _columns(stream)
     for node in (inside for one in nodes for inside in walk(one) if inside["class"] == "COLUMN_REF"):
         if not is_moment(node, schema) and not _is_lambda_parameter(node, nodes):
             column_name(node, schema, query.table_names)
-    found = [translated(node, schema, query.table_names) for node in nodes]
-    texts = [text_of(query, node) for node, one in zip(nodes, found, strict=True) if one is None]
-    if texts:
-        zone = zone_of(stream.get_execution_environment())
-        kinds = types_of(query, texts, schema, zone)
-        names = [f"__sql_{i}" for i in range(len(texts))]
-        fields = [pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)]
+    zone = zone_of(stream.get_execution_environment())
+    found: list[Expression | None] = [
+        None if n["class"] != "COLUMN_REF" or is_moment(n, schema) else _handed_on(n, query, schema) for n in nodes
+    ]
+    open_places = [i for i, one in enumerate(found) if one is None]
+    texts = [form.format(text_of(query, nodes[i])) for i in open_places]
+    read = [_read(nodes[i], schema) for i in open_places]
+    kinds = types_of(query, texts, _only(schema, read), zone) if texts else []
+    left: list[tuple[int, str, pa.DataType]] = []
+    for i, text, kind, columns in zip(open_places, texts, kinds, read, strict=True):
+        kernels = translated(nodes[i], schema, query.table_names)
+        if kernels is not None and kernels.output_field(schema).type == kind:
+            found[i] = Exact(kernels, DuckDbValues([text], [kind], columns, zone))
+        else:
+            left.append((i, text, kind))
+            found[i] = col(f"__sql_{len(left) - 1}")
+    if left:
+        fields = [pa.field(f"__sql_{n}", kind) for n, (_, _, kind) in enumerate(left)]
         wider = pa.schema([*schema, *fields])
-        stream = stream.map_batches(DuckDbColumns(texts, wider, zone), wider).name("DuckDB")
-        rest = iter(names)
-        return stream, [col(next(rest)) if one is None else one for one in found]
+        columns = _only(schema, [_read(nodes[i], schema) for i, _, _ in left]).names
+        function = DuckDbColumns([text for _, text, _ in left], wider, zone, columns)
+        stream = stream.map_batches(function, wider).name("DuckDB")
     return stream, [one for one in found if one is not None]
+
+
+def _handed_on(node: Node, query: Query, schema: pa.Schema) -> Expression:
+    return col(column_name(node, schema, query.table_names))
+
+
+def _read(node: Node, schema: pa.Schema) -> list[str]:
+    """The columns that an expression reads, and at most some more."""
+    named = {part.lower() for one in walk(node) if one["class"] == "COLUMN_REF" for part in one["column_names"]}
+    return [name for name in schema.names if name.lower() in named]
+
+
+def _only(schema: pa.Schema, read: Sequence[Sequence[str]]) -> pa.Schema:
+    return pa.schema([field for field in schema if any(field.name in names for names in read)])
 
 
 @dataclass
@@ -149,36 +192,16 @@ class _Grouping:
     schema: pa.Schema
     window: Node
     keys: list[tuple[str, Node]] = field(default_factory=list)
-    arguments: list[tuple[str, Node]] = field(default_factory=list)
-    aggregates: list[tuple[Node, Aggregate]] = field(default_factory=list)
+    aggregates: list[tuple[Node, str]] = field(default_factory=list)
+    """With the names of their results."""
+    huge: set[str] = field(default_factory=set)
+    """Results that are HUGEINT."""
 
     def add_aggregate(self, node: Node) -> None:
         if any(plain(node) == plain(known) for known, _ in self.aggregates):
             return
-        name = node["function_name"]
-        if name not in _AGGREGATES or node["distinct"] or node["filter"] or node["order_bys"]["orders"]:
-            what = "DISTINCT, FILTER and ORDER BY in an aggregate" if name in _AGGREGATES else f"the aggregate {name}"
-            raise InvalidJob(
-                f"sql on a stream knows no {what}, only {', '.join(list(_AGGREGATES)[1:])}: {self.query.text}"
-            )
-        column = None
-        if arguments_of(node):
-            column = f"__arg_{len(self.arguments)}"
-            self.arguments.append((column, arguments_of(node)[0]))
-        share = self._share_of(node) if _AGGREGATES[name] == "quantile" else None
-        made = Aggregate(_AGGREGATES[name], column, f"__agg_{len(self.aggregates)}", share)
-        self.aggregates.append((node, made))
-
-    def _share_of(self, node: Node) -> float:
-        """Of ``median(x)`` and ``approx_quantile(x, share)``."""
-        arguments = arguments_of(node)
-        if len(arguments) == 1 and node["function_name"] == "median":
-            return 0.5
-        literal = arguments[-1].get("literal", {})
-        share = float(literal["text"]) if literal.get("kind") in ("INTEGER", "NUMERIC") else -1.0
-        if len(arguments) != 2 or not 0.0 <= share <= 1.0:
-            raise InvalidJob(f"sql: {node['function_name']} takes a column and a number from 0 to 1: {self.query.text}")
-        return share
+        check_aggregate(node, self.query.text)
+        self.aggregates.append((node, f"__agg_{len(self.aggregates)}"))
 
     def behind(self, node: Node) -> Node | None:
         """What stands behind the window for a node of the query."""
@@ -187,9 +210,9 @@ class _Grouping:
         for name, key in self.keys:
             if plain(node) == plain(key):
                 return column_ref(name)
-        for known, aggregate in self.aggregates:
+        for known, name in self.aggregates:
             if plain(node) == plain(known):
-                return column_ref(aggregate.output_name)
+                return hugeint(name) if name in self.huge else column_ref(name)
         return None
 
 
@@ -197,11 +220,11 @@ def _windowed(stream: DataStream, query: Query) -> DataStream:
     schema = _columns(stream)
     named = named_items(query, schema)
     groups = resolved_groups(query, schema, named)
-    windows = [node for node in groups if _is_call(node, ("tumble", "hop"))]
+    windows = [node for node in groups if _is_call(node, _WINDOWS)]
     if len(windows) != 1:
         raise InvalidJob(
-            "sql: aggregates of a stream need one window: GROUP BY ..., TUMBLE(time column, INTERVAL '5' SECOND) "
-            "or HOP(time column, slide, size): "
+            "sql: aggregates of a stream need one window: GROUP BY ..., TUMBLE(time column, INTERVAL '5' SECOND), "
+            "HOP(time column, slide, size) or SESSION(time column, gap): "
             f"{query.text}"
         )
     window, time = _window_of(windows[0], query, schema, zone_of(stream.get_execution_environment()))
@@ -214,26 +237,56 @@ def _windowed(stream: DataStream, query: Query) -> DataStream:
     for node in groups:
         if node is not windows[0]:
             grouping.keys.append((f"__key_{len(grouping.keys)}", node))
-    having = None if query.having is None else without_aliases(query.having, schema, named)
+    having = without_aliases(query, schema, named)
     for _, item in [*named, ("", having)]:
         for node in walk(item):
             if _is_aggregate(node):
                 grouping.add_aggregate(node)
-    results = [(name, _behind(grouping, node)) for name, node in named]
     rows = _filtered(stream, query, query.where)
-    rows, expressions = _expressions(rows, query, [node for _, node in [*grouping.keys, *grouping.arguments]])
-    columns = [
-        one.alias(name) for (name, _), one in zip([*grouping.keys, *grouping.arguments], expressions, strict=True)
-    ]
-    keys = [name for name, _ in grouping.keys]
-    if not keys:
-        keys, columns = [_ALL], [lit(0).alias(_ALL), *columns]
-    aggregates = [one for _, one in grouping.aggregates] or [Aggregate("count", None, "__agg_0")]
-    made = rows.select(*columns).key_by(*keys).window(window).agg(*aggregates)
+    made = _aggregated(rows, grouping, window)
     if pa.types.is_timestamp(schema.field(time).type):
         made = _with_times(made, schema.field(time).type.tz)
+    results = [(name, _behind(grouping, node)) for name, node in named]
     condition = None if having is None else _behind(grouping, having)
     return _selected(_filtered(made, query, condition), query, results)
+
+
+def _aggregated(rows: DataStream, grouping: _Grouping, window: WindowAssigner[Any, Any]) -> DataStream:
+    """One row for each window and key: the bounds, the keys, the results of aggregates."""
+    query, nodes = grouping.query, [node for node, _ in grouping.aggregates]
+    zone = zone_of(rows.get_execution_environment())
+    read = _only(_columns(rows), [_read(node, _columns(rows)) for node in nodes])
+    results = types_of_aggregates(query, [text_of(query, node) for node in nodes], read, zone)
+    keys = [name for name, _ in grouping.keys]
+    arguments = [arguments_of(node)[0] for node in nodes if arguments_of(node)]
+    rows, expressions = _expressions(rows, query, [*[node for _, node in grouping.keys], *arguments])
+    columns = [one.alias(name) for name, one in zip(keys, expressions, strict=False)]
+    for one in columns:
+        _check_key(one.output_field(_columns(rows)).type, query)
+    rest = iter(expressions[len(keys) :])
+    parts = [
+        parts_of(node, name, next(rest) if arguments_of(node) else None, _columns(rows), kind, query.text)
+        for (node, name), kind in zip(grouping.aggregates, results, strict=True)
+    ]
+    if not keys:
+        keys, columns = [_ALL], [lit(0).alias(_ALL), *columns]
+    before, aggregates = parts_together(parts)
+    made = rows.select(*columns, *before).key_by(*keys).window(window)
+    found = made.agg(*(aggregates or [Aggregate("count", None, "__rows")]))
+    for (node, name), part, kind in zip(grouping.aggregates, parts, results, strict=True):
+        check_result(part, _columns(found), kind, node, query.text)
+        if kind == HUGEINT:
+            grouping.huge.add(name)
+    named = [one.result.alias(name) for (_, name), one in zip(grouping.aggregates, parts, strict=True)]
+    return found.select("window_start", "window_end", *keys, *named)
+
+
+def _check_key(kind: pa.DataType, query: Query) -> None:
+    plain_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    try:
+        pa.array([], plain_kind).dictionary_encode(null_encoding="encode")
+    except pa.ArrowException as error:
+        raise InvalidJob(f"sql: a column of type {kind} cannot be in GROUP BY: {query.text}") from error
 
 
 def _window_of(node: Node, query: Query, schema: pa.Schema, zone: str) -> tuple[WindowAssigner[Any, Any], str]:
@@ -242,13 +295,16 @@ def _window_of(node: Node, query: Query, schema: pa.Schema, zone: str) -> tuple[
     slides = node["function_name"] == "hop"
     if len(arguments) != (3 if slides else 2) or arguments[0]["class"] != "COLUMN_REF":
         raise InvalidJob(
-            f"sql: TUMBLE takes a column of time and an interval, HOP a column, the slide and the size: {query.text}"
+            "sql: TUMBLE and SESSION take a column of time and an interval, HOP a column, the slide and the size: "
+            f"{query.text}"
         )
     lengths = [interval_ms(text_of(query, argument)) for argument in arguments[1:]]
     if min(lengths) <= 0:
         raise InvalidJob(f"sql: a window must be at least a millisecond long: {query.text}")
     column = column_name(arguments[0], schema, query.table_names)
     kind = schema.field(column).type
+    if node["function_name"] == "session":
+        return EventTimeSessionWindows.with_gap(Time.milliseconds(lengths[0])), column
     is_instant = pa.types.is_timestamp(kind) and kind.tz is not None
     shift = Time.milliseconds(window_shift_ms(query.text, zone, lengths[0]) if is_instant else 0)
     times = [Time.milliseconds(length) for length in lengths]
@@ -263,7 +319,7 @@ def _window_of(node: Node, query: Query, schema: pa.Schema, zone: str) -> tuple[
 def _behind(grouping: _Grouping, node: Node) -> Node:
     found: Node = replaced(node, grouping.behind)
     made = {"window_start", "window_end", *(name for name, _ in grouping.keys)}
-    made |= {one.output_name for _, one in grouping.aggregates}
+    made |= {name for _, name in grouping.aggregates}
     for inside in walk(found):
         if inside["class"] == "COLUMN_REF" and inside["column_names"][-1] not in made:
             name = ".".join(inside["column_names"])

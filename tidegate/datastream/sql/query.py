@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.datastream.sql.database import planner
 from tidegate.datastream.sql.grammar import check_grammar
 from tidegate.model.errors import InvalidJob
 
@@ -35,21 +36,9 @@ class Query:
     """The whole, to be filled with other select lists (``engine``)."""
 
 
-def duckdb_module() -> Any:
-    """Raises ``InvalidJob`` where DuckDB is not installed, or is too old."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise InvalidJob("sql needs DuckDB: pip install 'tidegate[sql]'") from error
-    if int(duckdb.__version__.split(".")[0]) < 2:
-        raise InvalidJob(f"sql needs DuckDB 2 or newer, not {duckdb.__version__}: pip install 'tidegate[sql]'")
-    return duckdb
-
-
 def parse(text: str) -> Query:
     """Raises ``InvalidJob``."""
-    with duckdb_module().connect() as connection:
-        (answer,) = connection.execute("SELECT json_serialize_sql(?)", [text]).fetchone()
+    (answer,) = planner().execute("SELECT json_serialize_sql(?)", [text]).fetchall()[0]
     tree = json.loads(answer)
     if tree["error"]:
         place = f" (at character {tree['position']})" if "position" in tree else ""
@@ -102,6 +91,14 @@ def plain(node: Any) -> Any:
 def column_ref(name: str) -> Node:
     """Builds the node of DuckDB's syntax tree that refers to a column."""
     return {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "query_location": 0, "column_names": [name]}
+
+
+def hugeint(name: str) -> Node:
+    """A column that DuckDB has given as a ``HUGEINT``, which came to Arrow as a decimal, as what it was."""
+    statement = f'SELECT CAST("{name}" AS HUGEINT)'
+    (answer,) = planner().execute("SELECT json_serialize_sql(?)", [statement]).fetchall()[0]
+    found: Node = json.loads(answer)["statements"][0]["node"]["select_list"][0]
+    return found
 
 
 def arguments_of(node: Node) -> list[Node]:

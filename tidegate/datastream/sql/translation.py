@@ -1,36 +1,86 @@
-"""Nodes of a query as expressions over Arrow kernels, where these mean the same. What has no translation is DuckDB's to compute.
+"""Nodes of a query as Arrow kernels, where these give DuckDB's type and DuckDB's value. What has no translation DuckDB computes.
 
-Numbers: ``1.5`` is a double; integers wrap on overflow; ``/`` is a fraction; NaN compares as in IEEE 754.
+    node ─▶ term: an expression with its type, or a literal, which takes the type of what stands beside it
+                                                                             ─▶ kernels for terms of these types, or none
+
+A literal beside a column is the column's type only where it has its value there without rounding; everything else about
+literals (decimals, widening) is DuckDB's to know. What kernels do with values is in ``kernels``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tidegate.datastream.sql import kernels
+from tidegate.datastream.sql.engine import constant
+from tidegate.datastream.sql.kernels import Kernel, cast_to
 from tidegate.datastream.sql.query import Node, arguments_of
 from tidegate.functions.expressions import Expression, call, coalesce, col, if_else, lit
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 _MOST_ALTERNATIVES = 16
-_BINARY: dict[str, Callable[[Expression, Expression], Expression]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "||": lambda a, b: call("binary_join_element_wise", a, b, ""),
-    "COMPARE_EQUAL": lambda a, b: a == b,
-    "COMPARE_NOTEQUAL": lambda a, b: a != b,
-    "COMPARE_LESSTHAN": lambda a, b: a < b,
-    "COMPARE_LESSTHANOREQUALTO": lambda a, b: a <= b,
-    "COMPARE_GREATERTHAN": lambda a, b: a > b,
-    "COMPARE_GREATERTHANOREQUALTO": lambda a, b: a >= b,
+"""Each is a comparison of its own; DuckDB looks more of them up in a table."""
+_COMPARISONS = {
+    "COMPARE_EQUAL": kernels.equal,
+    "COMPARE_NOTEQUAL": kernels.not_equal,
+    "COMPARE_LESSTHAN": kernels.less,
+    "COMPARE_LESSTHANOREQUALTO": kernels.less_equal,
+    "COMPARE_GREATERTHAN": kernels.greater,
+    "COMPARE_GREATERTHANOREQUALTO": kernels.greater_equal,
 }
-_UNARY = {"upper": "utf8_upper", "lower": "utf8_lower", "abs": "abs", "-": "negate", "floor": "floor", "ceil": "ceil"}
-_CASTS = {"double": "float64", "float": "float32", "real": "float32", "float8": "float64", "float4": "float32"}
+_OF_A_NUMBER: dict[Callable[..., Any], Callable[..., Any]] = {
+    kernels.equal: pc.equal,
+    kernels.not_equal: pc.not_equal,
+    kernels.less: pc.less,
+    kernels.less_equal: pc.less_equal,
+    kernels.greater: kernels.above,
+    kernels.greater_equal: kernels.at_least,
+}
+"""Where the right side is a number and not NaN."""
+_MIRRORED: dict[Callable[..., Any], Callable[..., Any]] = {
+    kernels.less: kernels.greater,
+    kernels.less_equal: kernels.greater_equal,
+    kernels.greater: kernels.less,
+    kernels.greater_equal: kernels.less_equal,
+}
+_ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply"}
+_WHOLE = {"%": kernels.modulo, "//": kernels.quotient}
+_OF_TEXT = {"upper": kernels.upper, "ucase": kernels.upper, "lower": kernels.lower, "lcase": kernels.lower}
+_ROUNDING = ("floor", "ceil")
+_CASTS = {
+    **dict.fromkeys(("tinyint", "int1"), pa.int8()),
+    **dict.fromkeys(("smallint", "int2", "short"), pa.int16()),
+    **dict.fromkeys(("integer", "int", "int4", "signed"), pa.int32()),
+    **dict.fromkeys(("bigint", "int8", "long"), pa.int64()),
+    **dict.fromkeys(("double", "float8"), pa.float64()),
+    **dict.fromkeys(("varchar", "text", "string"), pa.string()),
+}
+_TIMES = {"timestamp": "TIMESTAMP", "datetime": "TIMESTAMP", "date": "DATE"}
+_UNITS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP"}
+_LONGEST_EXACT = 15
+"""So many digits of a decimal number are the same double whichever way they are read."""
 _MOMENTS = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
+
+
+@dataclass(frozen=True)
+class _Typed:
+    expression: Expression
+    kind: pa.DataType
+
+
+@dataclass(frozen=True)
+class _Literal:
+    kind: str
+    text: str
+
+
+_Term = _Typed | _Literal
 
 
 class Untranslatable(Exception):
@@ -38,9 +88,10 @@ class Untranslatable(Exception):
 
 
 def translated(node: Node, schema: pa.Schema, tables: Sequence[str]) -> Expression | None:
-    """``None``: it has no translation, or its types do not fit. Raises ``SchemaMismatch`` for a column that is not there."""
+    """``None``: it has no translation."""
     try:
-        expression = _translate(node, schema, tables)
+        term = _Translation(schema, tables).of(node)
+        expression = term.expression if isinstance(term, _Typed) else _alone(term)
         expression.output_field(schema)
     except (Untranslatable, SchemaMismatch, InvalidJob):
         return None
@@ -54,90 +105,270 @@ def is_moment(node: Node, schema: pa.Schema) -> bool:
 
 
 def column_name(node: Node, schema: pa.Schema, tables: Sequence[str]) -> str:
-    """The column that a COLUMN_REF means; its case does not count unless several differ only by that."""
+    """The column that a COLUMN_REF means, whose case does not count. Raises ``SchemaMismatch``."""
     *qualifier, name = node["column_names"]
     if len(qualifier) > 1 or any(part.lower() not in tables for part in qualifier):
         raise SchemaMismatch(f"sql: no table {'.'.join(qualifier)!r}: the stream is called {' or '.join(tables)}")
-    if name in schema.names:
-        return str(name)
     found = [one for one in schema.names if one.lower() == name.lower()]
     if len(found) != 1:
         raise SchemaMismatch(f"sql: no column {name!r}: the stream has {', '.join(schema.names)}")
     return str(found[0])
 
 
-def _translate(node: Node, schema: pa.Schema, tables: Sequence[str]) -> Expression:
-    def of(child: Node) -> Expression:
-        return _translate(child, schema, tables)
+class _Translation:
+    def __init__(self, schema: pa.Schema, tables: Sequence[str]) -> None:
+        self._schema = schema
+        self._tables = tables
 
-    match node["class"]:
-        case "COLUMN_REF":
-            return col(column_name(node, schema, tables))
-        case "CONSTANT":
-            return _constant(node["literal"])
-        case "COMPARISON" if node["type"] in _BINARY:
-            return _BINARY[node["type"]](of(node["left"]), of(node["right"]))
-        case "CONJUNCTION":
-            parts = [of(child) for child in node["children"]]
-            if node["type"] == "CONJUNCTION_AND":
-                return reduce(lambda a, b: a & b, parts)
-            return reduce(lambda a, b: a | b, parts)
-        case "BETWEEN":
-            return of(node["input"]).between(of(node["lower"]), of(node["upper"]))
-        case "OPERATOR":
-            return _operator(node["type"], [of(child) for child in node["children"]])
-        case "CASE":
-            return _case(node, of)
-        case "CAST" if not node["try_cast"] and node["type_expr"]["type_name"].lower() in _CASTS:
-            return of(node["child"]).cast(_CASTS[node["type_expr"]["type_name"].lower()])
-        case "FUNCTION" if not any(argument["name"] for argument in node["arguments"]):
-            return _function(node["function_name"], [of(child) for child in arguments_of(node)])
-        case _:
-            raise Untranslatable
+    def of(self, node: Node) -> _Term:
+        match node["class"]:
+            case "COLUMN_REF":
+                return self._column(column_name(node, self._schema, self._tables))
+            case "CONSTANT":
+                return _Literal(node["literal"]["kind"], node["literal"].get("text", ""))
+            case "COMPARISON" if node["type"] in _COMPARISONS:
+                return _compared(node["type"], self.of(node["left"]), self.of(node["right"]))
+            case "CONJUNCTION":
+                kernel = "and_kleene" if node["type"] == "CONJUNCTION_AND" else "or_kleene"
+                parts = [_condition(self.of(child)) for child in node["children"]]
+                return _Typed(reduce(lambda a, b: call(kernel, a, b), parts), pa.bool_())
+            case "BETWEEN":
+                value, low, high = (self.of(node[name]) for name in ("input", "lower", "upper"))
+                ends = (
+                    _compared("COMPARE_GREATERTHANOREQUALTO", value, low),
+                    _compared("COMPARE_LESSTHANOREQUALTO", value, high),
+                )
+                return _Typed(call("and_kleene", *[end.expression for end in ends]), pa.bool_())
+            case "OPERATOR":
+                return _operator(node["type"], [self.of(child) for child in node["children"]])
+            case "CASE":
+                return self._case(node)
+            case "CAST" if not node["try_cast"] and not node["type_expr"]["children"]:
+                return _cast(self.of(node["child"]), node["type_expr"]["type_name"].lower())
+            case "FUNCTION" if not any(argument["name"] for argument in node["arguments"]):
+                return _function(node["function_name"], [self.of(child) for child in arguments_of(node)])
+            case _:
+                raise Untranslatable
+
+    def _column(self, name: str) -> _Term:
+        kind = self._schema.field(name).type
+        if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+            return _Typed(cast_to(col(name), pa.string()), pa.string())
+        if pa.types.is_dictionary(kind):
+            if kind.value_type != pa.string():
+                raise Untranslatable
+            return _Typed(cast_to(col(name), pa.string()), pa.string())
+        return _Typed(col(name), kind)
+
+    def _case(self, node: Node) -> _Term:
+        checks = node["case_checks"]
+        results = [self.of(check["then_expr"]) for check in checks] + [self.of(node["else_expr"])]
+        kind = _common(results)
+        *then, found = [_as(result, kind) for result in results]
+        for check, result in zip(reversed(checks), reversed(then), strict=True):
+            condition = _condition(self.of(check["when_expr"]))
+            found = if_else(coalesce(condition, False), result, found)  # null is not true
+        return _Typed(found, kind)
 
 
-def _constant(literal: Node) -> Expression:
-    match literal["kind"]:
-        case "INTEGER" if -(2**63) <= int(literal["text"]) < 2**63:
-            return lit(int(literal["text"]))
-        case "NUMERIC":
-            return lit(float(literal["text"]))
-        case "STRING":
-            return lit(literal["text"])
-        case "BOOLEAN":
-            return lit(literal["text"] == "true")
-        case _:
-            raise Untranslatable
+def _compared(kind: str, left: _Term, right: _Term) -> _Typed:
+    function: Callable[..., Any] = _COMPARISONS[kind]
+    if isinstance(left, _Literal):
+        left, right, function = right, left, _MIRRORED.get(function, function)
+    joint = _common([left, right])
+    if not _is_ordered(joint) or (joint == pa.float32() and {_kind(left), _kind(right)} != {joint}):
+        raise Untranslatable
+    sides = _as(left, joint), _as(right, joint)
+    if isinstance(right, _Literal):
+        function = _OF_A_NUMBER[function]
+    return _Typed(Kernel(function, *sides), pa.bool_())
 
 
-def _operator(kind: str, children: list[Expression]) -> Expression:
+def _operator(kind: str, children: list[_Term]) -> _Term:
     match kind:
         case "OPERATOR_NOT":
-            return ~children[0]
-        case "OPERATOR_IS_NULL":
-            return children[0].is_null()
-        case "OPERATOR_IS_NOT_NULL":
-            return children[0].is_not_null()
+            return _Typed(~_condition(children[0]), pa.bool_())
+        case "OPERATOR_IS_NULL" if isinstance(children[0], _Typed):
+            return _Typed(children[0].expression.is_null(), pa.bool_())
+        case "OPERATOR_IS_NOT_NULL" if isinstance(children[0], _Typed):
+            return _Typed(children[0].expression.is_not_null(), pa.bool_())
         case "OPERATOR_COALESCE":
-            return coalesce(*children)
+            joint = _common(children)
+            return _Typed(coalesce(*[_as(child, joint) for child in children]), joint)
         case "COMPARE_IN" if len(children) <= _MOST_ALTERNATIVES:
             first, *others = children
-            return reduce(lambda a, b: a | b, [first == other for other in others])
+            if isinstance(first, _Literal):
+                raise Untranslatable
+            found = [_compared("COMPARE_EQUAL", first, other).expression for other in others]
+            return _Typed(reduce(lambda a, b: a | b, found), pa.bool_())
         case _:
             raise Untranslatable
 
 
-def _case(node: Node, of: Callable[[Node], Expression]) -> Expression:
-    found = of(node["else_expr"])
-    for check in reversed(node["case_checks"]):
-        condition = of(check["when_expr"])
-        found = if_else(coalesce(condition, False), of(check["then_expr"]), found)  # null is not true
-    return found
+def _function(name: str, arguments: list[_Term]) -> _Term:
+    match arguments:
+        case [_Typed(expression, kind)]:
+            return _of_one(name, expression, kind)
+        case [left, right] if name == "||":
+            return _Typed(Kernel(kernels.joined, _as(left, pa.string()), _as(right, pa.string())), pa.string())
+        case [left, right] if name in (*_ARITHMETIC, *_WHOLE, "/"):
+            return _arithmetic(name, left, right)
+        case _:
+            raise Untranslatable
 
 
-def _function(name: str, arguments: list[Expression]) -> Expression:
-    if len(arguments) == 2 and name in _BINARY:
-        return _BINARY[name](*arguments)
-    if len(arguments) == 1 and name in _UNARY:
-        return call(_UNARY[name], *arguments)
+def _of_one(name: str, expression: Expression, kind: pa.DataType) -> _Typed:
+    if name in _OF_TEXT and kind == pa.string():
+        return _Typed(Kernel(_OF_TEXT[name], expression), kind)
+    if name in _ROUNDING and _is_floating(kind):
+        return _Typed(call(name, expression), kind)
+    if name in ("abs", "-") and (_is_floating(kind) or pa.types.is_signed_integer(kind)):
+        return _Typed(call("abs_checked" if name == "abs" else "negate_checked", expression), kind)
     raise Untranslatable
+
+
+def _arithmetic(name: str, left: _Term, right: _Term) -> _Typed:
+    joint = _common([left, right])
+    if not (pa.types.is_integer(joint) or _is_floating(joint)) or (
+        isinstance(left, _Literal) and isinstance(right, _Literal)
+    ):
+        raise Untranslatable
+    if name == "/" and pa.types.is_integer(joint):
+        joint = pa.float64()
+    sides = _as(left, joint), _as(right, joint)
+    if name == "/":
+        return _Typed(call("divide", *sides), joint)
+    if name in _WHOLE:
+        if not pa.types.is_integer(joint):
+            raise Untranslatable
+        return _Typed(Kernel(_WHOLE[name], *sides), joint)
+    function = _ARITHMETIC[name] + ("_checked" if pa.types.is_integer(joint) else "")
+    return _Typed(call(function, *sides), joint)
+
+
+def _cast(term: _Term, name: str) -> _Term:
+    if isinstance(term, _Literal):
+        if term.kind == "STRING" and name in _TIMES:
+            return _time(term.text, _TIMES[name])
+        if term.kind == "INTEGER" and name in _CASTS and pa.types.is_integer(_CASTS[name]):
+            return _Typed(_as(term, _CASTS[name]), _CASTS[name])
+        raise Untranslatable
+    if name == "hugeint" and term.kind == pa.decimal128(38, 0):
+        return term  # as it leaves DuckDB, where a sum of integers is one
+    kind = _CASTS.get(name)
+    fits = pa.types.is_integer(term.kind) or (kind == pa.float64() and _is_floating(term.kind)) or kind == term.kind
+    if kind is None or not fits:
+        raise Untranslatable
+    return _Typed(term.expression if kind == term.kind else cast_to(term.expression, kind), kind)
+
+
+# --- types
+
+
+def _kind(term: _Term) -> pa.DataType | None:
+    return term.kind if isinstance(term, _Typed) else None
+
+
+def _common(terms: Sequence[_Term]) -> pa.DataType:
+    """The type that DuckDB compares or adds such terms in. Literals take that of the others."""
+    kinds = {term.kind for term in terms if isinstance(term, _Typed)}
+    if not kinds:
+        literals = [term for term in terms if isinstance(term, _Literal) and term.kind != "NULL_LITERAL"]
+        if not literals:
+            raise Untranslatable
+        return _alone(literals[0]).output_field(pa.schema([])).type
+    return reduce(_wider, sorted(kinds, key=str))
+
+
+def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    if left == right:
+        return left
+    is_integer = pa.types.is_integer(left), pa.types.is_integer(right)
+    if all(is_integer) and pa.types.is_signed_integer(left) == pa.types.is_signed_integer(right):
+        return left if left.bit_width > right.bit_width else right
+    if (is_integer[0] or _is_floating(left)) and (is_integer[1] or _is_floating(right)):
+        floating = [kind for kind in (left, right) if _is_floating(kind)]
+        if floating:
+            return pa.float64() if pa.float64() in floating else pa.float32()
+    if _is_local_time(left) and _is_local_time(right):
+        return pa.timestamp("us")
+    raise Untranslatable
+
+
+def _as(term: _Term, kind: pa.DataType) -> Expression:
+    """The term as a value of a type that holds it, without rounding where it is a literal."""
+    if isinstance(term, _Typed):
+        if term.kind == kind:
+            return term.expression
+        if _wider(term.kind, kind) != kind and not _is_floating(kind):
+            raise Untranslatable
+        return cast_to(term.expression, kind)
+    if term.kind == "NULL_LITERAL":
+        return lit(pa.scalar(None, kind))
+    if term.kind == "STRING" and pa.types.is_string(kind):
+        return lit(term.text)
+    if term.kind == "BOOLEAN" and pa.types.is_boolean(kind):
+        return lit(term.text == "true")
+    if term.kind == "STRING" and (_is_local_time(kind) or kind == pa.date32()):
+        return _time(term.text, "DATE" if kind == pa.date32() else _UNITS[kind.unit]).expression
+    if term.kind in ("INTEGER", "NUMERIC"):
+        return lit(_number(term, kind))
+    raise Untranslatable
+
+
+def _number(literal: _Literal, kind: pa.DataType) -> pa.Scalar:
+    if pa.types.is_integer(kind) and literal.kind == "INTEGER":
+        bits = kind.bit_width - pa.types.is_signed_integer(kind)
+        if (0 if pa.types.is_unsigned_integer(kind) else -(2**bits)) <= int(literal.text) < 2**bits:
+            return pa.scalar(int(literal.text), kind)
+    digits = literal.text.lower().partition("e")[0].strip("-+").replace(".", "").strip("0")
+    number = float(literal.text)
+    if kind == pa.float64() and len(digits) <= _LONGEST_EXACT:
+        return pa.scalar(number, kind)
+    if kind == pa.float32() and literal.kind == "INTEGER" and abs(number) <= 2**24:
+        return pa.scalar(number, kind)
+    raise Untranslatable
+
+
+def _alone(literal: _Literal) -> Expression:
+    """A literal that takes its type from nothing else."""
+    match literal.kind:
+        case "INTEGER":
+            small = -(2**31) <= int(literal.text) < 2**31
+            return _as(literal, pa.int32() if small else pa.int64())
+        case "STRING":
+            return _as(literal, pa.string())
+        case "BOOLEAN":
+            return _as(literal, pa.bool_())
+        case _:
+            raise Untranslatable
+
+
+def _time(text: str, kind: str) -> _Typed:
+    """``today`` and its likes are no constants."""
+    found = constant(text, kind) if text[:1].isdigit() else None
+    if found is None:
+        raise Untranslatable
+    return _Typed(lit(found), found.type)
+
+
+def _condition(term: _Term) -> Expression:
+    return _as(term, pa.bool_())
+
+
+def _is_ordered(kind: pa.DataType) -> bool:
+    """Compared by kernels as by DuckDB."""
+    return (
+        pa.types.is_integer(kind)
+        or _is_floating(kind)
+        or kind in (pa.bool_(), pa.string(), pa.date32())
+        or _is_local_time(kind)
+    )
+
+
+def _is_floating(kind: pa.DataType) -> bool:
+    return kind in (pa.float32(), pa.float64())
+
+
+def _is_local_time(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is None and kind.unit in _UNITS

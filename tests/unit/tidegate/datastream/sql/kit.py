@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
-from decimal import Decimal
+import re
 from typing import Any
 
 import duckdb
@@ -31,32 +30,42 @@ TABLE = pa.RecordBatch.from_pydict(
 )
 
 
-def stream() -> DataStream:
+def stream(table: pa.RecordBatch = TABLE) -> DataStream:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("ts")
-    return env.from_source(DataGeneratorSource(TABLE.slice, ROWS), strategy, "rows")
+    return env.from_source(DataGeneratorSource(table.slice, table.num_rows), strategy, "rows")
 
 
-def answer_of(made: DataStream) -> list[Any]:
-    """The rows of a query without windows, as its operators compute them for one batch."""
-    return _plain(pa.Table.from_batches([_computed(made._transformation)]))
+def answer_of(made: DataStream, table: pa.RecordBatch = TABLE) -> list[Any]:
+    """The columns of a query without windows: names, types, values, as its operators compute them for one batch."""
+    return plain(pa.Table.from_batches([_computed(made._transformation, table)]))
 
 
-def reference(query: str) -> list[Any]:
-    """The rows that DuckDB gives. Raises ``duckdb.Error``."""
+def reference(query: str, table: pa.RecordBatch = TABLE) -> list[Any]:
+    """The columns that DuckDB gives. Raises ``duckdb.Error``."""
     with duckdb.connect(config={"threads": 1, "enable_external_access": False}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("PRAGMA disable_optimizer")  # which would leave out a part that fails
-        connection.register("input", pa.Table.from_batches([TABLE]))
-        return _plain(connection.sql(query).to_arrow_table())
+        connection.register("input", pa.Table.from_batches([table]))
+        return plain(connection.sql(query).to_arrow_table())
 
 
-def _computed(step: Transformation) -> pa.RecordBatch:
+def engines_of(made: DataStream) -> set[str]:
+    """Which of Arrow's kernels and DuckDB compute a query."""
+    found: set[str] = set()
+    step: Any = made._transformation
+    while step.kind != "source":
+        found.add("DuckDB" if step.kind == "map_batches" else "kernels")
+        step = step.inputs[0]
+    return found
+
+
+def _computed(step: Transformation, table: pa.RecordBatch) -> pa.RecordBatch:
     assert isinstance(step, OperatorTransformation)
     if step.kind == "source":
-        return TABLE
-    batch = _computed(step.inputs[0])
+        return table
+    batch = _computed(step.inputs[0], table)
     if step.kind == "filter_columns":
         return batch.filter(step.options["predicate"].compute(batch))
     if step.kind == "map_batches":
@@ -67,17 +76,23 @@ def _computed(step: Transformation) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([one.compute(batch) for _, one in step.options["columns"]], schema=schema)
 
 
-def _plain(table: pa.Table) -> list[Any]:
-    return [table.schema.names, *[[_value(one) for one in column.to_pylist()] for column in table.columns]]
+def plain(table: pa.Table) -> list[Any]:
+    """Returns what is compared: names, types and values. Columns that are handed on keep types that DuckDB does not have, so
+    these appear as DuckDB's."""
+    kinds = [re.sub(r"list<\w+:", "list<item:", _AS_DUCKDB.get(str(kind), str(kind))) for kind in table.schema.types]
+    values = [[_value(one) for one in column.to_pylist()] for column in table.columns]
+    return [table.schema.names, kinds, *values]
+
+
+_AS_DUCKDB = {"timestamp[ms, tz=UTC]": "timestamp[us, tz=UTC]", "large_string": "string"}
+_AS_DUCKDB["dictionary<values=string, indices=int32, ordered=0>"] = "string"
 
 
 def _value(value: Any) -> Any:
-    """Numbers as floats, since ``2.5`` is a double here and a decimal in DuckDB; instants in UTC."""
+    """NaN as a value that equals itself; instants in UTC."""
     match value:
-        case bool() | None | str():
-            return value
-        case int() | float() | Decimal():
-            return "nan" if math.isnan(value) else round(float(value), 9)
+        case float():
+            return repr(value)
         case dt.datetime() if value.tzinfo is not None:
             return value.astimezone(dt.UTC)
         case list() | tuple():

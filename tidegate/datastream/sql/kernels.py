@@ -1,0 +1,154 @@
+"""Arrow kernels that mean what DuckDB means, over ``pyarrow.compute``.
+
+Law: a kernel gives DuckDB's value or raises ``pa.ArrowInvalid``; it never gives another one. Where kernels stop (an integer that
+overflows, a text beyond ASCII), DuckDB computes the batch (``Exact``), and it decides whether there is a value or an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.datastream.sql.engine import DuckDbValues
+from tidegate.functions.expressions import Call, Expression
+
+
+class Kernel(Expression):
+    """One of the functions below, over other expressions."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Expression) -> None:
+        self._function = function
+        self._arguments = arguments
+
+    @property
+    def name(self) -> str:
+        return repr(self)
+
+    def columns(self) -> list[str]:
+        return [name for argument in self._arguments for name in argument.columns()]
+
+    def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+        return self._function(*[argument._evaluate(batch) for argument in self._arguments])
+
+    def __repr__(self) -> str:
+        return f"{self._function.__name__}({', '.join(map(repr, self._arguments))})"
+
+
+class Exact(Expression):
+    """Kernels, and DuckDB for the batches at which they stop."""
+
+    def __init__(self, kernels: Expression, duckdb: DuckDbValues) -> None:
+        self._kernels = kernels
+        self._duckdb = duckdb
+
+    @property
+    def name(self) -> str:
+        return self._kernels.name
+
+    def columns(self) -> list[str]:
+        return self._kernels.columns()
+
+    def _evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+        try:
+            return self._kernels._evaluate(batch)
+        except pa.ArrowInvalid:
+            (values,) = self._duckdb(batch)
+            return values
+
+    def __repr__(self) -> str:
+        return repr(self._kernels)
+
+
+def cast_to(expression: Expression, kind: pa.DataType) -> Expression:
+    """Integers keep their value or stop; as floating numbers they are rounded to the nearest."""
+    return Call("cast", [expression], {"target_type": kind, "safe": not pa.types.is_floating(kind)})
+
+
+# --- comparisons: NaN equals itself and is greater than any other number
+
+
+def equal(left: Any, right: Any) -> Any:
+    """NaN equals NaN."""
+    same = pc.equal(left, right)
+    if not pa.types.is_floating(left.type):
+        return same
+    return pc.or_kleene(same, pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
+
+
+def not_equal(left: Any, right: Any) -> Any:
+    """Where two are not ``equal``."""
+    return pc.invert(equal(left, right))
+
+
+def greater(left: Any, right: Any) -> Any:
+    """NaN is greater than any other number."""
+    larger = pc.greater(left, right)
+    if not pa.types.is_floating(left.type):
+        return larger
+    return pc.or_kleene(larger, pc.and_kleene(pc.is_nan(left), pc.invert(pc.is_nan(right))))
+
+
+def less(left: Any, right: Any) -> Any:
+    """``greater`` with the sides changed."""
+    return greater(right, left)
+
+
+def greater_equal(left: Any, right: Any) -> Any:
+    """Where the right side is not ``greater``."""
+    return pc.invert(greater(right, left))
+
+
+def less_equal(left: Any, right: Any) -> Any:
+    """Where the left side is not ``greater``."""
+    return pc.invert(greater(left, right))
+
+
+def above(left: Any, number: Any) -> Any:
+    """``greater`` than what is not NaN."""
+    return pc.invert(pc.less_equal(left, number))
+
+
+def at_least(left: Any, number: Any) -> Any:
+    """``greater_equal`` for what is not NaN."""
+    return pc.invert(pc.less(left, number))
+
+
+# --- integers
+
+
+def modulo(left: Any, right: Any) -> Any:
+    """The remainder has the sign of ``left``."""
+    return pc.subtract(left, pc.multiply(pc.divide_checked(left, right), right))
+
+
+def quotient(left: Any, right: Any) -> Any:
+    """Rounded toward zero."""
+    return pc.divide_checked(left, right)
+
+
+# --- texts
+
+
+def upper(text: Any) -> Any:
+    """Changes texts of ASCII, and stops at others."""
+    return pc.ascii_upper(_ascii(text))
+
+
+def lower(text: Any) -> Any:
+    """Changes texts of ASCII, and stops at others."""
+    return pc.ascii_lower(_ascii(text))
+
+
+def joined(left: Any, right: Any) -> Any:
+    """One text behind the other; null when one of them is."""
+    return pc.binary_join_element_wise(left, right, "")
+
+
+def _ascii(text: Any) -> Any:
+    """Beyond it, cases differ: Arrow makes SS of a sharp s, DuckDB a capital one."""
+    if pc.all(pc.string_is_ascii(text)).as_py() is False:
+        raise pa.ArrowInvalid("a text beyond ASCII")
+    return text
