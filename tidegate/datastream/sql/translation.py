@@ -134,6 +134,7 @@ class _Translation:
                 return _Typed(reduce(lambda a, b: call(kernel, a, b), parts), pa.bool_())
             case "BETWEEN":
                 value, low, high = (self.of(node[name]) for name in ("input", "lower", "upper"))
+                _check_text([value, low, high])
                 ends = (
                     _compared("COMPARE_GREATERTHANOREQUALTO", value, low),
                     _compared("COMPARE_LESSTHANOREQUALTO", value, high),
@@ -199,6 +200,7 @@ def _operator(kind: str, children: list[_Term]) -> _Term:
             first, *others = children
             if isinstance(first, _Literal):
                 raise Untranslatable
+            _check_text(children)
             found = [_compared("COMPARE_EQUAL", first, other).expression for other in others]
             return _Typed(reduce(lambda a, b: a | b, found), pa.bool_())
         case _:
@@ -263,6 +265,13 @@ def _cast(term: _Term, name: str) -> _Term:
 
 
 # --- types
+
+
+def _check_text(terms: Sequence[_Term]) -> None:
+    """Among several types a text becomes a time of the type that they have in common, which is not that of its neighbour."""
+    kinds = {term.kind for term in terms if isinstance(term, _Typed)}
+    if len(kinds) > 1 and any(isinstance(term, _Literal) and term.kind == "STRING" for term in terms):
+        raise Untranslatable
 
 
 def _kind(term: _Term) -> pa.DataType | None:

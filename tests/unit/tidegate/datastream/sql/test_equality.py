@@ -174,6 +174,14 @@ def test_an_integer_that_overflows_is_duckdbs_error_and_not_another_number() -> 
         answer_of(stream(table).sql("SELECT a + 1 AS x FROM input"), table)
 
 
+def test_a_text_among_times_of_several_types_has_the_type_that_they_have_in_common() -> None:
+    now = dt.datetime(2024, 2, 29, 12, 30, 1)
+    columns = {"ts": pa.array([now], pa.timestamp("ms")), "sec": pa.array([now], pa.timestamp("s"))}
+    table = pa.RecordBatch.from_pydict({**columns, "day": pa.array([dt.date(2024, 1, 1)])})
+    for test in ("BETWEEN day AND sec", "IN (sec, day)", "IN (sec, ts)"):
+        assert checked(f"SELECT '2024-02-29 12:30:01.0009' {test} AS x FROM input", table) == {"kernels", "DuckDB"}
+
+
 def test_names_do_not_see_case_and_are_those_of_the_stream() -> None:
     table = pa.RecordBatch.from_pydict({"ts": pa.array([0], pa.timestamp("ms")), "Delay": [1], "b": [2]})
     assert answer_of(stream(table).sql("SELECT DELAY, i.delay + B AS x FROM input i"), table)[0] == ["Delay", "x"]
