@@ -14,6 +14,14 @@ from typing import Any
 
 from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.connectors.operator_options import (
+    AsyncWaitOptions,
+    BroadcastOptions,
+    FunctionOptions,
+    IntervalJoinOptions,
+    MapBatchesOptions,
+    WindowOptions,
+)
 from tidegate.functions.adapters import user_function_of
 from tidegate.functions.checkpointed_function import CheckpointedFunction
 from tidegate.functions.interfaces import Function
@@ -92,7 +100,7 @@ def declared_states(spec: OperatorSpec, *, opened: bool = False) -> DeclaredStat
     found.keeps_operator_state = isinstance(user_function_of(function), CheckpointedFunction)
     if spec.kind == "async_wait":
         found.elements[ASYNC_STATE] = (StateRedistribution.SPLIT, async_state(spec.input_types[0]).elem_type_info)
-    for broadcast in spec.options.get("states", ()):
+    for broadcast in spec.options.states if isinstance(spec.options, BroadcastOptions) else ():
         found.elements[broadcast.name] = (StateRedistribution.BROADCAST, entry_type(broadcast))
     for name, descriptor in _shown_by(spec, user_function_of(function)):
         found.shown.setdefault(name, descriptor)
@@ -120,9 +128,10 @@ def element_types(descriptor: StateDescriptor) -> tuple[StateRedistribution, Typ
 def _shown_by(spec: OperatorSpec, function: Any) -> Iterator[tuple[str, StateDescriptor]]:
     """With the names of their states. Triggers and assigners ask when a record comes, for what is an attribute of theirs."""
     yield from ((descriptor.name, descriptor) for descriptor in shown_descriptors(function))
-    if spec.kind == "window":
-        yield from ((shown.name, shown) for shown in shown_descriptors(spec.options["assigner"]))
-        trigger = spec.options.get("trigger") or spec.options["assigner"].get_default_trigger(None)
+    if isinstance(spec.options, WindowOptions):
+        assigner = spec.options.assigner
+        yield from ((shown.name, shown) for shown in shown_descriptors(assigner))
+        trigger = spec.options.trigger or assigner.get_default_trigger(None)
         for part in (trigger, *(inner for inner in vars(trigger).values() if isinstance(inner, Trigger))):
             yield from ((f"{TRIGGER_STATES}{shown.name}", shown) for shown in shown_descriptors(part))
 
@@ -152,9 +161,18 @@ def _used_by(method: types.FunctionType) -> Iterator[StateDescriptor]:
 
 
 def _function_of(spec: OperatorSpec) -> Any:
-    if spec.kind == "window":
-        return spec.options["function"][-1]
-    return spec.options.get("func")
+    match spec.options:
+        case WindowOptions(function=function):
+            return function[-1]
+        case (
+            FunctionOptions(func=func)
+            | MapBatchesOptions(func=func)
+            | AsyncWaitOptions(func=func)
+            | IntervalJoinOptions(func=func)
+        ):
+            return func
+        case _:
+            return None
 
 
 def _own_states(spec: OperatorSpec) -> dict[str, tuple[str, TypeInformation | None]]:
@@ -166,16 +184,16 @@ def _own_states(spec: OperatorSpec) -> dict[str, tuple[str, TypeInformation | No
         found["_reduced"] = ("reducing", spec.input_types[0])
     if spec.kind == "interval_join":
         found.update({d.name: ("map", d.type_info) for d in buffer_descriptors(spec.input_types)})
-    if spec.kind == "window":
+    if isinstance(spec.options, WindowOptions):
         options = spec.options
         found[CONTENTS] = contents_type(
-            options["function"][0],
+            options.function[0],
             spec.input_types[0],
-            options.get("accumulator_type"),
-            is_timed=options.get("evictor") is not None,
+            options.accumulator_type,
+            is_timed=options.evictor is not None,
         )
-        if isinstance(options["assigner"], MergingWindowAssigner):
-            found[MERGING_WINDOWS] = ("value", merging_windows_type(options["assigner"]))
+        if isinstance(options.assigner, MergingWindowAssigner):
+            found[MERGING_WINDOWS] = ("value", merging_windows_type(options.assigner))
     return found
 
 

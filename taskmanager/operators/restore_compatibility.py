@@ -19,10 +19,12 @@ import pyarrow as pa
 
 from tidegate.common.records.schema_evolution import Refusal, evolve
 from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.operator_options import AggregateOptions, ColumnarWindowOptions, SessionOptions
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.program import OperatorSpec
 from tidegate.taskmanager.operators.columnar.aggregate import columns_in_state
 from tidegate.taskmanager.operators.declared_states import DeclaredStates, declared_states, element_types, entry_format
+from tidegate.taskmanager.operators.factory import options_of
 from tidegate.taskmanager.state.columnar.windows import KEY_PREFIX, VALUE_PREFIX, WINDOW_COLUMNS
 from tidegate.taskmanager.state.files.segments import DELETED, ELEMENT, KEY_GROUP
 
@@ -133,7 +135,7 @@ def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
             state.name, StateOutcome.CANNOT_BE_READ, f"stored as {state.kind} state of another operator"
         )
     stored = {f.name: f.type for f in state.schema if f.name not in (KEY_GROUP, *WINDOW_COLUMNS)}
-    keys = [KEY_PREFIX + name for name in spec.options["keys"]]
+    keys = [KEY_PREFIX + name for name in _windows_of(spec).keys]
     kept = [name for name in stored if name.startswith(KEY_PREFIX)]
     if kept != keys:
         text = f"stored with the keys {_names(kept, KEY_PREFIX)}, the job has {_names(keys, KEY_PREFIX)}"
@@ -150,10 +152,16 @@ def _examine_windows(spec: OperatorSpec, state: StoredState) -> StateVerdict:
     return StateVerdict(state.name, StateOutcome.RESTORES)
 
 
+def _windows_of(spec: OperatorSpec) -> ColumnarWindowOptions | SessionOptions:
+    is_session = isinstance(spec.options, SessionOptions)
+    return options_of(spec, SessionOptions) if is_session else options_of(spec, ColumnarWindowOptions)
+
+
 def _window_columns(spec: OperatorSpec, keys: Sequence[str]) -> dict[str, pa.DataType]:
     schema = spec.input_types[0].arrow_schema()
-    if spec.options["input"] != "partial":
-        plan = columns_in_state(spec.name, spec.options["keys"], spec.options["aggregates"], schema)
+    options = _windows_of(spec)
+    if options.input != "partial":
+        plan = columns_in_state(spec.name, options.keys, options.aggregates, schema)
         return {f.name: f.type for f in plan}
     partials = [f for f in schema if f.name not in WINDOW_COLUMNS]
     return {(KEY_PREFIX if KEY_PREFIX + f.name in keys else VALUE_PREFIX) + f.name: f.type for f in partials}
@@ -164,8 +172,8 @@ def _examine_aggregates(spec: OperatorSpec, state: StoredState) -> StateVerdict:
         return StateVerdict(
             state.name, StateOutcome.CANNOT_BE_READ, f"stored as {state.kind} state of another operator"
         )
-    options, schema = spec.options, spec.input_types[0].arrow_schema()
-    wanted = columns_in_state(spec.name, options["keys"], options["aggregates"], schema)
+    options, schema = options_of(spec, AggregateOptions), spec.input_types[0].arrow_schema()
+    wanted = columns_in_state(spec.name, options.keys, options.aggregates, schema)
     return _compared(state.name, _without(_without(state.schema, KEY_GROUP), DELETED), wanted)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import ExitStack
 
-from tidegate.connectors.base import Sink
+from tidegate.connectors.operator_options import SinkOptions
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.program import VertexProgram
 from tidegate.taskmanager.exchange.addresses import make_listener, remove
@@ -20,8 +20,8 @@ def open_listener(
     resources: ExitStack,
 ) -> tuple[socket.socket | None, str]:
     """The socket and its address, if the task is such a sink: it has no outputs that would need the address."""
-    sink = program.operators[0].options.get("sink")
-    if deployment.finished_on_restore or not (isinstance(sink, Sink) and sink.listens):
+    options = program.operators[0].options
+    if deployment.finished_on_restore or not (isinstance(options, SinkOptions) and options.sink.listens):
         return None, ""
     listener, address = make_listener(environment.listen, str(deployment.attempt), advertised_host)
     resources.callback(remove, address)

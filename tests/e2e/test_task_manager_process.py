@@ -22,6 +22,7 @@ from tests.aio.taskmanager.fake_job_manager import FakeJobManager, slot_request
 from tests.e2e.spark_standalone import standalone
 from tidegate.common import Types
 from tidegate.connectors.number_sequence import NumberSequenceSource
+from tidegate.connectors.operator_options import SinkOptions, SourceOptions
 from tidegate.connectors.print_sink import PrintSink
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.model.ids import OperatorId
@@ -58,9 +59,9 @@ def numbers_program(records_per_second: float, end: int) -> bytes:
             OperatorId("c" * 32),
             "numbers",
             output_type=Types.LONG(),
-            options={"source": source, "splits": splits, "watermark_strategy": None},
+            options=SourceOptions(source=source, splits=splits),
         ),
-        OperatorSpec("sink", OperatorId("d" * 32), "print", (Types.LONG(),), options={"sink": PrintSink()}),
+        OperatorSpec("sink", OperatorId("d" * 32), "print", (Types.LONG(),), options=SinkOptions(sink=PrintSink())),
     )
     return bytes(cloudpickle.dumps(VertexProgram(specs, (ChainLink(0, 1),))))
 

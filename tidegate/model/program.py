@@ -9,7 +9,7 @@ cloudpickle by the client, stored as a blob, and unpickled in subtask processes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from tidegate.model.graph import Partitioner
@@ -41,8 +41,8 @@ OperatorKind = Literal[
     "columnar_session_local",
     "columnar_aggregate",
 ]
-"""What ``tidegate.taskmanager.operators.factory`` can build. The options of each kind are documented there, and validated
-by the client when the graph is built."""
+"""What ``tidegate.taskmanager.operators.factory`` can build. The options of each kind are made, and so validated, by the client when
+the graph is built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,17 @@ class KeySpec:
     key_type: Any = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorOptions:
+    """What an operator is made with; a class for each kind in ``tidegate.connectors.operator_options``. ``batch_inputs``: in BATCH
+    execution mode, how each input of an operator with state is handed on (``InputMode`` by name)."""
+
+    batch_inputs: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
-    """One operator. ``options`` are the keyword arguments of its kind (user functions, window assigners, ...)."""
+    """One operator."""
 
     kind: OperatorKind
     operator_id: OperatorId
@@ -69,7 +77,7 @@ class OperatorSpec:
     key: KeySpec | None = None
     second_key: KeySpec | None = None
     """Key of input 1 of a keyed two-input operator."""
-    options: dict[str, Any] = field(default_factory=dict)
+    options: OperatorOptions = OperatorOptions()
     uid: str = ""
 
 

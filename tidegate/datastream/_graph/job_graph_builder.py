@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.connectors.base import Sink, Source, Split
+from tidegate.connectors.operator_options import make_options
 from tidegate.connectors.spark.source import SparkSource
 from tidegate.connectors.throttle import ThrottledSource
 from tidegate.datastream._graph.chaining import Chain, chain_name, make_chains, operator_ids
@@ -157,7 +158,7 @@ class _Builder:
             output_type=node.output_type,
             key=node.key,
             second_key=node.second_key,
-            options=_final_options(node),
+            options=make_options(node.kind, node.display_name, _final_options(node)),
             uid=node.uid,
         )
 

@@ -10,6 +10,7 @@ import functools
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import cloudpickle
@@ -29,7 +30,8 @@ def pickle_program(program: VertexProgram) -> bytes:
         return _dumps(program)
     except Exception as error:
         for spec in program.operators:
-            named = {**spec.options, "key": spec.key, "second key": spec.second_key, "output type": spec.output_type}
+            options = {found.name: getattr(spec.options, found.name) for found in fields(spec.options)}
+            named = {**options, "key": spec.key, "second key": spec.second_key, "output type": spec.output_type}
             _blame(f"operator {spec.name!r}", named)
         for output in program.outputs:
             _blame(f"key_by behind operator {program.operators[output.operator].name!r}", {"key": output.key})

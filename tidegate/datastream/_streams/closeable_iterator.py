@@ -85,7 +85,9 @@ def execute_and_collect(
     made.parallelism, made.is_non_parallel, made.chaining = 1, True, ChainingStrategy.NEVER
     guarantee = _guarantee(env)
     job = env.build(job_name)
-    vertex_id = next(key for key, program in job.programs.items() if program.operators[0].options.get("sink") is sink)
+    vertex_id = next(
+        key for key, program in job.programs.items() if getattr(program.operators[0].options, "sink", None) is sink
+    )
     control = executor.execute_async(job.graph, job.blobs)
     return CloseableIterator(control, CollectedResults(_Sink(control, vertex_id), token, type_info, guarantee))
 

@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
+from tidegate.connectors.operator_options import make_options
 from tidegate.model.accumulators import Accumulator
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateHandle, StateRedistribution
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
-from tidegate.model.program import OperatorSpec
+from tidegate.model.program import OperatorOptions, OperatorSpec
 from tidegate.taskmanager.harness import surroundings
 from tidegate.taskmanager.harness.surroundings import HandClock, HandTimers
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
@@ -219,8 +220,9 @@ def split_mode(snapshot: OperatorSnapshot) -> dict[str, StateRedistribution]:
     return {handle.state_name: handle.redistribution for handle in snapshot.operator}
 
 
-def spec(kind: Any, name: str = "op", **fields: Any) -> OperatorSpec:
-    return OperatorSpec(kind=kind, operator_id=OperatorId("2" * 32), name=name, **fields)
+def spec(kind: Any, name: str = "op", options: Mapping[str, Any] | None = None, **fields: Any) -> OperatorSpec:
+    made = OperatorOptions() if options is None else make_options(kind, name, options)
+    return OperatorSpec(kind=kind, operator_id=OperatorId("2" * 32), name=name, options=made, **fields)
 
 
 class Pool:

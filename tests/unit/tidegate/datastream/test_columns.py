@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from tests.unit.tidegate.datastream.options_kit import given
 from tidegate.common import Duration, Row, Time, Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import DataStream, OutputTag, StreamExecutionEnvironment, col
@@ -76,7 +77,7 @@ def test_timestamp_column_of_a_record_stream_becomes_an_assigner() -> None:
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("f1")
     records.assign_timestamps_and_watermarks(strategy).print()
     program = next(p for p in env.build().programs.values() if len(p.operators) > 1)
-    bound = program.operators[1].options["strategy"]
+    bound = given(program.operators[1])["strategy"]
     assert bound.timestamp_column is None
     assert bound.timestamp_assigner.extract_timestamp((5, 7), -1) == 7
 
@@ -124,7 +125,7 @@ class TestRunningAggregates:
         assert sender.outputs[0].key is not None
         assert sender.outputs[0].key.columns == ("k",)
         assert receiver.operators[0].kind == "columnar_aggregate"
-        assert receiver.operators[0].options == {
+        assert given(receiver.operators[0]) == {
             "keys": ["k"],
             "aggregates": [("count", "count", None), ("mean", "avg", "x")],
         }
@@ -191,8 +192,8 @@ class TestWindowAggregates:
             ],
         }
         assert (local.kind, final.kind) == ("columnar_window_local", "columnar_window")
-        assert local.options == {**expected, "input": "raw"}
-        assert final.options == {**expected, "input": "partial", "slide_ms": 60_000}
+        assert given(local) == expected
+        assert given(final) == {**expected, "input": "partial", "slide_ms": 60_000}
         assert final.input_types == (sender.outputs[0].type_info,)
 
     def test_local_half_follows_a_producer_of_other_parallelism(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from tests.unit.tidegate.datastream.options_kit import given
 from tidegate.common import Configuration, JobExecutionResult, JobStatus, RestartStrategies, Types
 from tidegate.common.time import Duration
 from tidegate.datastream import CheckpointingMode, ExternalizedCheckpointRetention, StreamExecutionEnvironment
@@ -214,7 +215,7 @@ def test_modules_beside_the_script_are_shipped_and_the_script_itself_is_pickled_
             "beside_rules.py",
         ]
     program = cloudpickle.loads(recorder.blobs[recorder.graph.vertices[0].program])
-    assert program.operators[1].options["func"](3) == 3.0
+    assert given(program.operators[1])["func"](3) == 3.0
 
 
 def test_python_files_are_added_by_name(tmp_path: Path) -> None:

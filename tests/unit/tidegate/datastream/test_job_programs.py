@@ -8,6 +8,7 @@ import cloudpickle
 import pytest
 
 from tests.unit.tidegate.datastream.graph_kit import PAIR, make_env, names, numbers, program_of, same
+from tests.unit.tidegate.datastream.options_kit import given
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import NumberSequenceSource
 from tidegate.connectors.print_sink import PrintSink
@@ -75,12 +76,12 @@ class TestPrograms:
         job = env.build()
         loaded = cloudpickle.loads(job.blobs[job.graph.vertices[0].program])
         assert [o.kind for o in loaded.operators] == ["source", "map", "sink"]
-        assert loaded.operators[1].options["func"](21) == 42
+        assert given(loaded.operators[1])["func"](21) == 42
 
     def test_splits_are_listed_for_the_parallelism_of_the_source(self) -> None:
         env = make_env()
         numbers(env).set_parallelism(4).print()
-        splits = program_of(env.build(), 0).operators[0].options["splits"]
+        splits = given(program_of(env.build(), 0).operators[0])["splits"]
         assert [s.split_id for s in splits] == ["1-25", "26-50", "51-75", "76-100"]
 
     def test_max_parallelism_explicit_or_derived(self) -> None:
@@ -230,7 +231,7 @@ class TestKeyedFunctions:
         env = make_env()
         stream = env.from_collection([(1, 9)], PAIR).key_by(lambda pair: 0)
         getattr(stream, method)(1).print()
-        func = program_of(env.build(), 1).operators[0].options["func"]
+        func = given(program_of(env.build(), 1).operators[0])["func"]
         assert func.reduce((1, 9), (2, 4)) == expected
 
     def test_field_aggregation_of_a_missing_field(self) -> None:
@@ -243,4 +244,4 @@ class TestKeyedFunctions:
         stream = env.from_collection([(1, 9)], PAIR).project(1, 0, 1)
         assert stream.get_type() == Types.TUPLE([Types.LONG()] * 3)
         stream.print()
-        assert program_of(env.build(), 1).operators[0].options["func"]((1, 9)) == (9, 1, 9)
+        assert given(program_of(env.build(), 1).operators[0])["func"]((1, 9)) == (9, 1, 9)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.tidegate.datastream.graph_kit import make_env, numbers, partitioners, program_of, same
+from tests.unit.tidegate.datastream.options_kit import given
 from tidegate.common import Time, Types
 from tidegate.datastream import KeySelector, OutputTag
 from tidegate.datastream.window import TumblingEventTimeWindows
@@ -53,8 +54,8 @@ def test_an_interval_join_has_a_key_for_each_side_and_bounds_in_ms() -> None:
     job = env.build()
     spec = program_of(job, 2).operators[0]
     assert partitioners(job)[:2] == [Partitioner.HASH, Partitioner.HASH]
-    assert (spec.options["lower_ms"], spec.options["upper_ms"]) == (-999, 1999)
-    assert spec.options["late_tags"] == [None, "late"]
+    assert (given(spec)["lower_ms"], given(spec)["upper_ms"]) == (-999, 1999)
+    assert given(spec)["late_tags"] == [None, "late"]
     assert spec.second_key is not None
 
 

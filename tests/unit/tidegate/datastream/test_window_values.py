@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.tidegate.datastream.graph_kit import make_env
+from tests.unit.tidegate.datastream.options_kit import given
 from tidegate.common import Time, Types
 from tidegate.common.serializer import TypeSerializer, VoidNamespaceSerializer
 from tidegate.datastream import (
@@ -232,8 +233,8 @@ class TestAllWindows:
         vertex, operator = self.made(env)
         assert vertex.parallelism == 1
         assert operator.key.selector("anything") == 0
-        assert operator.options["allowed_lateness_ms"] == 3
-        assert type(operator.options["evictor"]) is CountEvictor
+        assert given(operator)["allowed_lateness_ms"] == 3
+        assert type(given(operator)["evictor"]) is CountEvictor
 
     @pytest.mark.parametrize("call", ["apply", "process", "reduce"])
     def test_functions_see_the_window_without_a_key(self, call: str) -> None:
@@ -245,7 +246,7 @@ class TestAllWindows:
                 windowed.process(Processed(), Types.LONG())
             case _:
                 windowed.reduce(max, window_function=Processed(), output_type=Types.LONG())
-        function = self.made(env)[1].options["function"][-1]
+        function = given(self.made(env)[1])["function"][-1]
         assert function.process(0, At(), [1]) == [(TimeWindow(0, 5), [1])]
         before = Processed.cleared
         function.clear(At())

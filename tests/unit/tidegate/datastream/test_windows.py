@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.tidegate.datastream.options_kit import given
 from tidegate.common import Time, Types
 from tidegate.datastream import (
     AggregateFunction,
@@ -98,7 +99,7 @@ class TestWindowedStream:
         return env, keyed.window(TumblingEventTimeWindows.of(Time.seconds(1)))
 
     def options(self, env: StreamExecutionEnvironment) -> dict[str, Any]:
-        return list(env.build().programs.values())[1].operators[0].options
+        return given(list(env.build().programs.values())[1].operators[0])
 
     def test_all_settings_reach_the_operator(self) -> None:
         env, windowed = self.windowed()
@@ -140,7 +141,7 @@ class TestWindowedStream:
         windowed.process(Process())
         windowed.apply(Apply())
         heads = [program.operators[0] for program in env.build().programs.values()][1:]
-        assert [head.options["function"][0] for head in heads] == ["process", "process"]
+        assert [given(head)["function"][0] for head in heads] == ["process", "process"]
 
     def test_wrong_functions_are_named(self) -> None:
         _, windowed = self.windowed()

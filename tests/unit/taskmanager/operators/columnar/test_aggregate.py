@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from tests.unit.taskmanager.operators.harness import MemoryStore, Running, resto
 from tidegate.common.keys.hashing import hash_columns, key_groups
 from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch
 from tidegate.common.typeinfo import ArrowTypeInfo
+from tidegate.connectors.operator_options import AggregateOptions
 from tidegate.model.checkpoint import RestoredOperator
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.keygroups import subtask_of
 from tidegate.model.program import OperatorSpec
 from tidegate.taskmanager.operators.columnar import aggregate as columnar_aggregate
+from tidegate.taskmanager.operators.factory import options_of
 from tidegate.taskmanager.operators.restore_compatibility import StateOutcome, StoredState, examine_states
 
 Totals = dict[tuple[Any, ...], dict[str, Any]]
@@ -124,8 +127,7 @@ def test_totals_of_batch_mode_come_at_the_end_a_step_at_a_time(monkeypatch: pyte
     batches = [batch(rng, 400, key_columns(KINDS[0], rng, 400), 0, 1000) for _ in range(4)]
     keys = [n for n in batches[0].data.schema.names if n not in ("v", "f")]
     made = aggregate(batches[0].data.schema, keys)
-    made.options["is_final"] = True
-    running = start(made)
+    running = start(replace(made, options=replace(options_of(made, AggregateOptions), is_final=True)))
     for one in batches:
         running.operator.process(one, 0)
         running.operator.on_watermark(7)
@@ -144,8 +146,7 @@ def test_totals_of_batch_mode_come_at_the_end_a_step_at_a_time(monkeypatch: pyte
 
 def test_totals_of_nothing_are_nothing() -> None:
     made = aggregate(pa.schema([("k", pa.string()), ("v", pa.int64())]), ["k"], [("x", "sum", "v")])
-    made.options["is_final"] = True
-    running = start(made)
+    running = start(replace(made, options=replace(options_of(made, AggregateOptions), is_final=True)))
     while running.operator.has_in_flight():
         assert running.operator.emit_some()
     running.operator.finish()

@@ -221,7 +221,9 @@ def test_a_strategy_without_watermarks_gives_none_but_the_last() -> None:
 def test_specs_that_cannot_be_built_are_refused() -> None:
     with pytest.raises(InvalidJob, match="no operator of kind 'nonsense'"):
         make_operator(spec("nonsense"))
-    with pytest.raises(InvalidJob, match="'func' is missing"):
+    with pytest.raises(InvalidJob, match="missing 1 required keyword-only argument: 'func'"):
+        make_operator(spec("map", options={}))
+    with pytest.raises(InvalidJob, match="has OperatorOptions, not FunctionOptions"):
         make_operator(spec("map"))
     with pytest.raises(InvalidJob, match="no key for input 0"):
         make_operator(spec("keyed_process", options={"func": Sides()}))

@@ -8,6 +8,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from tests.unit.tidegate.datastream.options_kit import given
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.number_sequence import NumberSequenceSource
 from tidegate.datastream import DataStream, MapFunction, StreamExecutionEnvironment
@@ -65,4 +66,4 @@ def test_what_can_be_pickled_is() -> None:
     stream.print()
     job = stream.get_execution_environment().build()
     program = cloudpickle.loads(next(iter(job.blobs.values())))
-    assert program.operators[1].options["func"](1) == 6
+    assert given(program.operators[1])["func"](1) == 6

@@ -1,0 +1,203 @@
+"""What an operator of each kind is made with: user functions, sources and sinks, windows, columns.
+
+The DSL gathers them by name; ``make_options`` makes the value of the kind when the graph is built, and a subtask builds its operator from it
+(``tidegate.taskmanager.operators.factory``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.common.typeinfo import TypeInformation
+from tidegate.common.watermark_strategy import WatermarkStrategy
+from tidegate.connectors.base import Sink, Source, Split
+from tidegate.functions.async_functions import AsyncFunction, AsyncRetryStrategy
+from tidegate.functions.base import Function
+from tidegate.functions.expressions import Expression
+from tidegate.functions.interfaces import ProcessJoinFunction
+from tidegate.functions.state import MapStateDescriptor
+from tidegate.functions.windows import Evictor, Trigger, WindowAssigner
+from tidegate.model.errors import InvalidJob
+from tidegate.model.program import OperatorKind, OperatorOptions
+
+UserCode = Function | Callable[..., Any]
+Aggregates = Sequence[tuple[str, str, str | None]]
+"""Name of the result, function, and column (``None``: rows are counted)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions(OperatorOptions):
+    """``splits``: all of them, for all subtasks."""
+
+    source: Source
+    splits: Sequence[Split]
+    watermark_strategy: WatermarkStrategy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions(OperatorOptions):
+    sink: Sink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionOptions(OperatorOptions):
+    """``func``: the function of the kind, or a callable where one is enough."""
+
+    func: UserCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroadcastOptions(FunctionOptions):
+    """Input 1 is the broadcast one."""
+
+    states: Sequence[MapStateDescriptor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncWaitOptions(OperatorOptions):
+    func: AsyncFunction[Any, Any]
+    timeout_ms: int
+    strategy: AsyncRetryStrategy[Any]
+    capacity: int
+    ordered: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalJoinOptions(OperatorOptions):
+    """``late_tags``: ids or ``None``, by side."""
+
+    func: ProcessJoinFunction
+    lower_ms: int
+    upper_ms: int
+    late_tags: Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampsWatermarksOptions(OperatorOptions):
+    strategy: WatermarkStrategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowOptions(OperatorOptions):
+    """``function``: (``reduce`` | ``aggregate`` | ``process``, function[, process function]). ``accumulator_type``: of an aggregate."""
+
+    assigner: WindowAssigner[Any, Any]
+    function: Sequence[Any]
+    trigger: Trigger[Any, Any] | None = None
+    evictor: Evictor | None = None
+    allowed_lateness_ms: int = 0
+    late_tag: str | None = None
+    accumulator_type: TypeInformation | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectOptions(OperatorOptions):
+    columns: Sequence[tuple[str, Expression]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterColumnsOptions(OperatorOptions):
+    predicate: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapBatchesOptions(OperatorOptions):
+    """``func``: RecordBatch -> RecordBatch of the output type's columns."""
+
+    func: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateOptions(OperatorOptions):
+    """``is_final``: one result for each key, at the end of the input (BATCH)."""
+
+    keys: Sequence[str]
+    aggregates: Aggregates
+    is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalWindowOptions(OperatorOptions):
+    """Of windows that slide, ``size_ms`` is the slide. ``input`` is always ``raw``."""
+
+    keys: Sequence[str]
+    aggregates: Aggregates
+    size_ms: int
+    offset_ms: int
+    input: str = "raw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnarWindowOptions(LocalWindowOptions):
+    """``input``: ``partial`` (behind local windows) or ``raw``. ``slide_ms``: if they slide."""
+
+    slide_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions(OperatorOptions):
+    """``input``: ``partial`` behind local sessions, which have none."""
+
+    keys: Sequence[str]
+    aggregates: Aggregates
+    gap_ms: int
+    input: str = ""
+
+
+OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {
+    "source": SourceOptions,
+    "map": FunctionOptions,
+    "flat_map": FunctionOptions,
+    "filter": FunctionOptions,
+    "process": FunctionOptions,
+    "keyed_process": FunctionOptions,
+    "keyed_reduce": FunctionOptions,
+    "co_process": FunctionOptions,
+    "keyed_co_process": FunctionOptions,
+    "broadcast_process": BroadcastOptions,
+    "keyed_broadcast_process": BroadcastOptions,
+    "async_wait": AsyncWaitOptions,
+    "interval_join": IntervalJoinOptions,
+    "window": WindowOptions,
+    "timestamps_watermarks": TimestampsWatermarksOptions,
+    "sink": SinkOptions,
+    "select": SelectOptions,
+    "filter_columns": FilterColumnsOptions,
+    "map_batches": MapBatchesOptions,
+    "columnar_window": ColumnarWindowOptions,
+    "columnar_window_local": LocalWindowOptions,
+    "columnar_session": SessionOptions,
+    "columnar_session_local": SessionOptions,
+    "columnar_aggregate": AggregateOptions,
+}
+
+
+def make_options(kind: OperatorKind, name: str, gathered: Mapping[str, Any]) -> OperatorOptions:
+    """The options of an operator of that kind. Raises ``InvalidJob`` where one is missing, or not of its kind."""
+    try:
+        return OPTIONS[kind](**gathered)
+    except TypeError as error:
+        raise InvalidJob(f"operator '{name}' of kind '{kind}': {error}") from error
+
+
+__all__ = [
+    "OPTIONS",
+    "AggregateOptions",
+    "AsyncWaitOptions",
+    "BroadcastOptions",
+    "ColumnarWindowOptions",
+    "FilterColumnsOptions",
+    "FunctionOptions",
+    "IntervalJoinOptions",
+    "LocalWindowOptions",
+    "MapBatchesOptions",
+    "SelectOptions",
+    "SessionOptions",
+    "SinkOptions",
+    "SourceOptions",
+    "TimestampsWatermarksOptions",
+    "WindowOptions",
+    "make_options",
+]
