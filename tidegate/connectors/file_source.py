@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -53,7 +54,7 @@ class FileSource(Source):
     bounded = True
 
     def __init__(self, paths: Sequence[str], file_format: FileFormat, range_bytes: int = DEFAULT_RANGE_BYTES) -> None:
-        self._paths = tuple(paths)
+        self._paths = tuple(path if "://" in path else str(Path(path).absolute()) for path in paths)
         self._format = file_format
         self._range_bytes = range_bytes
 

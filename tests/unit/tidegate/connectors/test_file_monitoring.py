@@ -96,3 +96,16 @@ def test_pyflinks_builder_watches_too(tmp_path: Path) -> None:
     watching = builder.monitor_continuously(Duration.of_seconds(10)).build()
     assert not watching.bounded
     assert builder.set_file_enumerator(FileEnumeratorProvider.default_non_splittable_file_enumerator()).build().bounded
+
+
+def test_a_relative_directory_is_the_one_that_the_client_saw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "clicks").mkdir()
+    elsewhere = tmp_path / "working directory of a TaskManager"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    source = FileSource.for_text("clicks").monitor_continuously(5)
+    monkeypatch.chdir(elsewhere)
+    reading = Reading(source, [])
+    arrive(tmp_path / "clicks" / "a.txt", "one\n")
+    wait_until(lambda: reading.poll() == ["one"], LIMIT_S, "the file is read")
+    reading.reader.close()
