@@ -17,7 +17,7 @@ from typing import Any
 from tests.e2e.waiting import wait_until
 from tests.servers.jars import fetched, java
 
-_POM = Path(__file__).parent / "kafka" / "pom.xml"
+_POM = Path(__file__).parents[2] / "examples" / "servers" / "kafka.xml"
 _START_LIMIT_S = 120
 USER, PASSWORD = "alice", "open sesame"
 _NO_LOG = """Configuration:
