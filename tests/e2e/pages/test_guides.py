@@ -1,4 +1,4 @@
-"""Guides whose commands need servers or a cluster."""
+"""Guides whose commands need servers or a cluster. Those whose commands other tests give, too, are slow ones (`make soak`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from tests.servers.kafka_broker import jars
 GUIDES = REPOSITORY / "docs" / "guide"
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.timeout(900, method="signal")
-@pytest.mark.parametrize("page", ["finding_problems.md", "notebooks.md", "restarts_in_ci.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["notebooks.md", pytest.param("finding_problems.md", marks=SLOW), pytest.param("restarts_in_ci.md", marks=SLOW)],
+)
 def test_a_guide_that_needs_a_cluster(reader: Reader, page: str) -> None:
     reader.read(GUIDES / page)
 
@@ -30,6 +36,7 @@ def test_kafka_and_postgres(reader: Reader, tmp_path: Path) -> None:
     reader.read(GUIDES / "kafka_and_postgres.md")
 
 
+@SLOW
 @pytest.mark.timeout(900, method="signal")
 def test_a_spark_cluster(reader: Reader) -> None:
     reader.places |= {"7077": str(free_port())}
