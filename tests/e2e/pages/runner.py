@@ -83,7 +83,7 @@ def _commands(body: str, line: int, words: frozenset[str]) -> Iterator[Command]:
 
 @dataclass
 class Reader:
-    """Somebody who does what a page says. A context manager; ``places`` are what the page calls the directories it is read in."""
+    """A reader, who does what a page says. A context manager; ``places`` are what the page calls the directories it is read in."""
 
     directory: Path
     mark: str
@@ -160,7 +160,7 @@ class Reader:
     def _run(self, command: str) -> tuple[str, int]:
         assert self._shell.stdin is not None
         end = f"end-of-{time.monotonic_ns()}"
-        # No newline in front of the mark: an output that ends without one is told from one that does not.
+        # No newline in front of the mark: the output is compared as it was printed, up to its last character.
         self._shell.stdin.write(f"{{ {command}\n}} < /dev/null\nprintf '%s %s\\n' {end} $?\n".encode())
         self._shell.stdin.flush()
         printed = self._until(end, command)
