@@ -44,6 +44,7 @@ _ANY_LIKE_IT = {
     r"\b[\d.,]+ (?:B|[KMG]iB)\b": r"[\d.,]+ (?:B|[KMG]iB)",
     r"\b(?:\d+m ?)?[\d.,]+ ?m?s\b": r"(?:\d+m ?)?[\d.,]+ ?m?s",
 }
+_ANY_LINES = r"\n\.\.\.(?=\n|\Z)"
 _NUMBER = {r"\b\d[\d.,]*\d\b": r"\d[\d.,]*"}
 
 
@@ -188,7 +189,7 @@ def _match(shown: str, printed: str, is_exact: bool) -> dict[str, str] | None:
     shown, printed = _plain(shown), _plain(printed)
     names: list[str] = []
     like = _ANY_LIKE_IT if is_exact else {**_ANY_LIKE_IT, **_NUMBER}
-    token = re.compile("|".join(f"({pattern})" for pattern in (_REMEMBERED, r"\.\.\.", *like)))
+    token = re.compile("|".join(f"({pattern})" for pattern in (_REMEMBERED, _ANY_LINES, r"\.\.\.", *like)))
     expression, at = "", 0
     for found in token.finditer(shown):
         expression += re.escape(shown[at : found.start()])
@@ -200,9 +201,11 @@ def _match(shown: str, printed: str, is_exact: bool) -> dict[str, str] | None:
                 expression += f"(?P<id{len(names)}>{_of_its_kind(found[0])})"
                 names.append(found[0])
         elif found.lastindex == 2:
+            expression += r"(?:\n.*)?"
+        elif found.lastindex == 3:
             expression += ".*"
         else:
-            expression += [*like.values()][(found.lastindex or 0) - 3]
+            expression += [*like.values()][(found.lastindex or 0) - 4]
     expression += re.escape(shown[at:])
     matched = re.fullmatch(expression, printed, re.DOTALL)
     return None if matched is None else {name: matched[f"id{i}"] for i, name in enumerate(names)}
