@@ -38,6 +38,8 @@ class SourceOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions(OperatorOptions):
+    """The sink that an operator writes to."""
+
     sink: Sink
 
 
@@ -57,6 +59,8 @@ class BroadcastOptions(FunctionOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncWaitOptions(OperatorOptions):
+    """``capacity``: so many records may wait for their answers. ``ordered``: results leave in the order of their records."""
+
     func: AsyncFunction[Any, Any]
     timeout_ms: int
     strategy: AsyncRetryStrategy[Any]
@@ -76,6 +80,8 @@ class IntervalJoinOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampsWatermarksOptions(OperatorOptions):
+    """Timestamps and watermarks that are assigned behind a source."""
+
     strategy: WatermarkStrategy
 
 
@@ -94,11 +100,15 @@ class WindowOptions(OperatorOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectOptions(OperatorOptions):
+    """Names of the new columns, and what computes them."""
+
     columns: Sequence[tuple[str, Expression]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterColumnsOptions(OperatorOptions):
+    """Rows stay where the predicate is true."""
+
     predicate: Expression
 
 

@@ -95,7 +95,7 @@ def test_refusals() -> None:
         numbers(env).partition_custom("no", same)  # type: ignore[arg-type]
     with pytest.raises(InvalidJob, match="Cannot override partitioning"):
         numbers(env).key_by(same).partition_custom(ByRest(), same)
-    with pytest.raises(InvalidJob, match=r"do that before cache\(\)"):
+    with pytest.raises(InvalidJob, match=r"before cache\(\)"):
         numbers(env).cache().set_parallelism(2)
     with pytest.raises(InvalidJob, match=r"iterate\(\) is not available"):
         numbers(env).iterate()
