@@ -371,5 +371,6 @@ __getattr__ = finding(
         "CountSlidingWindowAssigner CountTumblingWindowAssigner CountWindowSerializer GlobalWindowSerializer MergingWindowAssigner TimeWindowSerializer Trigger WindowAssigner",
     ),
     elsewhere("tidegate.common", "Row TimestampAssigner"),
+    elsewhere("tidegate.common.typeinfo", "RowTypeInfo"),
     elsewhere("tidegate.datastream.slot_sharing_group", "SlotSharingGroup"),
 )

@@ -232,6 +232,10 @@ __getattr__ = finding(
     elsewhere("tidegate.common.io", "InputFormat"),
     elsewhere("tidegate.functions.java_functions", "SourceFunction"),
     elsewhere("tidegate.common.typeinfo", "Types"),
+    elsewhere("tidegate.common.execution_config", "ExecutionConfig"),
+    elsewhere("tidegate.datastream.checkpoint_config", "CheckpointConfig"),
+    elsewhere("tidegate.datastream.checkpointing_mode", "CheckpointingMode"),
+    elsewhere("tidegate.datastream.slot_sharing_group", "SlotSharingGroup"),
     elsewhere("tidegate.util.api_stability_decorators", "Public"),
     flink_1(__name__),
 )

@@ -181,7 +181,7 @@ def test_a_broker_that_never_answers_loses_its_connection(monkeypatch: pytest.Mo
 
 def test_records_that_are_gone_and_what_may_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for code, kind, text in (
-        (KafkaError.OFFSET_OUT_OF_RANGE, CorruptData, "partition 0 of topic 't' does not hold the offset .* retention"),
+        (KafkaError.OFFSET_OUT_OF_RANGE, CorruptData, "partition 0 of topic 't' has deleted the offset .* retention"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, ExternalError, "cannot read topic 't' .* lacks this permission"),
     ):
         log = Log()
