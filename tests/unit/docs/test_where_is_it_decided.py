@@ -21,4 +21,6 @@ def test_at_least_twelve_questions_are_answered_each_by_another_class() -> None:
 @pytest.mark.parametrize(("question", "file", "name"), ROWS)
 def test_the_answer_is_where_the_page_says(question: str, file: str, name: str) -> None:
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    assert name in {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)}, question
+    assert name in {
+        node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    }, question
