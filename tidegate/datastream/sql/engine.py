@@ -112,11 +112,22 @@ def types_of_aggregates(query: Query, expressions: Sequence[str], schema: pa.Sch
 def _bound(query: Query, schema: pa.Schema, zone: str) -> Iterator[Any]:
     """DuckDB with an empty table of the columns; its errors are those of the query."""
     try:
-        planner(zone).register("input", readable(schema.empty_table(), schema.names))
+        planner(zone).register("input", readable(_empty(schema, query), schema.names))
         yield planner(zone)
     except duckdb_module().Error as error:
         reason = str(error).splitlines()[0]
         raise InvalidJob(f"sql: {reason}; the stream has {_listed(schema)}: {query.text}") from error
+
+
+def _empty(schema: pa.Schema, query: Query) -> pa.Table:
+    for field in schema:
+        try:
+            pa.schema([field]).empty_table()
+        except pa.ArrowNotImplementedError:
+            raise InvalidJob(
+                f"sql: the column {field.name!r} is of type {field.type}, which a query cannot read: {query.text}"
+            ) from None
+    return schema.empty_table()
 
 
 def _types(connection: Any, expressions: Sequence[str], zone: str) -> list[pa.DataType]:

@@ -90,12 +90,15 @@ def _columns_of(star: Node, query: Query, schema: pa.Schema) -> list[tuple[str, 
     left_out = {_found(name, schema) for name in star["exclude_list"]}
     left_out |= {_found(one["column"], schema) for one in star["qualified_exclude_list"]}
     computed = {_found(one["key"], schema): one["value"] for one in star["replace_list"]}
+    written = {_found(one["key"], schema): str(one["key"]) for one in star["replace_list"]}
     renamed = {_found(one["key"]["column"], schema): one["value"] for one in star["rename_list"]}
     twice = left_out & (computed.keys() | renamed.keys()) | (computed.keys() & renamed.keys())
     if twice:
         raise InvalidJob(f"sql: the star changes the column {min(twice)!r} in two ways: {query.text}")
     return [
-        (renamed.get(name, name), computed.get(name, column_ref(name))) for name in schema.names if name not in left_out
+        (renamed.get(name, written.get(name, name)), computed.get(name, column_ref(name)))
+        for name in schema.names
+        if name not in left_out
     ]
 
 

@@ -186,3 +186,15 @@ def test_any_query_is_refused_or_answered_as_duckdb_answers(query: str) -> None:
 
 def test_the_table_has_what_the_queries_read() -> None:
     assert TABLE.num_rows > 30
+
+
+def test_a_column_of_a_type_that_cannot_be_read_is_named() -> None:
+    union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["x", "y"])])
+    table = pa.RecordBatch.from_pydict({"a": pa.array([1, 2]), "u": union, "ts": TABLE["ts"].slice(0, 2)})
+    with pytest.raises(InvalidJob, match=r"the column 'u' is of type sparse_union.* which a query cannot read"):
+        stream(table).sql("SELECT union_extract(u, '0') AS x FROM input")
+
+
+def test_a_replaced_column_is_called_as_the_query_writes_it() -> None:
+    query = 'SELECT * EXCLUDE (ts, other_ts, instant, l) REPLACE (a + 1 AS "A") FROM input'
+    assert answer_of(stream().sql(query)) == reference(query)
