@@ -29,7 +29,11 @@ def settings_of(backend: str) -> dict[str, str]:
 
 
 def shared_files(job: Path) -> set[str]:
-    return {path.name for path in (job / "shared").iterdir()}
+    """None as well where the directory went with the job, since it was empty."""
+    try:
+        return {path.name for path in (job / "shared").iterdir()}
+    except FileNotFoundError:
+        return set()
 
 
 def named_by(checkpoint: Path) -> set[str]:
