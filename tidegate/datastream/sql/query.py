@@ -126,6 +126,7 @@ def _check(node: Node, text: str) -> None:
             "QUALIFY": node["qualify"] is not None,
             "samples": node["sample"] is not None or table.get("sample") is not None,
             "GROUP BY ALL, sets of groups": node["aggregate_handling"] != "STANDARD_HANDLING"
+            or node["group_sets"] == [[]]
             or [sorted(one) for one in node["group_sets"]] not in ([], [list(range(len(node["group_expressions"])))]),
         }
     for what, is_there in told.items():

@@ -39,6 +39,7 @@ TUMBLE = "TUMBLE(ts, INTERVAL '5' SECOND)"
         (f"SELECT sum(count(*)) AS n FROM input GROUP BY {TUMBLE}", "aggregate of an aggregate"),
         (f"SELECT GROUPING(a) AS g FROM input GROUP BY a, {TUMBLE}", "grouping"),
         (f"SELECT count(*) AS n FROM input GROUP BY GROUPING SETS ((a, {TUMBLE}), ({TUMBLE}))", "sets of groups"),
+        ("SELECT 1 AS n FROM input GROUP BY ()", "sets of groups"),
         (f"SELECT count(*) FILTER (WHERE a > 1) AS n FROM input GROUP BY {TUMBLE}", "FILTER"),
         (f"SELECT count(*) AS n FROM input GROUP BY 7, {TUMBLE}", "position"),
         ("SELECT unnest(l) AS one FROM input", "one value for each row"),
