@@ -155,7 +155,7 @@ def test_a_signal_while_a_taskmanager_is_starting(tmp_path: Path, number: signal
 
 def test_what_a_killed_cluster_has_left_goes_with_the_job_that_continues(tmp_path: Path) -> None:
     """SIGKILL to everything at once, while files are being written; ``run -s`` on a new cluster, to the end."""
-    run = CountsRun(tmp_path / "run", seconds=8, rows=40_000, disorder=counts.SPAN_MS)
+    run = CountsRun(tmp_path / "run", seconds=12, rows=60_000)
     with Cluster(tmp_path / "killed") as cluster:
         ensure_taskmanagers(cluster, 2)
         watch = run.submit(cluster, settings=RETAINED)
