@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,11 @@ EXIT_TIMEOUT_S = 60
 settings.register_profile("tidegate", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("tidegate")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell lets what it runs in the background ignore Ctrl-C, and children would inherit that; some tests press it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
