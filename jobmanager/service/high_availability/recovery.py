@@ -6,6 +6,7 @@ A job that cannot be read today stays in the store as it is, is reported in the 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
@@ -37,32 +38,24 @@ async def recover_jobs(
         await Recovery(availability.store, submission, core, blobs, storage, pool).run()
 
 
+@dataclass(frozen=True, slots=True)
 class Recovery:
     """Recovers the jobs of a store once."""
 
-    def __init__(
-        self,
-        store: JobStore,
-        submission: Submission,
-        core: JobManagerCore,
-        blobs: BlobStore,
-        storage: CheckpointStorage,
-        pool: Pool,
-    ) -> None:
-        self._store = store
-        self._submission = submission
-        self._core = core
-        self._blobs = blobs
-        self._storage = storage
-        self._pool = pool
+    store: JobStore
+    submission: Submission
+    core: JobManagerCore
+    blobs: BlobStore
+    storage: CheckpointStorage
+    pool: Pool
 
     async def run(self) -> None:
         """Raises ``StorageError`` when the store itself cannot be listed."""
         is_complete = True
-        for stored in await self._pool.submit(lambda: list(self._store.jobs())):
+        for stored in await self.pool.submit(lambda: list(self.store.jobs())):
             is_complete &= await self._recovered(stored)
         if is_complete:  # otherwise a job that is left alone may need them
-            self._blobs.remove_unclaimed()
+            self.blobs.remove_unclaimed()
 
     async def _recovered(self, stored: StoredJob | UnreadableJob) -> bool:
         if isinstance(stored, UnreadableJob):
@@ -72,12 +65,12 @@ class Recovery:
             return False
 
         def find(job_id: JobId, directories: JobDirectories) -> tuple[FoundCheckpoint, ...]:
-            return find_checkpoints(self._storage, directories, job_id, stored.savepoints)
+            return find_checkpoints(self.storage, directories, job_id, stored.savepoints)
 
         try:
-            submitted, directories, found = await self._submission.check_again(stored.request, find)
+            submitted, directories, found = await self.submission.check_again(stored.request, find)
         except TidegateError as error:
-            told = f"the job is not recovered, and stays in {self._store.directory}: {error.message}"
+            told = f"the job is not recovered, and stays in {self.store.directory}: {error.message}"
             _log.error("%s", with_ids(told, job=stored.job_id))
             return False
         whole = [checkpoint.checkpoint_id for checkpoint in found if checkpoint.manifest is not None]
@@ -85,5 +78,5 @@ class Recovery:
         _log.info("%s", with_ids(told + (f"checkpoint {max(whole)}" if whole else "its beginning"), job=stored.job_id))
         begun = [number for number, _ in stored.savepoints]
         next_id = CheckpointId(max(begun) + 1) if begun else None
-        self._core.recover(JobRecovered(submitted, found, stored.last_attempt + 1, next_id), directories)
+        self.core.recover(JobRecovered(submitted, found, stored.last_attempt + 1, next_id), directories)
         return True
