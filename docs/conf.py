@@ -8,6 +8,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
+from docs._sphinx.named_types import named_types  # noqa: E402
 from tidegate.wire.versions import VERSION  # noqa: E402
 
 project = "tidegate"
@@ -35,6 +36,7 @@ highlight_language = "text"
 # The signature says the types, as they are written: a docstring need not repeat them.
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_type_aliases = {name: name for name in named_types()}
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 96
 python_use_unqualified_type_names = True

@@ -6,6 +6,7 @@ import importlib
 import inspect
 from collections.abc import Iterator
 
+from docs._sphinx.named_types import named_types
 from docs._sphinx.public_api import MODULES, TOPICS
 
 
@@ -24,10 +25,22 @@ def python_page() -> Iterator[str]:
         yield "|---|---|"
         for module in modules.split():
             yield f"| `{module}` | {_first_sentence(module)} |"
+    yield ""
+    yield "## Types in signatures"
+    yield ""
+    yield "What users make has no common class. Signatures name it by what it is; a type checker takes any value for those of `tidegate.model.values`."
+    yield ""
+    yield "| type | is |"
+    yield "|---|---|"
+    for name, words in named_types().items():
+        yield f"| `{name}` | {_cell(words)} |"
 
 
 def _first_sentence(module: str) -> str:
     """Of the module's docstring, to fit into a cell."""
     text = inspect.getdoc(importlib.import_module(module)) or ""
-    first = " ".join(text.split("\n\n", 1)[0].split()).replace("``", "`").replace("|", "\\|")
-    return first.rstrip(".:")
+    return _cell(" ".join(text.split("\n\n", 1)[0].split()))
+
+
+def _cell(text: str) -> str:
+    return text.replace("``", "`").replace("|", "\\|").rstrip(".:")

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
-from typing import Any
+from typing import Generic, TypeVar
 
 __all__ = ["CompletableFuture"]
 
+T = TypeVar("T")
 
-class CompletableFuture:
+
+class CompletableFuture(Generic[T]):
     """Runs a blocking call in a thread of its own; the thread does not keep the process alive."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._future: Future[Any] = Future()
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._future: Future[T] = Future()
         Thread(target=self._run, args=(work,), name="tidegate-client-call", daemon=True).start()
 
-    def _run(self, work: Callable[[], Any]) -> None:
+    def _run(self, work: Callable[[], T]) -> None:
         if not self._future.set_running_or_notify_cancel():
             return
         try:
@@ -37,7 +39,7 @@ class CompletableFuture:
         """Tells whether there is a result, an exception or a cancellation."""
         return self._future.done()
 
-    def result(self) -> Any:
+    def result(self) -> T:
         """Waits. Raises what the call raised."""
         return self._future.result()
 

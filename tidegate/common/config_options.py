@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -21,21 +21,21 @@ class ConfigOption(Generic[T]):
 
     key: str
     default_value: T
-    parse: Callable[[str], Any]
+    parse: Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class TypedConfigOptionBuilder:
+class TypedConfigOptionBuilder(Generic[T]):
     """An option with key and type; ``default_value`` or ``no_default_value`` completes it."""
 
     key: str
-    parse: Callable[[str], Any]
+    parse: Callable[[str], T]
 
-    def default_value(self, value: Any) -> ConfigOption[Any]:
+    def default_value(self, value: T) -> ConfigOption[T]:
         """Returns the option with a default."""
         return ConfigOption(self.key, value, self.parse)
 
-    def no_default_value(self) -> ConfigOption[Any]:
+    def no_default_value(self) -> ConfigOption[T | None]:
         """What is not set is ``None``."""
         return ConfigOption(self.key, None, self.parse)
 
@@ -46,27 +46,27 @@ class OptionBuilder:
 
     key: str
 
-    def boolean_type(self) -> TypedConfigOptionBuilder:
+    def boolean_type(self) -> TypedConfigOptionBuilder[bool]:
         """Declares an option that is true or false."""
         return TypedConfigOptionBuilder(self.key, lambda text: text.lower() == "true")
 
-    def int_type(self) -> TypedConfigOptionBuilder:
+    def int_type(self) -> TypedConfigOptionBuilder[int]:
         """Declares an option that is a whole number."""
         return TypedConfigOptionBuilder(self.key, int)
 
-    def long_type(self) -> TypedConfigOptionBuilder:
+    def long_type(self) -> TypedConfigOptionBuilder[int]:
         """Declares an option that is a whole number."""
         return TypedConfigOptionBuilder(self.key, int)
 
-    def float_type(self) -> TypedConfigOptionBuilder:
+    def float_type(self) -> TypedConfigOptionBuilder[float]:
         """Declares an option that is a number."""
         return TypedConfigOptionBuilder(self.key, float)
 
-    def double_type(self) -> TypedConfigOptionBuilder:
+    def double_type(self) -> TypedConfigOptionBuilder[float]:
         """Declares an option that is a number."""
         return TypedConfigOptionBuilder(self.key, float)
 
-    def string_type(self) -> TypedConfigOptionBuilder:
+    def string_type(self) -> TypedConfigOptionBuilder[str]:
         """Declares an option that is text."""
         return TypedConfigOptionBuilder(self.key, str)
 

@@ -7,7 +7,7 @@ so that all problems are reported at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Protocol
 
 import yaml
 
@@ -18,11 +18,17 @@ __all__ = ["Configuration"]
 _TRUE, _FALSE = "true", "false"
 
 
+class _OfJava(Protocol):
+    configuration: Configuration
+
+
 class Configuration:
     """A mapping from option keys to texts, with typed access (PyFlink: ``Configuration``). Setters return the
     configuration itself; getters raise ``ConfigurationError`` for a text that does not mean a value of their type."""
 
-    def __init__(self, other: Configuration | Mapping[str, str] | None = None, j_configuration: Any = None) -> None:
+    def __init__(
+        self, other: Configuration | Mapping[str, str] | None = None, j_configuration: _OfJava | None = None
+    ) -> None:
         """``j_configuration``: in the place of ``other``, what ``java_utils.get_j_env_configuration`` gave."""
         self._texts: dict[str, str] = {}
         self._typed: dict[str, int | float | bool | bytearray] = {}
@@ -120,9 +126,10 @@ class Configuration:
         self._typed.update({(prefix or "") + key: value for key, value in other._typed.items()})
         return self
 
-    def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
+    def add_all_to_dict(self, target_dict: dict[str, object]) -> None:
         """Values as they were set: numbers as numbers."""
-        target_dict.update(self._texts | self._typed)
+        target_dict.update(self._texts)
+        target_dict.update(self._typed)
 
     def to_dict(self) -> dict[str, str]:
         """Returns keys and texts of all options as a new dict."""

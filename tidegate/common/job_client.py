@@ -5,15 +5,16 @@ The executor that runs the job implements ``JobControl``, whose methods block; t
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from tidegate.common.completable_future import CompletableFuture
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.common.job_id import JobID
 from tidegate.common.job_status import JobStatus
-from tidegate.model.accumulators import Accumulator, results
+from tidegate.model.accumulators import UserAccumulator, results
 from tidegate.model.ids import JobId, VertexId
 from tidegate.model.states import JobState
+from tidegate.model.values import Json
 
 __all__ = ["JobClient", "JobControl"]
 
@@ -41,7 +42,7 @@ class JobControl(Protocol):
     def stop_with_savepoint(self, directory: str, drain: bool) -> str:
         """Stops the job with a savepoint, with which it is FINISHED, and returns the savepoint's path."""
 
-    def accumulators(self) -> dict[str, Accumulator[Any, Any]]:
+    def accumulators(self) -> dict[str, UserAccumulator]:
         """As they are now, of all subtasks together."""
 
     def wait(self) -> JobExecutionResult:
@@ -59,31 +60,31 @@ class JobClient:
         """Returns the id of the job."""
         return JobID(self._control.job_id)
 
-    def get_job_status(self) -> CompletableFuture:
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
         """Returns a future of the job's ``JobStatus``."""
         return CompletableFuture(lambda: JobStatus.of(self._control.state()))
 
-    def cancel(self) -> CompletableFuture:
+    def cancel(self) -> CompletableFuture[None]:
         """Cancels the job."""
         return CompletableFuture(self._control.cancel)
 
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
-    ) -> CompletableFuture:
+    ) -> CompletableFuture[str]:
         """Stops the job with a savepoint, and returns a future of its path. With ``advance_to_end_of_event_time`` all
         timers fire first. Without a directory, ``execution.checkpointing.savepoint-dir`` is used."""
         directory = savepoint_directory or ""
         return CompletableFuture(lambda: self._control.stop_with_savepoint(directory, advance_to_end_of_event_time))
 
-    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Takes a savepoint while the job goes on, and returns a future of its path."""
         return CompletableFuture(lambda: self._control.savepoint(savepoint_directory or ""))
 
-    def get_accumulators(self) -> CompletableFuture:
+    def get_accumulators(self) -> CompletableFuture[dict[str, Json]]:
         """Returns a future of a dict of results by name, merged over all subtasks: those last reported while the job
         runs, the final ones after it. Raises ``InvalidJob`` when one has different types in different operators."""
         return CompletableFuture(lambda: results(self._control.accumulators()))
 
-    def get_job_execution_result(self) -> CompletableFuture:
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Returns a future of a ``JobExecutionResult``, which raises the job's error when it did not finish."""
         return CompletableFuture(self._control.wait)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tidegate.common.job_id import JobID
-from tidegate.model.accumulators import Accumulator, results
+from tidegate.model.accumulators import UserAccumulator, results
 from tidegate.model.ids import JobId
+from tidegate.model.values import Json
 
 __all__ = ["JobExecutionResult"]
 
@@ -20,7 +20,7 @@ class JobExecutionResult:
 
     job_id: JobId
     net_runtime_ms: int
-    accumulators: Mapping[str, Accumulator[Any, Any]] = field(default_factory=dict, hash=False)
+    accumulators: Mapping[str, UserAccumulator] = field(default_factory=dict, hash=False)
 
     def get_job_id(self) -> JobID:
         """Returns the id of the job."""
@@ -30,13 +30,13 @@ class JobExecutionResult:
         """Milliseconds from the submission to the end."""
         return self.net_runtime_ms
 
-    def get_accumulator_result(self, accumulator_name: str) -> Any:
+    def get_accumulator_result(self, accumulator_name: str) -> Json:
         """Returns an accumulator's result, merged over all subtasks; ``None`` when no function has one of that name.
         Raises ``InvalidJob`` when two operators have it with different types."""
         found = self.accumulators.get(accumulator_name)
         return None if found is None else found.get_local_value()
 
-    def get_all_accumulator_results(self) -> dict[str, Any]:
+    def get_all_accumulator_results(self) -> dict[str, Json]:
         """By name. Raises as ``get_accumulator_result``."""
         return results(self.accumulators)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Any
+
+from tidegate.model.values import FieldValue
 
 __all__ = ["Row", "RowKind"]
 
@@ -30,7 +31,7 @@ class PositionalNames(list[str]):
     them equals ``Row(f0=1, f1=2)``, as in PyFlink, and ``Row(1, 2)``, which it was made from. Shared by many rows, never changed."""
 
 
-def make_row(fields: list[str] | None, values: Sequence[Any], kind: RowKind = RowKind.INSERT) -> Row:
+def make_row(fields: list[str] | None, values: Sequence[FieldValue], kind: RowKind = RowKind.INSERT) -> Row:
     """Returns a row from names (or ``None``), which may be those of many rows and are never changed, and values, which
     become the row's own when they are a list."""
     row = Row.__new__(Row)
@@ -40,7 +41,7 @@ def make_row(fields: list[str] | None, values: Sequence[Any], kind: RowKind = Ro
     return row
 
 
-def make_rows(fields: list[str] | None, values: Iterable[Sequence[Any]]) -> list[Row]:
+def make_rows(fields: list[str] | None, values: Iterable[Sequence[FieldValue]]) -> list[Row]:
     """``make_row`` of each, for a whole batch."""
     rows = []
     new, kind = Row.__new__, RowKind.INSERT
@@ -65,10 +66,10 @@ class Row:
 
     _fields: list[str] | None
     """Shared with other rows: replaced, never changed."""
-    _values: list[Any]
+    _values: list[FieldValue]
     _row_kind: RowKind
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: FieldValue, **kwargs: FieldValue) -> None:
         self._row_kind = RowKind.INSERT
         if not kwargs:
             self._fields = None
@@ -80,13 +81,13 @@ class Row:
         self._values = list(kwargs.values())
 
     @staticmethod
-    def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
+    def of_kind(row_kind: RowKind, *args: FieldValue, **kwargs: FieldValue) -> Row:
         """Creates a row of a kind, such as ``RowKind.DELETE``."""
         row = Row(*args, **kwargs)
         row._row_kind = row_kind
         return row
 
-    def as_dict(self, recursive: bool = False) -> dict[str, Any]:
+    def as_dict(self, recursive: bool = False) -> dict[str, FieldValue]:
         """Names to values; with ``recursive``, rows inside (also in lists and dicts) become dicts too."""
         if self._fields is None:
             raise TypeError("a Row without field names has no dict: make it with Row(name=value, ...)")
@@ -106,7 +107,7 @@ class Row:
         """Names the fields; there must be as many names as values."""
         self._fields = field_names if isinstance(field_names, PositionalNames) else list(field_names)
 
-    def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
+    def get_fields_by_names(self, names: Sequence[str]) -> list[FieldValue]:
         """Returns the values of the fields in the order of ``names``. Raises ``KeyError`` for a name that the row does
         not have."""
         if self._fields is None or list(names) == self._fields:
@@ -121,13 +122,13 @@ class Row:
         """The names of its fields; ``None`` when it has none."""
         return None if self._fields.__class__ is PositionalNames else self._fields
 
-    def __call__(self, *args: Any) -> Row:
+    def __call__(self, *args: FieldValue) -> Row:
         """``Person = Row("name", "age"); Person("Ada", 36)``: the values of this row are the names of the new one."""
         if len(args) > len(self._values):
             raise ValueError(f"{self!r} has {len(self._values)} fields, {len(args)} values were given")
         return make_row(list(self._values), args, self._row_kind)
 
-    def __getattr__(self, item: str) -> Any:
+    def __getattr__(self, item: str) -> FieldValue:
         if not item.startswith("_") and self._fields is not None:
             try:
                 return self._values[self._fields.index(item)]
@@ -135,7 +136,7 @@ class Row:
                 pass
         raise AttributeError(item)
 
-    def __getitem__(self, item: int | slice | str) -> Any:
+    def __getitem__(self, item: int | slice | str) -> FieldValue:
         if not isinstance(item, str):
             return self._values[item]
         if self._fields is not None:
@@ -145,7 +146,7 @@ class Row:
                 pass
         raise _no_field(item, self._fields)
 
-    def __setitem__(self, key: int | slice | str, value: Any) -> None:
+    def __setitem__(self, key: int | slice | str, value: FieldValue) -> None:
         if isinstance(key, slice):
             self._values[key] = value
         else:
@@ -159,7 +160,7 @@ class Row:
     def __contains__(self, item: object) -> bool:
         return item in (self._fields if self._fields is not None else self._values)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[FieldValue]:
         return iter(self._values)
 
     def __len__(self) -> int:
@@ -178,7 +179,7 @@ class Row:
     def __hash__(self) -> int:
         return hash(tuple(self._values))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return make_row, (self._fields, self._values, self._row_kind)
 
     def __repr__(self) -> str:
@@ -191,7 +192,7 @@ def _no_field(name: str, fields: list[str] | None) -> KeyError:
     return KeyError(f"no field {name!r} in {fields or 'a Row without names'}")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: FieldValue) -> FieldValue:
     if isinstance(value, Row):
         return value.as_dict(True)
     if isinstance(value, list):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegate.common.row import Row
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
@@ -89,9 +87,9 @@ class BulkWriterFactory:
 class RowDataBulkWriterFactory(BulkWriterFactory):
     """One for rows of a known type, which ``row_type`` holds as it was given."""
 
-    row_type: Any
+    row_type: object
 
-    def get_row_type(self) -> Any:
+    def get_row_type(self) -> object:
         """Returns the type of the rows."""
         return self.row_type
 

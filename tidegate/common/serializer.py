@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from io import BytesIO
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 __all__ = ["TypeSerializer", "VoidNamespaceSerializer"]
 
@@ -22,7 +22,7 @@ class TypeSerializer(ABC, Generic[T]):
     def deserialize(self, stream: BytesIO) -> T:
         """Read one element, no byte more."""
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and vars(self) == vars(other)
 
     def __hash__(self) -> int:

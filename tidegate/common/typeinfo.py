@@ -16,7 +16,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any
 
 import pyarrow as pa
 
@@ -24,6 +23,7 @@ from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.records.internal_form import from_internal, to_internal
 from tidegate.common.records.schema_evolution import with_default
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import FieldValue
 
 __all__ = ["ArrowTypeInfo", "BasicType", "BasicTypeInfo", "RowTypeInfo", "TupleTypeInfo", "TypeInformation", "Types"]
 
@@ -43,7 +43,7 @@ class TypeInformation(ABC):
         """The type of one column that holds values of this type."""
 
     @abstractmethod
-    def _parts(self) -> tuple[Any, ...]: ...
+    def _parts(self) -> tuple[object, ...]: ...
 
     def arrow_field(self, name: str) -> pa.Field:
         """Returns a nullable column of this type."""
@@ -62,11 +62,11 @@ class TypeInformation(ABC):
         """Tells whether PyFlink's internal form of a value differs from the value."""
         return False
 
-    def to_internal_type(self, obj: Any) -> Any:
+    def to_internal_type(self, obj: FieldValue) -> FieldValue:
         """Returns a value in PyFlink's internal form: days, microseconds, rows as tuples behind their kind."""
         return to_internal(self, obj)
 
-    def from_internal_type(self, obj: Any) -> Any:
+    def from_internal_type(self, obj: FieldValue) -> FieldValue:
         """Converts a value from PyFlink's internal form to the form that functions see."""
         return from_internal(self, obj)
 
@@ -122,7 +122,7 @@ class BasicTypeInfo(TypeInformation):
     def arrow_type(self) -> pa.DataType:
         return _BASIC_ARROW[self.basic_type]
 
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return (self.basic_type,)
 
     def need_conversion(self) -> bool:
@@ -203,7 +203,7 @@ class SqlTimeTypeInfo(TypeInformation):
     def arrow_type(self) -> pa.DataType:
         return self._ARROW[self.kind]
 
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return (self.kind,)
 
     def need_conversion(self) -> bool:
@@ -237,7 +237,7 @@ class _ElementsTypeInfo(TypeInformation):
     def arrow_type(self) -> pa.DataType:
         return pa.list_(self.element_type.arrow_field("item"))
 
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return (self.element_type,)
 
     def __repr__(self) -> str:
@@ -276,7 +276,7 @@ class MapTypeInfo(TypeInformation):
         )
         return pa.map_(key, self.value_type.arrow_field("value"))
 
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return (self.key_type, self.value_type)
 
     def __repr__(self) -> str:
@@ -295,7 +295,7 @@ class PickledBytesTypeInfo(TypeInformation):
     def arrow_schema(self) -> pa.Schema:
         return pa.schema([self.arrow_field("pickled")])
 
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return ()
 
     def __repr__(self) -> str:
@@ -336,7 +336,7 @@ class _FieldsTypeInfo(TypeInformation):
     def need_conversion(self) -> bool:
         return True
 
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return (self._names, self._types)
 
 
@@ -348,7 +348,7 @@ class RowTypeInfo(_FieldsTypeInfo):
         self,
         field_types: Sequence[TypeInformation],
         field_names: Sequence[str] | None = None,
-        defaults: Mapping[str, Any] | None = None,
+        defaults: Mapping[str, FieldValue] | None = None,
     ) -> None:
         self.is_named = field_names is not None
         super().__init__(field_names if field_names is not None else _positions(field_types), field_types)
@@ -367,7 +367,7 @@ class RowTypeInfo(_FieldsTypeInfo):
             return plain
         return pa.schema([with_default(f, self._defaults[f.name]) if f.name in self._defaults else f for f in plain])
 
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return (*super()._parts(), *([tuple(self._defaults.items())] if self._defaults else []))
 
     def __repr__(self) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 from tidegate.common.names.java_only import refusing
 from tidegate.common.time import Duration, to_millis
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.model.values import Record
 
 __all__ = ["TimestampAssigner", "Watermark", "WatermarkGenerator", "WatermarkOutput", "WatermarkStrategy"]
 
@@ -31,7 +31,7 @@ class TimestampAssigner(ABC):
     """Tells the event time of a record."""
 
     @abstractmethod
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+    def extract_timestamp(self, value: Record, record_timestamp: int) -> int:
         """Event time in ms since the epoch. ``record_timestamp`` is the one that the record had; without one it is
         the smallest int64."""
 
@@ -64,7 +64,7 @@ class WatermarkGenerator(ABC):
     (``on_periodic_emit``). A source has one for each split (Flink's Java API; PyFlink has none)."""
 
     @abstractmethod
-    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+    def on_event(self, event: Record, event_timestamp: int, output: WatermarkOutput) -> None:
         """A record with this timestamp (the smallest int64: none). What is emitted here goes out right behind it."""
 
     @abstractmethod
@@ -126,7 +126,7 @@ class WatermarkStrategy:
         return WatermarkStrategy(None, generator=generator_supplier)
 
     def with_timestamp_assigner(
-        self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
+        self, timestamp_assigner: TimestampAssigner | Callable[[Record, int], int]
     ) -> WatermarkStrategy:
         """Timestamps by a ``TimestampAssigner`` (or, more than PyFlink, by a function ``value, old -> ms``)."""
         if not isinstance(timestamp_assigner, TimestampAssigner):
@@ -168,10 +168,10 @@ class WatermarkStrategy:
 class FunctionTimestampAssigner(TimestampAssigner):
     """A function ``value, old timestamp -> ms`` as an assigner."""
 
-    def __init__(self, function: Callable[[Any, int], int]) -> None:
+    def __init__(self, function: Callable[[Record, int], int]) -> None:
         self.function = function
 
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+    def extract_timestamp(self, value: Record, record_timestamp: int) -> int:
         return self.function(value, record_timestamp)
 
 

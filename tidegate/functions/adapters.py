@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from tidegate.common.row import Row
 from tidegate.common.time import Instant
@@ -34,11 +33,12 @@ from tidegate.functions.interfaces import (
 )
 from tidegate.functions.state import ReducingStateDescriptor
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import AssignedWindow, FieldValue, Key, Record, UserObject
 
 END_OF_TIME = 2**63 - 1
 
 
-def check_function(func: Any, kind: type[Function], method: str) -> None:
+def check_function(func: UserObject, kind: type[Function], method: str) -> None:
     """Raises ``InvalidJob`` unless ``func`` is a function of this kind or callable."""
     if isinstance(func, kind):
         return
@@ -47,12 +47,12 @@ def check_function(func: Any, kind: type[Function], method: str) -> None:
         raise InvalidJob(f"{method} needs a {kind.__name__} or a function, not {func!r}")
 
 
-def key_function(selector: Callable[[Any], Any] | KeySelector) -> Callable[[Any], Any]:
+def key_function(selector: Callable[[Record], Key] | KeySelector) -> Callable[[Record], Key]:
     """Returns a callable ``record -> key``."""
     return KeyOf(selector) if isinstance(selector, KeySelector) else selector
 
 
-def field_key(stream_type: TypeInformation, columns: Sequence[str]) -> Callable[[Any], Any]:
+def field_key(stream_type: TypeInformation, columns: Sequence[str]) -> Callable[[Record], Key]:
     """Returns a callable ``record -> key`` for key columns: their value, or a tuple of several."""
     if not (stream_type.is_columnar or hasattr(stream_type, "get_field_types")):
         return FieldKey(None)  # the only column is the record itself
@@ -66,7 +66,7 @@ class FieldKey:
     def __init__(self, positions: Sequence[int] | None) -> None:
         self.positions = None if positions is None else tuple(positions)
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: Record) -> Record:
         if self.positions is None:
             return value
         if len(self.positions) == 1:
@@ -80,7 +80,7 @@ class KeyOf:
     def __init__(self, selector: KeySelector) -> None:
         self.selector = selector
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: Record) -> Record:
         return self.selector.get_key(value)
 
 
@@ -90,7 +90,7 @@ class Projection:
     def __init__(self, positions: Sequence[int]) -> None:
         self.positions = tuple(positions)
 
-    def __call__(self, value: Any) -> tuple[Any, ...]:
+    def __call__(self, value: Record) -> tuple[FieldValue, ...]:
         return tuple(value[position] for position in self.positions)
 
 
@@ -100,7 +100,7 @@ class FieldTimestamp(TimestampAssigner):
     def __init__(self, position: int | None) -> None:
         self.position = position
 
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+    def extract_timestamp(self, value: Record, record_timestamp: int) -> int:
         found = value if self.position is None else value[self.position]
         return found if isinstance(found, int) else _epoch_ms(found)
 
@@ -108,7 +108,7 @@ class FieldTimestamp(TimestampAssigner):
 class Wrapping:
     """Opens and closes what it wraps."""
 
-    def __init__(self, wrapped: Any) -> None:
+    def __init__(self, wrapped: UserObject) -> None:
         self.wrapped = wrapped
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -125,15 +125,15 @@ class Wrapping:
 class KeyAndRecord(Wrapping):
     """``record -> Row(f0=key, f1=record)``."""
 
-    def __init__(self, selector: Callable[[Any], Any]) -> None:
+    def __init__(self, selector: Callable[[Record], Key]) -> None:
         super().__init__(selector.selector if isinstance(selector, KeyOf) else selector)
         self._selector = selector
 
-    def __call__(self, value: Any) -> Row:
+    def __call__(self, value: Record) -> Row:
         return Row(f0=self._selector(value), f1=value)
 
 
-def user_function_of(func: Any) -> Any:
+def user_function_of(func: UserObject) -> UserObject:
     """What the user gave, inside our adapters."""
     while isinstance(func, Wrapping):
         func = func.wrapped
@@ -143,7 +143,7 @@ def user_function_of(func: Any) -> Any:
 class KeyedMap(Wrapping, KeyedProcessFunction):
     """A MapFunction on a KeyedStream, which may use keyed state."""
 
-    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
+    def process_element(self, value: Record, ctx: KeyedContext) -> Iterable[Record]:
         """Emits what the MapFunction returns."""
         return (self.wrapped.map(value),)
 
@@ -151,16 +151,16 @@ class KeyedMap(Wrapping, KeyedProcessFunction):
 class KeyedFlatMap(Wrapping, KeyedProcessFunction):
     """A FlatMapFunction on a KeyedStream, which may use keyed state."""
 
-    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+    def process_element(self, value: Record, ctx: KeyedContext) -> Iterable[Record] | None:
         """Emits every element of what the FlatMapFunction returns."""
-        found: Iterable[Any] | None = self.wrapped.flat_map(value)
+        found: Iterable[Record] | None = self.wrapped.flat_map(value)
         return found
 
 
 class KeyedFilter(Wrapping, KeyedProcessFunction):
     """A FilterFunction on a KeyedStream, which may use keyed state."""
 
-    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
+    def process_element(self, value: Record, ctx: KeyedContext) -> Iterable[Record]:
         """Emits the record if the FilterFunction accepts it."""
         return (value,) if self.wrapped.filter(value) else ()
 
@@ -168,7 +168,7 @@ class KeyedFilter(Wrapping, KeyedProcessFunction):
 class FinalReduce(Wrapping, KeyedProcessFunction):
     """``reduce`` in BATCH execution mode: one result for each key, when all input was read."""
 
-    def __init__(self, wrapped: Any, value_type: TypeInformation) -> None:
+    def __init__(self, wrapped: UserObject, value_type: TypeInformation) -> None:
         super().__init__(wrapped)
         self.value_type = value_type
 
@@ -178,73 +178,73 @@ class FinalReduce(Wrapping, KeyedProcessFunction):
             ReducingStateDescriptor("reduced", self.wrapped, self.value_type)
         )
 
-    def process_element(self, value: Any, ctx: KeyedContext) -> None:
+    def process_element(self, value: Record, ctx: KeyedContext) -> None:
         """Reduces the record into state; the key's first record registers the timer that emits the result."""
         if self._reduced.get() is None:
             ctx.timer_service().register_event_time_timer(END_OF_TIME)
         self._reduced.add(value)
 
-    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any]:
+    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Record]:
         return (self._reduced.get(),)
 
 
-class ApplyWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+class ApplyWindow(Wrapping, ProcessWindowFunction[Record, Record, Key, AssignedWindow]):
     """A WindowFunction as a ProcessWindowFunction."""
 
-    wrapped: WindowFunction[Any, Any, Any, Any]
+    wrapped: WindowFunction[Record, Record, Key, AssignedWindow]
 
-    def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+    def process(self, key: Key, context: WindowContext[AssignedWindow], elements: Iterable[Record]) -> Iterable[Record]:
         """Calls the WindowFunction with the window itself in place of the context."""
         return self.wrapped.apply(key, context.window(), elements)
 
 
-class ApplyAllWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+class ApplyAllWindow(Wrapping, ProcessWindowFunction[Record, Record, Key, AssignedWindow]):
     """An AllWindowFunction as a ProcessWindowFunction: the key is the same for all records."""
 
-    wrapped: AllWindowFunction[Any, Any, Any]
+    wrapped: AllWindowFunction[Record, Record, AssignedWindow]
 
-    def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+    def process(self, key: Key, context: WindowContext[AssignedWindow], elements: Iterable[Record]) -> Iterable[Record]:
         """Calls the AllWindowFunction without the key."""
         return self.wrapped.apply(context.window(), elements)
 
 
-class ProcessAllWindow(Wrapping, ProcessWindowFunction[Any, Any, Any, Any]):
+class ProcessAllWindow(Wrapping, ProcessWindowFunction[Record, Record, Key, AssignedWindow]):
     """A ProcessAllWindowFunction as a ProcessWindowFunction."""
 
-    wrapped: ProcessAllWindowFunction[Any, Any, Any]
+    wrapped: ProcessAllWindowFunction[Record, Record, AssignedWindow]
 
-    def process(self, key: Any, context: WindowContext[Any], elements: Iterable[Any]) -> Iterable[Any]:
+    def process(self, key: Key, context: WindowContext[AssignedWindow], elements: Iterable[Record]) -> Iterable[Record]:
         """Calls the ProcessAllWindowFunction without the key."""
         return self.wrapped.process(context, elements)
 
-    def clear(self, context: WindowContext[Any]) -> None:
+    def clear(self, context: WindowContext[AssignedWindow]) -> None:
         self.wrapped.clear(context)
 
 
 class OneKey:
     """Key selector of ``window_all``: all records have the same key (PyFlink's ``NullByteKeySelector``)."""
 
-    def __call__(self, value: Any) -> int:
+    def __call__(self, value: Record) -> int:
         return 0
 
 
 class _CoMap(Wrapping):
     wrapped: CoMapFunction
 
-    def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any]:
+    def process_element1(self, value: Record, ctx: TimedContext) -> Iterable[Record]:
         return (self.wrapped.map1(value),)
 
-    def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any]:
+    def process_element2(self, value: Record, ctx: TimedContext) -> Iterable[Record]:
         return (self.wrapped.map2(value),)
 
 
 class _CoFlatMap(Wrapping):
     wrapped: CoFlatMapFunction
 
-    def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+    def process_element1(self, value: Record, ctx: TimedContext) -> Iterable[Record] | None:
         return self.wrapped.flat_map1(value)
 
-    def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+    def process_element2(self, value: Record, ctx: TimedContext) -> Iterable[Record] | None:
         return self.wrapped.flat_map2(value)
 
 
@@ -264,7 +264,7 @@ class KeyedCoFlatMap(_CoFlatMap, KeyedCoProcessFunction):
     """A CoFlatMapFunction on two keyed streams, which may use keyed state."""
 
 
-def _epoch_ms(moment: Any) -> int:
+def _epoch_ms(moment: FieldValue) -> int:
     if isinstance(moment, Instant):
         return moment.to_epoch_milli()
     if isinstance(moment, dt.datetime):

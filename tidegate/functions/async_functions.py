@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from tidegate.functions.base import Function
+from tidegate.model.values import Record
 
 __all__ = ["AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"]
 
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 
-ResultPredicate = Callable[[list[Any]], bool]
+ResultPredicate = Callable[[list[Record]], bool]
 ExceptionPredicate = Callable[[Exception], bool]
 
 
@@ -60,7 +61,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         """Returns which outcomes are worth another attempt."""
 
     @staticmethod
-    def no_restart() -> AsyncRetryStrategy[Any]:
+    def no_restart() -> AsyncRetryStrategy[Record]:
         """Returns the strategy that never tries again."""
         from tidegate.functions.async_retry_strategies import NO_RETRY_STRATEGY
 
@@ -72,7 +73,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         backoff_time_millis: int,
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
-    ) -> AsyncRetryStrategy[Any]:
+    ) -> AsyncRetryStrategy[Record]:
         """Returns a strategy with the same pause of ``backoff_time_millis`` before every further attempt."""
         from tidegate.functions.async_retry_strategies import FixedDelayRetryStrategy
 
@@ -86,7 +87,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         multiplier: float,
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
-    ) -> AsyncRetryStrategy[Any]:
+    ) -> AsyncRetryStrategy[Record]:
         """Returns a strategy whose pause begins at ``initial_delay`` ms and grows by ``multiplier`` up to
         ``max_retry_delay`` ms."""
         from tidegate.functions.async_retry_strategies import ExponentialBackoffDelayRetryStrategy

@@ -5,8 +5,6 @@ One strategy object serves all records of a subtask: it keeps nothing between ca
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegate.functions.async_functions import (
     OUT,
     AsyncRetryPredicate,
@@ -15,6 +13,7 @@ from tidegate.functions.async_functions import (
     ResultPredicate,
 )
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Record
 
 __all__ = ["ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy", "NoRetryStrategy", "RetryPredicate"]
 
@@ -46,13 +45,13 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT]):
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         return -1
 
-    def get_retry_predicate(self) -> RetryPredicate[Any]:
+    def get_retry_predicate(self) -> RetryPredicate[Record]:
         """Returns a predicate that finds nothing worth another attempt."""
         return RetryPredicate(None, None)
 
 
 class _Retries(AsyncRetryStrategy[OUT]):
-    def __init__(self, max_attempts: int, predicate: RetryPredicate[Any], **positive: float) -> None:
+    def __init__(self, max_attempts: int, predicate: RetryPredicate[Record], **positive: float) -> None:
         for name, number in {"max_attempts": max_attempts, **positive}.items():
             if not number > 0:
                 raise InvalidJob(f"{name} should be greater than zero, not {number}")
@@ -62,7 +61,7 @@ class _Retries(AsyncRetryStrategy[OUT]):
     def can_retry(self, current_attempts: int) -> bool:
         return current_attempts <= self._max_attempts
 
-    def get_retry_predicate(self) -> RetryPredicate[Any]:
+    def get_retry_predicate(self) -> RetryPredicate[Record]:
         return self._predicate
 
 
@@ -76,7 +75,7 @@ class FixedDelayRetryStrategy(_Retries[OUT]):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> None:
-        predicate: RetryPredicate[Any] = RetryPredicate(result_predicate, exception_predicate)
+        predicate: RetryPredicate[Record] = RetryPredicate(result_predicate, exception_predicate)
         super().__init__(max_attempts, predicate, backoff_time_millis=backoff_time_millis)
         self._backoff_time_millis = backoff_time_millis
 
@@ -114,4 +113,4 @@ class ExponentialBackoffDelayRetryStrategy(_Retries[OUT]):
         return delay
 
 
-NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()
+NO_RETRY_STRATEGY: AsyncRetryStrategy[Record] = NoRetryStrategy()

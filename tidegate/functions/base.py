@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
-from tidegate.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
+from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
 from tidegate.functions.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -19,6 +18,8 @@ from tidegate.functions.state import (
     ValueStateDescriptor,
 )
 from tidegate.metrics import MetricGroup
+from tidegate.model.accumulators import UserAccumulator
+from tidegate.model.values import MapKey, Record, StateValue
 
 __all__ = ["Function", "KeyedStateStore", "RuntimeContext"]
 
@@ -27,23 +28,23 @@ class KeyedStateStore(ABC):
     """Gives access to the state of the current key, by descriptor (Flink: ``KeyedStateStore.java``)."""
 
     @abstractmethod
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[StateValue]:
         """Returns the state of one value per key."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
         """Returns the state of a list per key."""
 
     @abstractmethod
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[MapKey, StateValue]:
         """Returns the state of a map per key."""
 
     @abstractmethod
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[StateValue]:
         """Returns the state that folds what is added with a ReduceFunction."""
 
     @abstractmethod
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Record, Record]:
         """Returns the state that folds what is added with an AggregateFunction."""
 
 
@@ -84,12 +85,12 @@ class RuntimeContext(KeyedStateStore):
         """Returns the group in which the function registers metrics."""
 
     @abstractmethod
-    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+    def add_accumulator(self, name: str, accumulator: UserAccumulator) -> None:
         """What all subtasks add to theirs is in the job's result under the name. Raises ``InvalidJob`` when this function has one
         of that name, or another operator of the task one of another type."""
 
     @abstractmethod
-    def get_accumulator(self, name: str) -> Accumulator[Any, Any]:
+    def get_accumulator(self, name: str) -> UserAccumulator:
         """The one that this function has added. Raises ``InvalidJob`` when there is none."""
 
     @abstractmethod

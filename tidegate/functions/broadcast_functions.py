@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from tidegate.functions.base import Function
 from tidegate.functions.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateDescriptor
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.timerservice import TimerService
+from tidegate.model.values import Key, MapKey, Record, StateValue
 
 __all__ = [
     "BaseBroadcastProcessFunction",
@@ -35,7 +36,7 @@ class KeyedStateFunction(ABC):
     """What ``apply_to_keyed_state`` calls for each key (Flink: ``KeyedStateFunction.java``)."""
 
     @abstractmethod
-    def process(self, key: Any, state: Any) -> None:
+    def process(self, key: Key, state: StateValue) -> None:
         """Handles the state of one key."""
 
 
@@ -61,14 +62,16 @@ class BaseBroadcastProcessFunction(Function):
         """The context of a record of the broadcast stream."""
 
         @abstractmethod
-        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[MapKey, StateValue]:
             """Returns a broadcast state. Raises ``InvalidJob`` for a descriptor that ``broadcast`` did not get."""
 
     class ReadOnlyContext(BaseContext):
         """The context of a record of the stream that is not broadcast."""
 
         @abstractmethod
-        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+        def get_broadcast_state(
+            self, state_descriptor: MapStateDescriptor
+        ) -> ReadOnlyBroadcastState[MapKey, StateValue]:
             """Returns a broadcast state, which must not be changed here. Raises ``InvalidJob`` for a descriptor that
             ``broadcast`` did not get."""
 
@@ -84,11 +87,11 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
         """The context of a record of the stream that is not broadcast."""
 
     @abstractmethod
-    def process_element(self, value: IN1, ctx: ReadOnlyContext) -> Iterable[Any] | None:
+    def process_element(self, value: IN1, ctx: ReadOnlyContext) -> Iterable[Record] | None:
         """Handles a record of the stream that is not broadcast; it may read broadcast state."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: IN2, ctx: Context) -> Iterable[Any] | None:
+    def process_broadcast_element(self, value: IN2, ctx: Context) -> Iterable[Record] | None:
         """Handles a record of the broadcast stream; it may change broadcast state, in every subtask in the same way."""
 
 
@@ -101,7 +104,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
         @abstractmethod
         def apply_to_keyed_state(
-            self, state_descriptor: StateDescriptor, function: KeyedStateFunction | Callable[[Any, Any], object]
+            self, state_descriptor: StateDescriptor, function: KeyedStateFunction | Callable[[Key, StateValue], object]
         ) -> None:
             """Calls ``function(key, state)`` for every key of this subtask that has such state (Flink:
             ``KeyedBroadcastProcessFunction.Context.applyToKeyedState``; PyFlink has none)."""
@@ -114,7 +117,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """Returns the service for time and timers."""
 
         @abstractmethod
-        def get_current_key(self) -> Any:
+        def get_current_key(self) -> Key:
             """Returns the key of the record, or of the timer that fires."""
 
     class OnTimerContext(ReadOnlyContext, ABC):
@@ -125,13 +128,13 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """Returns whether the timer fires by event time or by the clock."""
 
     @abstractmethod
-    def process_element(self, value: IN1, ctx: ReadOnlyContext) -> Iterable[Any] | None:
+    def process_element(self, value: IN1, ctx: ReadOnlyContext) -> Iterable[Record] | None:
         """Handles a record of the keyed stream; it may use keyed state and read broadcast state."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: IN2, ctx: Context) -> Iterable[Any] | None:
+    def process_broadcast_element(self, value: IN2, ctx: Context) -> Iterable[Record] | None:
         """Handles a record of the broadcast stream; it may change broadcast state, in every subtask in the same way."""
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Record] | None:
         """Handles a timer that was registered for ``timestamp``; yields or returns what is emitted."""
         return None

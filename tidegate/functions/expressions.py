@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +26,18 @@ import pyarrow.compute as pc
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 __all__ = ["Expression", "call", "coalesce", "col", "if_else", "lit"]
+
+ScalarValue: TypeAlias = (
+    "bool | int | float | str | bytes | Decimal | date | time | timedelta"
+    " | Sequence[ScalarValue] | Mapping[str, ScalarValue] | None"
+)
+"""What ``pyarrow.scalar`` makes a constant of."""
+
+Operand: TypeAlias = "Expression | ScalarValue | pa.Scalar"
+"""What an operator of expressions takes: another expression, or a constant."""
+
+Datum: TypeAlias = pa.Array | pa.ChunkedArray | pa.Scalar
+"""What a function of ``pyarrow.compute`` takes and returns."""
 
 
 class Expression(ABC):
@@ -82,80 +96,80 @@ class Expression(ABC):
         """Tells for each row whether the value is not null."""
         return Call("is_valid", [self])
 
-    def is_in(self, values: Sequence[Any]) -> Expression:
+    def is_in(self, values: Sequence[ScalarValue]) -> Expression:
         """Tells for each row whether the value is one of ``values``; the answer for null is null."""
         found = Call("is_in", [self], {"value_set": pa.array(values)})
         return if_else(self.is_null(), pa.scalar(None, pa.bool_()), found)  # null is in no set, and not out of one
 
-    def between(self, low: Any, high: Any) -> Expression:
+    def between(self, low: Operand, high: Operand) -> Expression:
         """Both ends included."""
         return Call("and_kleene", [Call("greater_equal", [self, lit(low)]), Call("less_equal", [self, lit(high)])])
 
-    def fill_null(self, value: Any) -> Expression:
+    def fill_null(self, value: Operand) -> Expression:
         """Replaces nulls by a value."""
         return Call("coalesce", [self, lit(value)])
 
-    def __add__(self, other: Any) -> Expression:
+    def __add__(self, other: Operand) -> Expression:
         return Call("add", [self, lit(other)])
 
-    def __radd__(self, other: Any) -> Expression:
+    def __radd__(self, other: Operand) -> Expression:
         return Call("add", [lit(other), self])
 
-    def __sub__(self, other: Any) -> Expression:
+    def __sub__(self, other: Operand) -> Expression:
         return Call("subtract", [self, lit(other)])
 
-    def __rsub__(self, other: Any) -> Expression:
+    def __rsub__(self, other: Operand) -> Expression:
         return Call("subtract", [lit(other), self])
 
-    def __mul__(self, other: Any) -> Expression:
+    def __mul__(self, other: Operand) -> Expression:
         return Call("multiply", [self, lit(other)])
 
-    def __rmul__(self, other: Any) -> Expression:
+    def __rmul__(self, other: Operand) -> Expression:
         return Call("multiply", [lit(other), self])
 
-    def __truediv__(self, other: Any) -> Expression:
+    def __truediv__(self, other: Operand) -> Expression:
         return Call("/", [self, lit(other)])
 
-    def __rtruediv__(self, other: Any) -> Expression:
+    def __rtruediv__(self, other: Operand) -> Expression:
         return Call("/", [lit(other), self])
 
-    def __floordiv__(self, other: Any) -> Expression:
+    def __floordiv__(self, other: Operand) -> Expression:
         return Call("//", [self, lit(other)])
 
-    def __rfloordiv__(self, other: Any) -> Expression:
+    def __rfloordiv__(self, other: Operand) -> Expression:
         return Call("//", [lit(other), self])
 
-    def __mod__(self, other: Any) -> Expression:
+    def __mod__(self, other: Operand) -> Expression:
         return Call("%", [self, lit(other)])
 
-    def __rmod__(self, other: Any) -> Expression:
+    def __rmod__(self, other: Operand) -> Expression:
         return Call("%", [lit(other), self])
 
     def __neg__(self) -> Expression:
         return Call("negate", [self])
 
-    def __eq__(self, other: Any) -> Expression:  # type: ignore[override]  # builds an expression
+    def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]  # builds an expression
         return Call("equal", [self, lit(other)])
 
-    def __ne__(self, other: Any) -> Expression:  # type: ignore[override]  # builds an expression
+    def __ne__(self, other: Operand) -> Expression:  # type: ignore[override]  # builds an expression
         return Call("not_equal", [self, lit(other)])
 
-    def __lt__(self, other: Any) -> Expression:
+    def __lt__(self, other: Operand) -> Expression:
         return Call("less", [self, lit(other)])
 
-    def __le__(self, other: Any) -> Expression:
+    def __le__(self, other: Operand) -> Expression:
         return Call("less_equal", [self, lit(other)])
 
-    def __gt__(self, other: Any) -> Expression:
+    def __gt__(self, other: Operand) -> Expression:
         return Call("greater", [self, lit(other)])
 
-    def __ge__(self, other: Any) -> Expression:
+    def __ge__(self, other: Operand) -> Expression:
         return Call("greater_equal", [self, lit(other)])
 
-    def __and__(self, other: Any) -> Expression:
+    def __and__(self, other: Operand) -> Expression:
         return Call("and_kleene", [self, lit(other)])
 
-    def __or__(self, other: Any) -> Expression:
+    def __or__(self, other: Operand) -> Expression:
         return Call("or_kleene", [self, lit(other)])
 
     def __invert__(self) -> Expression:
@@ -191,7 +205,7 @@ class Column(Expression):
 class Literal(Expression):
     """A constant, repeated for every row."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Operand) -> None:
         self.value: pa.Scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
 
     @property
@@ -236,7 +250,7 @@ class Call(Expression):
     """A function of ``pyarrow.compute``, or one of ours with an operator's sign for a name."""
 
     def __init__(
-        self, function: str, arguments: Sequence[Expression], options: Mapping[str, Any] | None = None
+        self, function: str, arguments: Sequence[Expression], options: Mapping[str, object] | None = None
     ) -> None:
         if function not in _OURS and not callable(getattr(pc, function, None)):
             raise InvalidJob(f"pyarrow.compute has no function {function!r}")
@@ -265,23 +279,23 @@ def col(name: str) -> Expression:
     return Column(name)
 
 
-def lit(value: Any) -> Expression:
+def lit(value: Operand) -> Expression:
     """Returns a constant; an expression is returned as it is."""
     return value if isinstance(value, Expression) else Literal(value)
 
 
-def call(function: str, *arguments: Any, **options: Any) -> Expression:
+def call(function: str, *arguments: Operand, **options: object) -> Expression:
     """Any function of ``pyarrow.compute`` that gives one value for each row: ``call("utf8_upper", col("name"))``."""
     return Call(function, [lit(argument) for argument in arguments], options)
 
 
-def if_else(condition: Expression, then: Any, otherwise: Any) -> Expression:
+def if_else(condition: Expression, then: Operand, otherwise: Operand) -> Expression:
     """Takes ``then`` where the condition is true and ``otherwise`` where it is false; both may be expressions or
     values."""
     return Call("if_else", [condition, lit(then), lit(otherwise)])
 
 
-def coalesce(*arguments: Any) -> Expression:
+def coalesce(*arguments: Operand) -> Expression:
     """The first of them that is not null."""
     return Call("coalesce", [lit(argument) for argument in arguments])
 
@@ -290,7 +304,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
-def _fraction(left: Any, right: Any) -> Any:
+def _fraction(left: Datum, right: Datum) -> Datum:
     """``/``: integers become float64 first; decimals stay decimals."""
     if pa.types.is_integer(left.type):
         left = pc.cast(left, pa.float64(), safe=False) if not pa.types.is_decimal(right.type) else left
@@ -299,7 +313,7 @@ def _fraction(left: Any, right: Any) -> Any:
     return pc.divide(left, right)
 
 
-def _floor_division(left: Any, right: Any) -> Any:
+def _floor_division(left: Datum, right: Datum) -> Datum:
     """``//``: Arrow truncates toward zero; step down where the remainder has the other sign than the divisor."""
     quotient = pc.divide(left, right)
     if not pa.types.is_integer(quotient.type):
@@ -309,7 +323,7 @@ def _floor_division(left: Any, right: Any) -> Any:
     return pc.subtract(quotient, pc.cast(below, quotient.type))
 
 
-def _modulo(left: Any, right: Any) -> Any:
+def _modulo(left: Datum, right: Datum) -> Datum:
     return pc.subtract(left, pc.multiply(_floor_division(left, right), right))
 
 

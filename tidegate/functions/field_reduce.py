@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegate.common.row import Row
 from tidegate.common.typeinfo import ArrowTypeInfo, BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from tidegate.functions.interfaces import ReduceFunction
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import FieldValue, Record, UserObject
 
 
 class FieldReduce(ReduceFunction):
@@ -15,7 +14,7 @@ class FieldReduce(ReduceFunction):
 
     def __init__(self, function: str, position: int | str | None) -> None:
         self.function = function
-        self.position: Any = position
+        self.position: UserObject = position
 
     @staticmethod
     def on(function: str, position: int | str, stream_type: TypeInformation) -> FieldReduce:
@@ -33,7 +32,7 @@ class FieldReduce(ReduceFunction):
             return FieldReduce(function, names.index(position) if isinstance(position, str) else position)
         return FieldReduce(function, position)
 
-    def reduce(self, value1: Any, value2: Any) -> Any:
+    def reduce(self, value1: Record, value2: Record) -> Record:
         """Combines two records by their fields. Of equal values the first record wins."""
         left, right = self._field(value1), self._field(value2)
         match self.function:
@@ -48,12 +47,12 @@ class FieldReduce(ReduceFunction):
             case _:
                 return value1 if left >= right else value2
 
-    def _field(self, record: Any) -> Any:
+    def _field(self, record: Record) -> FieldValue:
         if self.position is None or not isinstance(record, (tuple, list, Row)):
             return record
         return record[self.position]
 
-    def _with_field(self, record: Any, value: Any) -> Any:
+    def _with_field(self, record: Record, value: FieldValue) -> Record:
         """Returns a new record: the one in state is never changed in place."""
         if self.position is None or not isinstance(record, (tuple, list, Row)):
             return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tidegate.functions.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from tidegate.functions.base import Function, KeyedStateStore, RuntimeContext
@@ -37,6 +37,7 @@ from tidegate.functions.window_functions import (
     WindowFunction,
 )
 from tidegate.metrics import MetricGroup
+from tidegate.model.values import Accumulated, Key, Record
 
 __all__ = [
     "AggregateFunction",
@@ -86,7 +87,7 @@ class MapFunction(Function):
     """Turns each record into one record (PyFlink: ``MapFunction``)."""
 
     @abstractmethod
-    def map(self, value: Any) -> Any:
+    def map(self, value: Record) -> Record:
         """Returns the record that is emitted for ``value``."""
 
 
@@ -94,7 +95,7 @@ class FlatMapFunction(Function):
     """Turns each record into any number of records (PyFlink: ``FlatMapFunction``)."""
 
     @abstractmethod
-    def flat_map(self, value: Any) -> Iterable[Any] | None:
+    def flat_map(self, value: Record) -> Iterable[Record] | None:
         """Yields or returns the records that are emitted for ``value``; ``None`` means none."""
 
 
@@ -102,7 +103,7 @@ class FilterFunction(Function):
     """Decides which records stay in the stream (PyFlink: ``FilterFunction``)."""
 
     @abstractmethod
-    def filter(self, value: Any) -> bool:
+    def filter(self, value: Record) -> bool:
         """Returns whether ``value`` stays."""
 
 
@@ -110,7 +111,7 @@ class ReduceFunction(Function):
     """Combines two values of one key into one (PyFlink: ``ReduceFunction``)."""
 
     @abstractmethod
-    def reduce(self, value1: Any, value2: Any) -> Any:
+    def reduce(self, value1: Record, value2: Record) -> Record:
         """Returns the combination of what was reduced so far and the next value."""
 
 
@@ -134,19 +135,19 @@ class AggregateFunction(Function):
     """
 
     @abstractmethod
-    def create_accumulator(self) -> Any:
+    def create_accumulator(self) -> Accumulated:
         """Returns the accumulator of no records."""
 
     @abstractmethod
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: Record, accumulator: Accumulated) -> Accumulated:
         """Returns the accumulator with one more record."""
 
     @abstractmethod
-    def get_result(self, accumulator: Any) -> Any:
+    def get_result(self, accumulator: Accumulated) -> Record:
         """Returns what is emitted for an accumulator."""
 
     @abstractmethod
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+    def merge(self, acc_a: Accumulated, acc_b: Accumulated) -> Accumulated:
         """Returns one accumulator for two; only windows that merge, such as sessions, call it."""
 
 
@@ -155,7 +156,7 @@ class KeySelector(Function):
     must have the same key."""
 
     @abstractmethod
-    def get_key(self, value: Any) -> Any:
+    def get_key(self, value: Record) -> Key:
         """Returns the key of ``value``."""
 
 
@@ -163,7 +164,7 @@ class Partitioner(Function):
     """Chooses the subtask for a key in ``partition_custom`` (PyFlink: ``Partitioner``)."""
 
     @abstractmethod
-    def partition(self, key: Any, num_partitions: int) -> int:
+    def partition(self, key: Key, num_partitions: int) -> int:
         """Returns the index of the subtask, from 0 to ``num_partitions - 1``."""
 
 
@@ -171,11 +172,11 @@ class CoMapFunction(Function):
     """Turns each record of two connected streams into one record (PyFlink: ``CoMapFunction``)."""
 
     @abstractmethod
-    def map1(self, value: Any) -> Any:
+    def map1(self, value: Record) -> Record:
         """Returns the record that is emitted for a record of the first stream."""
 
     @abstractmethod
-    def map2(self, value: Any) -> Any:
+    def map2(self, value: Record) -> Record:
         """Returns the record that is emitted for a record of the second stream."""
 
 
@@ -183,11 +184,11 @@ class CoFlatMapFunction(Function):
     """Turns each record of two connected streams into any number of records (PyFlink: ``CoFlatMapFunction``)."""
 
     @abstractmethod
-    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+    def flat_map1(self, value: Record) -> Iterable[Record] | None:
         """Yields or returns the records that are emitted for a record of the first stream."""
 
     @abstractmethod
-    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+    def flat_map2(self, value: Record) -> Iterable[Record] | None:
         """Yields or returns the records that are emitted for a record of the second stream."""
 
 
@@ -207,7 +208,7 @@ class KeyedContext(TimedContext):
     """The context of one record on a KeyedStream: timestamp, timers and the current key."""
 
     @abstractmethod
-    def get_current_key(self) -> Any:
+    def get_current_key(self) -> Key:
         """Returns the key of the record, or of the timer that fires."""
 
 
@@ -225,7 +226,7 @@ class ProcessFunction(Function):
     Context: TypeAlias = TimedContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+    def process_element(self, value: Record, ctx: TimedContext) -> Iterable[Record] | None:
         """Handles one record; yields or returns what is emitted. ``yield tag, value`` goes to a side output."""
 
 
@@ -247,10 +248,10 @@ class KeyedProcessFunction(Function):
     OnTimerContext: TypeAlias = KeyedTimerContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+    def process_element(self, value: Record, ctx: KeyedContext) -> Iterable[Record] | None:
         """Handles one record; yields or returns what is emitted. ``yield tag, value`` goes to a side output."""
 
-    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Record] | None:
         """A timer registered for ``timestamp`` fires."""
         return None
 
@@ -263,14 +264,14 @@ class CoProcessFunction(Function):
     OnTimerContext: TypeAlias = KeyedTimerContext
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+    def process_element1(self, value: Record, ctx: TimedContext) -> Iterable[Record] | None:
         """Handles a record of the first stream; yields or returns what is emitted."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: TimedContext) -> Iterable[Any] | None:
+    def process_element2(self, value: Record, ctx: TimedContext) -> Iterable[Record] | None:
         """Handles a record of the second stream; yields or returns what is emitted."""
 
-    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Record] | None:
         """A timer registered for ``timestamp`` fires (as in Flink's Java class; PyFlink's has no such method)."""
         return None
 
@@ -283,13 +284,13 @@ class KeyedCoProcessFunction(Function):
     OnTimerContext: TypeAlias = KeyedTimerContext
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+    def process_element1(self, value: Record, ctx: KeyedContext) -> Iterable[Record] | None:
         """Handles a record of the first stream; yields or returns what is emitted."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+    def process_element2(self, value: Record, ctx: KeyedContext) -> Iterable[Record] | None:
         """Handles a record of the second stream; yields or returns what is emitted."""
 
-    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Record] | None:
         """A timer registered for ``timestamp`` fires."""
         return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tidegate.functions.base import Function
+from tidegate.model.values import Record
 
 __all__ = ["CoGroupFunction", "FlatJoinFunction", "JoinFunction", "ProcessJoinFunction"]
 
@@ -16,7 +17,7 @@ class JoinFunction(Function):
     """Turns each pair of a join into one record (Flink: ``JoinFunction.java``)."""
 
     @abstractmethod
-    def join(self, first: Any, second: Any) -> Any:
+    def join(self, first: Record, second: Record) -> Record:
         """Returns the record that is emitted for a pair."""
 
 
@@ -24,7 +25,7 @@ class FlatJoinFunction(Function):
     """Turns each pair of a join into any number of records (Flink: ``FlatJoinFunction.java``)."""
 
     @abstractmethod
-    def join(self, first: Any, second: Any) -> Iterable[Any] | None:
+    def join(self, first: Record, second: Record) -> Iterable[Record] | None:
         """Yields or returns the records that are emitted for a pair."""
 
 
@@ -33,7 +34,7 @@ class CoGroupFunction(Function):
     ``CoGroupFunction.java``)."""
 
     @abstractmethod
-    def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
+    def co_group(self, first: Iterable[Record], second: Iterable[Record]) -> Iterable[Record] | None:
         """Yields or returns what is emitted for the two groups."""
 
 
@@ -59,5 +60,5 @@ class ProcessJoinFunction(Function):
     Context: TypeAlias = JoinContext
 
     @abstractmethod
-    def process_element(self, left: Any, right: Any, ctx: JoinContext) -> Iterable[Any] | None:
+    def process_element(self, left: Record, right: Record, ctx: JoinContext) -> Iterable[Record] | None:
         """Handles one pair; yields or returns what is emitted. ``yield tag, value`` goes to a side output."""

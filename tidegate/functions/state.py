@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
 from tidegate.functions.state_ttl import StateTtlConfig
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import MapKey, Record, StateValue
 
 if TYPE_CHECKING:
     from tidegate.functions.interfaces import AggregateFunction, ReduceFunction
@@ -273,14 +274,17 @@ class ReducingStateDescriptor(StateDescriptor):
     """``reduce_function`` is a ReduceFunction or a callable of two values."""
 
     def __init__(
-        self, name: str, reduce_function: ReduceFunction | Callable[[Any, Any], Any], type_info: TypeInformation
+        self,
+        name: str,
+        reduce_function: ReduceFunction | Callable[[Record, Record], Record],
+        type_info: TypeInformation,
     ) -> None:
         super().__init__(name, type_info)
         if not callable(getattr(reduce_function, "reduce", reduce_function)):
             raise InvalidJob(f"state {name!r}: neither a ReduceFunction nor a callable: {reduce_function!r}")
         self._reduce_function = reduce_function
 
-    def get_reduce_function(self) -> ReduceFunction | Callable[[Any, Any], Any]:
+    def get_reduce_function(self) -> ReduceFunction | Callable[[Record, Record], Record]:
         """Returns the function that combines two values."""
         return self._reduce_function
 
@@ -304,15 +308,15 @@ class OperatorStateStore(ABC):
     ``Types.PICKLED_BYTE_ARRAY()`` they may be any objects that can be pickled."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
         """Returns a list whose elements are dealt evenly to the subtasks when the parallelism changes."""
 
     @abstractmethod
-    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
         """Returns a list of which every subtask receives all elements at a restore."""
 
     @abstractmethod
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[MapKey, StateValue]:
         """Returns a map of which every subtask has an equal copy."""
 
     @abstractmethod

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Json
 
 LIST_MAX_BYTES = 1 << 20
 """Bytes of one list in one subtask, as JSON: it travels with every report."""
@@ -68,7 +69,10 @@ class Accumulator(ABC, Generic[V, R]):
         return f"{type(self).__name__} {self.shown()}"
 
 
-A = TypeVar("A", bound=Accumulator[Any, Any])
+UserAccumulator: TypeAlias = Accumulator[Any, Any]
+"""An accumulator of a program, with whatever types of values and results it was registered."""
+
+A = TypeVar("A", bound=UserAccumulator)
 N = TypeVar("N", int, float)
 
 
@@ -233,7 +237,7 @@ class Histogram(Accumulator[int, dict[int, int]]):
         return found
 
 
-class ListAccumulator(Accumulator[Any, list[Any]]):
+class ListAccumulator(Accumulator[Json, list[Json]]):
     """What was added, one after the other; the order among subtasks is free. For few small values of JSON (texts, numbers,
     booleans, ``None``, lists and dicts of them; a tuple comes back as a list): the whole list travels with every report.
     ``add`` raises ``InvalidJob`` for any other value, and beyond 1 MiB in one subtask."""
@@ -257,14 +261,14 @@ class ListAccumulator(Accumulator[Any, list[Any]]):
             )
         self._texts.append(text)
 
-    def get_local_value(self) -> list[Any]:
+    def get_local_value(self) -> list[Json]:
         return [json.loads(text) for text in self._texts]
 
     def reset_local(self) -> None:
         self._texts.clear()
         self._size_bytes = 0
 
-    def merge(self, other: Accumulator[Any, list[Any]]) -> None:
+    def merge(self, other: Accumulator[Json, list[Json]]) -> None:
         """Without a bound: each subtask has its own."""
         assert isinstance(other, ListAccumulator)
         self._texts.extend(other._texts)
@@ -281,7 +285,7 @@ class ListAccumulator(Accumulator[Any, list[Any]]):
         return found
 
 
-class Mixed(Accumulator[Any, Any]):
+class Mixed(UserAccumulator):
     """Values of different types under one name: there is no result, and reading it raises an error that says so."""
 
     def __init__(self, types: Iterable[str]) -> None:
@@ -296,7 +300,7 @@ class Mixed(Accumulator[Any, Any]):
     def reset_local(self) -> None:
         raise self._error()
 
-    def merge(self, other: Accumulator[Any, Any]) -> None:
+    def merge(self, other: UserAccumulator) -> None:
         self.types = sorted({*self.types, *(other.types if isinstance(other, Mixed) else [type(other).__name__])})
 
     def to_json(self) -> str:
@@ -315,7 +319,7 @@ class Mixed(Accumulator[Any, Any]):
         return self._error().message
 
 
-_TYPES: dict[str, type[Accumulator[Any, Any]]] = {
+_TYPES: dict[str, type[UserAccumulator]] = {
     kind.__name__: kind
     for kind in (
         AverageAccumulator,
@@ -344,26 +348,26 @@ def check_known(name: str, accumulator: object) -> None:
         )
 
 
-def told(accumulators: Mapping[str, Accumulator[Any, Any]]) -> dict[str, Told]:
+def told(accumulators: Mapping[str, UserAccumulator]) -> dict[str, Told]:
     """What travels."""
     return {name: Told(type(found).__name__, found.to_json()) for name, found in accumulators.items()}
 
 
-def merged(parts: Iterable[Mapping[str, Told]]) -> dict[str, Accumulator[Any, Any]]:
+def merged(parts: Iterable[Mapping[str, Told]]) -> dict[str, UserAccumulator]:
     """Those of several subtasks, in the order of their names."""
-    found: dict[str, Accumulator[Any, Any]] = {}
+    found: dict[str, UserAccumulator] = {}
     for part in parts:
         for name, (kind, text) in part.items():
             _join(found, name, _TYPES[kind].from_json(text))
     return dict(sorted(found.items()))
 
 
-def results(accumulators: Mapping[str, Accumulator[Any, Any]]) -> dict[str, Any]:
+def results(accumulators: Mapping[str, UserAccumulator]) -> dict[str, Json]:
     """What they are worth. Raises ``InvalidJob`` when one has several types."""
     return {name: accumulator.get_local_value() for name, accumulator in accumulators.items()}
 
 
-def _join(found: dict[str, Accumulator[Any, Any]], name: str, one: Accumulator[Any, Any]) -> None:
+def _join(found: dict[str, UserAccumulator], name: str, one: UserAccumulator) -> None:
     """Add one to those of the same name; it is not changed, unless it is the first of it."""
     before = found.setdefault(name, one)
     if before is one:

@@ -7,7 +7,6 @@ of a superstep has no counterpart: there are no iterations, and it is refused by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.model.checkpoint import CheckpointOptions
 
@@ -84,7 +83,7 @@ class ChannelUnavailable:
 class UserEvent:
     """An event of a type that was registered by name (``tidegate.wire.user_events``); for the head of the chain."""
 
-    value: Any
+    value: object
 
 
 ChannelEvent = (

@@ -21,6 +21,7 @@ from tidegate.model.options import ConfigOption, Kind, declared
 from tidegate.model.options.checks import cross_checks
 from tidegate.model.options.flink_keys import FLINK_KEYS, FLINK_PREFIXES
 from tidegate.model.options.flink_old_keys import OLD_KEYS
+from tidegate.model.options.option import DeclaredOption
 
 T = TypeVar("T")
 
@@ -76,11 +77,11 @@ class Configuration:
         """The value of an option: as set, as set under an old name, or its default."""
         return self._values.get(option.key, option.default)  # type: ignore[no-any-return]
 
-    def is_set(self, option: ConfigOption[Any]) -> bool:
+    def is_set(self, option: DeclaredOption) -> bool:
         """Whether the option has another origin than its default."""
         return option.key in self._values
 
-    def source_of(self, option: ConfigOption[Any]) -> str:
+    def source_of(self, option: DeclaredOption) -> str:
         """Where the option was set, such as `config.yaml line 3`; empty when it was not, or its place is not known."""
         found = self._setting_of(option)
         return found.source if found else ""
@@ -128,7 +129,7 @@ class Configuration:
     def __repr__(self) -> str:
         return f"Configuration({self.to_strings()!r})"
 
-    def _setting_of(self, option: ConfigOption[Any]) -> Setting | None:
+    def _setting_of(self, option: DeclaredOption) -> Setting | None:
         for key in (option.key, *option.fallback_keys):
             if key in self._settings:
                 return self._settings[key]

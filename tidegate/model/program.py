@@ -1,6 +1,6 @@
 """The program of a vertex: a chain (a tree) of operator specs, as the client builds it and a subtask runs it.
 
-This is vocabulary only. User objects (functions, sources, sinks, types) are held as ``Any``: they are pickled with
+This is vocabulary only. User objects (functions, sources, sinks, types) are held as ``UserObject``: they are pickled with
 cloudpickle by the client, stored as a blob, and unpickled in subtask processes alone.
 
     network inputs ─▶ operators[0] ─▶ operators[1] ─▶ ... ─▶ outputs (one for each outgoing edge)
@@ -10,10 +10,11 @@ cloudpickle by the client, stored as a blob, and unpickled in subtask processes 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from tidegate.model.graph import Partitioner
 from tidegate.model.ids import OperatorId
+from tidegate.model.values import UserObject
 
 OperatorKind = Literal[
     "source",
@@ -51,8 +52,8 @@ class KeySpec:
     (``selector``, a callable ``record -> key``). Exactly one is set. ``key_type`` is a TypeInformation or ``None``."""
 
     columns: tuple[str, ...] = ()
-    selector: Any = None
-    key_type: Any = None
+    selector: UserObject = None
+    key_type: UserObject = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +71,9 @@ class OperatorSpec:
     kind: OperatorKind
     operator_id: OperatorId
     name: str
-    input_types: tuple[Any, ...] = ()
+    input_types: tuple[UserObject, ...] = ()
     """TypeInformation of each input (none for a source)."""
-    output_type: Any = None
+    output_type: UserObject = None
     """TypeInformation of the main output; ``None`` for a sink."""
     key: KeySpec | None = None
     second_key: KeySpec | None = None
@@ -97,7 +98,7 @@ class OutputSpec:
     edge_id: int
     operator: int
     partitioner: Partitioner
-    type_info: Any
+    type_info: UserObject
     key: KeySpec | None = None
     tag: str = ""
 
@@ -108,7 +109,7 @@ class InputSpec:
 
     edge_id: int
     input_index: int
-    type_info: Any
+    type_info: UserObject
     key: KeySpec | None = None
     """That of the producers' ``OutputSpec``: by it, rows in flight are dealt anew after a rescale."""
 

@@ -7,7 +7,7 @@ methods; the other names import, using one is refused.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
 
 from tidegate.common.configuration import Configuration
 from tidegate.common.names.java_only import refusing
@@ -30,10 +30,13 @@ class JavaConfiguration:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., object]:
         if not _NAMES.fullmatch(name):
             raise AttributeError(f"{name}: tidegate has no configuration of Java; use tidegate.common.Configuration")
-        return getattr(self.configuration, {"toMap": "to_dict"}.get(name, _CAPITAL.sub("_", name).lower()))
+        method: Callable[..., object] = getattr(
+            self.configuration, {"toMap": "to_dict"}.get(name, _CAPITAL.sub("_", name).lower())
+        )
+        return method
 
 
 def get_j_env_configuration(j_env: StreamExecutionEnvironment) -> JavaConfiguration:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from tidegate.model.accumulators import Accumulator, Told, merged
+from tidegate.model.accumulators import Told, UserAccumulator, merged
 from tidegate.pb import common_pb2 as pb
 
 
@@ -17,6 +16,6 @@ def accumulators_from_pb(messages: Mapping[str, pb.Accumulator]) -> dict[str, To
     return {name: Told(message.type, message.value) for name, message in messages.items()}
 
 
-def merged_of(metrics: Iterable[pb.TaskMetrics | None]) -> dict[str, Accumulator[Any, Any]]:
+def merged_of(metrics: Iterable[pb.TaskMetrics | None]) -> dict[str, UserAccumulator]:
     """Merges the accumulators of all subtasks; ``None`` stands for a subtask that has reported nothing yet."""
     return merged(accumulators_from_pb(told.accumulators) for told in metrics if told is not None)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from sphinx.util.inspect import signature, stringify_signature
+
+from docs._sphinx.named_types import named_types
 from docs._sphinx.public_api import MODULES, docstring_of, names_of, public_names, refusal_of
+from tidegate.functions.interfaces import AggregateFunction
 
 
 def test_described_names_have_docstrings() -> None:
@@ -19,3 +23,8 @@ def test_names_of_java_say_that_they_refuse() -> None:
     pulsar = names_of("tidegate.datastream.connectors.pulsar")
     assert "use KafkaSource" in (refusal_of(pulsar["PulsarSource"]) or "")
     assert refusal_of(names_of("tidegate.datastream.connectors.kafka")["KafkaSource"]) is None
+
+
+def test_signatures_of_the_reference_name_what_users_make() -> None:
+    shown = stringify_signature(signature(AggregateFunction.add, type_aliases={name: name for name in named_types()}))
+    assert shown == "(self, value: Record, accumulator: Accumulated) -> Accumulated"

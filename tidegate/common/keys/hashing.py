@@ -31,7 +31,6 @@ Key groups and their owners (``key_groups``, ``subtasks_of``) are ``tidegate.mod
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +39,9 @@ import pyarrow.compute as pc
 
 from tidegate.common.keys.polynomial import hash_binary, hash_text
 from tidegate.common.keys.types import FALSE_HASH, NAN_BITS, NANOS_FACTOR, TRUE_HASH, hash_key, register_key_type
+from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.model.errors import SchemaMismatch
+from tidegate.model.values import Key
 
 __all__ = ["hash_columns", "hash_key", "hash_keys", "key_groups", "register_key_type", "subtasks_of"]
 
@@ -62,7 +63,7 @@ def hash_columns(columns: Sequence[pa.Array]) -> Hashes:
     return _combine([_hash_array(column) for column in columns]).view(np.int32)
 
 
-def hash_keys(keys: Sequence[Any]) -> Hashes:
+def hash_keys(keys: Sequence[Key]) -> Hashes:
     """Hash of each Python key. Keys of one common type are hashed as a column."""
     return _hash_list(keys).view(np.int32)
 
@@ -126,7 +127,7 @@ def _combine(hashes: Sequence[_Unsigned]) -> _Unsigned:
     return code
 
 
-def _hash_list(keys: Sequence[Any]) -> _Unsigned:
+def _hash_list(keys: Sequence[Key]) -> _Unsigned:
     kinds = set(map(type, keys))
     kind = kinds.pop() if len(kinds) == 1 else None
     try:
@@ -185,17 +186,17 @@ def _kernel_of(kind: pa.DataType) -> Callable[[pa.Array], _Unsigned]:
     raise SchemaMismatch(f"a column of type {kind} cannot be a key; cast it to a string, a number or a struct first")
 
 
-def _values(column: pa.Array) -> npt.NDArray[Any]:
+def _values(column: pa.Array) -> NumpyColumn:
     """Returns the column's values as numpy sees them, whatever its nulls: its buffer, or zeros where there is none."""
     buffer = column.buffers()[1]
     kind = np.dtype(column.type.to_pandas_dtype())
     if buffer is None:
         return np.zeros(len(column), kind)
-    values: npt.NDArray[Any] = np.frombuffer(buffer, kind, len(column), column.offset * kind.itemsize)
+    values: NumpyColumn = np.frombuffer(buffer, kind, len(column), column.offset * kind.itemsize)
     return values
 
 
-def _fold(values: npt.NDArray[Any]) -> _Unsigned:
+def _fold(values: NumpyColumn) -> _Unsigned:
     """``Long.hashCode`` of 64-bit values: low word xor high word."""
     words = np.ascontiguousarray(values).view(np.uint32)
     return words[0::2] ^ words[1::2]
@@ -209,7 +210,7 @@ def _hash_uint64(column: pa.Array) -> _Unsigned:
     return np.where(high >> 31, beyond, low ^ high)
 
 
-def _hash_floats(values: npt.NDArray[Any]) -> _Unsigned:
+def _hash_floats(values: NumpyColumn) -> _Unsigned:
     wide = values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
     bits = wide.view(np.uint64)
     bits[np.isnan(wide)] = NAN_BITS

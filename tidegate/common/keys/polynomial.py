@@ -12,11 +12,11 @@ A run holds as many whole values as fit the table; a longer value is folded bloc
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from tidegate.common.records.numpy_column import NumpyColumn
 
 _Unsigned = npt.NDArray[np.uint32]
 _Offsets = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ def hash_text(column: pa.LargeStringArray) -> _Unsigned:
     offsets, data = _offsets_and_data(column)
     hashes = np.zeros(len(column), np.uint32)
     for first, last in _runs(offsets):
-        units: npt.NDArray[Any] = data[offsets[first] : offsets[last]]
+        units: NumpyColumn = data[offsets[first] : offsets[last]]
         local = offsets[first : last + 1] - offsets[first]
         if len(units) and int(units.max()) >= 0x80:
             units, local = _utf16(units, local)
@@ -79,7 +79,7 @@ def _runs(offsets: _Offsets) -> list[tuple[int, int]]:
     return runs
 
 
-def _hash_run(units: npt.NDArray[Any], offsets: _Offsets, out: _Unsigned) -> None:
+def _hash_run(units: NumpyColumn, offsets: _Offsets, out: _Unsigned) -> None:
     if len(units) > _RUN:
         assert len(out) == 1, "a run longer than the table is one value"
         out[0] = _hash_long(units)
@@ -92,7 +92,7 @@ def _hash_run(units: npt.NDArray[Any], offsets: _Offsets, out: _Unsigned) -> Non
     np.multiply(out, _POWERS.take(offsets[1:] - 1, mode="clip"), out=out)  # an empty value at 0 has hash 0 anyway
 
 
-def _hash_long(units: npt.NDArray[Any]) -> int:
+def _hash_long(units: NumpyColumn) -> int:
     code, one = 0, np.empty(1, np.uint32)
     for start in range(0, len(units), _RUN):
         block = units[start : start + _RUN]

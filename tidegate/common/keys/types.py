@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.model.errors import NotSerializable
+from tidegate.model.values import Key
 
 _MASK = 0xFFFFFFFF
 _MASK64 = 0xFFFFFFFFFFFFFFFF
@@ -26,25 +27,25 @@ NANOS_FACTOR = 51
 TRUE_HASH, FALSE_HASH = 1231, 1237
 
 
-def hash_key(key: Any) -> int:
+def hash_key(key: Key) -> int:
     """Hash of one key, -2**31 to 2**31 - 1. Raises ``NotSerializable`` for a key that has no value of its own."""
     code = _unsigned_hash(key)
     return code - 0x100000000 if code & 0x80000000 else code
 
 
-def register_key_type(key_type: type, as_plain_key: Callable[[Any], Any]) -> None:
+def register_key_type(key_type: type, as_plain_key: Callable[[Key], Key]) -> None:
     """Keys of ``key_type`` hash as the plain key that ``as_plain_key`` makes of them (such as a Row: its tuple)."""
     _BY_TYPE[key_type] = lambda key: _unsigned_hash(as_plain_key(key))
 
 
-def _unsigned_hash(key: Any) -> int:
+def _unsigned_hash(key: Key) -> int:
     found = _BY_TYPE.get(type(key))
     if found is None:
         found = _BY_TYPE[type(key)] = _resolve(type(key))
     return found(key)
 
 
-def _resolve(key_type: type) -> Callable[[Any], int]:
+def _resolve(key_type: type) -> Callable[[Key], int]:
     """The row of the table for a type that is not in it: by its nearest base, else by its form."""
     if issubclass(key_type, enum.Enum):
         return lambda key: _hash_str(key.name)
@@ -101,7 +102,7 @@ def _hash_bytes(key: bytes) -> int:
     return code
 
 
-def _hash_sequence(key: tuple[Any, ...] | list[Any]) -> int:
+def _hash_sequence(key: tuple[Key, ...] | list[Key]) -> int:
     code = 1
     for element in key:
         code = (31 * code + _unsigned_hash(element)) & _MASK
@@ -142,20 +143,20 @@ def _hash_timedelta(key: dt.timedelta, nanosecond: int = 0) -> int:
     return (_hash_int(seconds) + NANOS_FACTOR * (nanos + (nanosecond or getattr(key, "nanoseconds", 0)))) & _MASK
 
 
-def _hash_set(key: frozenset[Any]) -> int:
+def _hash_set(key: frozenset[Key]) -> int:
     return sum(map(_unsigned_hash, key)) & _MASK
 
 
 class _KeyPickler(pickle.Pickler):
     """Classes by name, also those of the job's script, which is not the module ``__main__`` of a subtask. Nobody reads the bytes."""
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, type) and obj.__module__ == "__main__":
             return str, (obj.__qualname__,)
         return NotImplemented
 
 
-def _hash_pickled(key: Any) -> int:
+def _hash_pickled(key: Key) -> int:
     out = io.BytesIO()
     pickler = _KeyPickler(out, protocol=5)
     pickler.fast = True  # no memo: bytes depend on values, not on which objects are shared
@@ -169,7 +170,7 @@ def _hash_pickled(key: Any) -> int:
     return _hash_bytes(out.getvalue())
 
 
-_BY_TYPE: dict[type, Callable[[Any], int]] = {
+_BY_TYPE: dict[type, Callable[[Key], int]] = {
     type(None): lambda _: 0,
     bool: lambda key: TRUE_HASH if key else FALSE_HASH,
     int: _hash_int,

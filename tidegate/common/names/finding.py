@@ -15,19 +15,22 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 __all__ = ["Names", "elsewhere", "finding", "removed"]
 
-Names = Mapping[str, Callable[[], Any]]
+ModuleMember: TypeAlias = Any
+"""What a module has under a name: a class, a function, a constant."""
+
+Names = Mapping[str, Callable[[], ModuleMember]]
 """What makes or finds the object of each name."""
 
 
-def finding(module: str, *tables: Names) -> Callable[[str], Any]:
+def finding(module: str, *tables: Names) -> Callable[[str], ModuleMember]:
     """Returns the ``__getattr__`` of ``module``. It raises ``AttributeError`` for a name in none of the tables."""
     known = {name: find for table in tables for name, find in table.items()}
 
-    def find(name: str) -> Any:
+    def find(name: str) -> ModuleMember:
         if name in known:
             return known[name]()
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -46,7 +49,7 @@ def removed(names: str, instead: str) -> Names:
     return {name: partial(_refuse, name, instead) for name in names.split()}
 
 
-def _found(home: str, name: str) -> Any:
+def _found(home: str, name: str) -> ModuleMember:
     return getattr(importlib.import_module(home), name)
 
 

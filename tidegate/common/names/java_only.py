@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import NoReturn
 
-from tidegate.common.names.finding import Names, finding
+from tidegate.common.names.finding import ModuleMember, Names, finding
 
 __all__ = ["java_only", "refusing"]
 
@@ -23,15 +23,15 @@ class _JavaOnly(type):
 
     _refusal: str
 
-    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _JavaOnly:
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, object]) -> _JavaOnly:
         if bases:
             raise TypeError(next(base._refusal for base in bases if isinstance(base, _JavaOnly)))
         return super().__new__(cls, name, bases, namespace)
 
-    def __call__(cls, *_: Any, **__: Any) -> Any:
+    def __call__(cls, *_: object, **__: object) -> NoReturn:
         raise TypeError(cls._refusal)
 
-    def __getattr__(cls, name: str) -> Any:
+    def __getattr__(cls, name: str) -> NoReturn:
         if name.startswith("__"):  # what copy, inspect and pytest ask of every object
             raise AttributeError(name)
         raise TypeError(cls._refusal)
@@ -42,7 +42,7 @@ def java_only(module: str, names: str, instead: str) -> Names:
     return {name: partial(_placeholder, module, name, instead) for name in names.split()}
 
 
-def refusing(module: str, names: str, instead: str) -> Callable[[str], Any]:
+def refusing(module: str, names: str, instead: str) -> Callable[[str], ModuleMember]:
     """Returns the ``__getattr__`` of a module that has only such names besides its own."""
     return finding(module, java_only(module, names, instead))
 

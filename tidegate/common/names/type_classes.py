@@ -10,7 +10,6 @@ import datetime as dt
 import time
 from abc import ABCMeta
 from enum import Enum
-from typing import Any
 
 from tidegate.common.typeinfo import BasicType, BasicTypeInfo, SqlTimeTypeInfo, TypeInformation
 from tidegate.model.errors import InvalidJob
@@ -30,10 +29,10 @@ class _StandsFor(ABCMeta):
 
     _means: tuple[TypeInformation, ...] = ()
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> TypeInformation:
         return cls.type_of(*args, **kwargs)
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return instance in cls._means
 
     def type_of(cls) -> TypeInformation:

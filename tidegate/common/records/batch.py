@@ -7,9 +7,10 @@ a last column ``__timestamp`` (int64, ms since the epoch, nullable).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
+
+from tidegate.model.values import FieldValue
 
 TIMESTAMP_COLUMN = "__timestamp"
 
@@ -23,7 +24,7 @@ MAX_TIMESTAMP = 2**63 - 1
 class RecordsBatch:
     """``values`` are Python records. ``timestamps`` is ``None`` when no record has one, else as long as ``values``."""
 
-    values: list[Any]
+    values: list[FieldValue]
     timestamps: list[int | None] | None = None
 
     def __len__(self) -> int:

@@ -11,7 +11,6 @@ import decimal
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -19,24 +18,25 @@ import pyarrow as pa
 
 from tidegate.common.time import Instant
 from tidegate.model.errors import NotSerializable
+from tidegate.model.values import FieldValue
 
 _SCRIPT = b"__main__"
 _ALL_DIGITS = decimal.Context(prec=76)
 _ONE = decimal.Decimal(1)
 
-Encoder = Callable[[Sequence[Any]], pa.Array]
-Decoder = Callable[[pa.Array], list[Any]]
+Encoder = Callable[[Sequence[FieldValue]], pa.Array]
+Decoder = Callable[[pa.Array], list[FieldValue]]
 
 
 class Misfit(ValueError):
     """A value that does not fit, and why."""
 
-    def __init__(self, value: Any, why: str) -> None:
+    def __init__(self, value: FieldValue, why: str) -> None:
         super().__init__(why)
         self.value = value
 
 
-def attributes_of(value: Any, names: Sequence[str]) -> list[Any]:
+def attributes_of(value: FieldValue, names: Sequence[str]) -> list[FieldValue]:
     """The fields of an object that is given as a row: its attributes of these names, others are left out. Raises ``Misfit``."""
     if not _has_attributes(value):
         raise Misfit(value, f"it is a {type(value).__name__}, not a row of {names}")
@@ -46,7 +46,7 @@ def attributes_of(value: Any, names: Sequence[str]) -> list[Any]:
     return [getattr(value, name) for name in names]
 
 
-def dict_of(value: Any) -> dict[Any, Any]:
+def dict_of(value: FieldValue) -> dict[FieldValue, FieldValue]:
     """What is given as a map: a mapping, or an object with its attributes. Raises ``Misfit``."""
     if isinstance(value, Mapping):
         return dict(value)
@@ -57,7 +57,7 @@ def dict_of(value: Any) -> dict[Any, Any]:
     return dict(vars(value))
 
 
-def _has_attributes(value: Any) -> bool:
+def _has_attributes(value: FieldValue) -> bool:
     """Tells whether a value has attributes of its own: it is not a number, text, time or class."""
     return (hasattr(value, "__dict__") or is_dataclass(value)) and not isinstance(value, type)
 
@@ -83,7 +83,7 @@ def _inferring_encoder(kind: pa.DataType) -> Encoder:
     take bytes for text."""
     is_integer = pa.types.is_integer(kind)
 
-    def encode_inferring(values: Sequence[Any]) -> pa.Array:
+    def encode_inferring(values: Sequence[FieldValue]) -> pa.Array:
         found = pa.array(values)
         if found.type == kind:
             return found
@@ -100,8 +100,8 @@ def _inferring_encoder(kind: pa.DataType) -> Encoder:
     return encode_inferring
 
 
-def _checked_encoder(kind: pa.DataType, fits: Callable[[Any], bool], what: str) -> Encoder:
-    def encode_checked(values: Sequence[Any]) -> pa.Array:
+def _checked_encoder(kind: pa.DataType, fits: Callable[[FieldValue], bool], what: str) -> Encoder:
+    def encode_checked(values: Sequence[FieldValue]) -> pa.Array:
         for value in values:
             if value is not None and not fits(value):
                 raise Misfit(value, f"it is not {what}")
@@ -110,31 +110,31 @@ def _checked_encoder(kind: pa.DataType, fits: Callable[[Any], bool], what: str) 
     return encode_checked
 
 
-def _is_pure_date(value: Any) -> bool:
+def _is_pure_date(value: FieldValue) -> bool:
     return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
 
 
-def _is_naive(value: Any) -> bool:
+def _is_naive(value: FieldValue) -> bool:
     return getattr(value, "tzinfo", None) is None and not isinstance(value, (int, float))
 
 
-def _is_no_bool(value: Any) -> bool:
+def _is_no_bool(value: FieldValue) -> bool:
     return value.__class__ is not bool
 
 
-def _decode_plain(column: pa.Array) -> list[Any]:
+def _decode_plain(column: pa.Array) -> list[FieldValue]:
     kind = column.type
     if column.null_count and not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
         return list(column.to_pylist())
-    values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()  # three times as fast as to_pylist
+    values: list[FieldValue] = column.to_numpy(zero_copy_only=False).tolist()  # three times as fast as to_pylist
     return values
 
 
-def _decode_slowly(column: pa.Array) -> list[Any]:
+def _decode_slowly(column: pa.Array) -> list[FieldValue]:
     return list(column.to_pylist())
 
 
-def encode_instants(values: Sequence[Any]) -> pa.Array:
+def encode_instants(values: Sequence[FieldValue]) -> pa.Array:
     """Encodes ``Instant`` values. Raises ``Misfit`` for other values, and for those that are finer than a microsecond."""
     micros: list[int | None] = []
     for value in values:
@@ -149,13 +149,13 @@ def encode_instants(values: Sequence[Any]) -> pa.Array:
     return pa.array(micros, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
 
 
-def decode_instants(column: pa.Array) -> list[Any]:
+def decode_instants(column: pa.Array) -> list[FieldValue]:
     """Decodes a column of UTC timestamps into ``Instant`` values."""
     micros = column.cast(pa.int64()).to_pylist()
     return [None if m is None else Instant(m // 1_000_000, m % 1_000_000 * 1000) for m in micros]
 
 
-def encode_big_integers(values: Sequence[Any]) -> pa.Array:
+def encode_big_integers(values: Sequence[FieldValue]) -> pa.Array:
     """Encodes whole numbers of up to 76 digits. Raises ``Misfit`` for other values."""
     for value in values:
         if value is not None and not (isinstance(value, (int, np.integer)) and not isinstance(value, bool)):
@@ -163,12 +163,12 @@ def encode_big_integers(values: Sequence[Any]) -> pa.Array:
     return pa.array(values, pa.decimal256(76, 0))
 
 
-def decode_big_integers(column: pa.Array) -> list[Any]:
+def decode_big_integers(column: pa.Array) -> list[FieldValue]:
     """Decodes a column of decimals without fraction into ``int``."""
     return [None if value is None else int(value) for value in column.to_pylist()]
 
 
-def decode_big_decimals(column: pa.Array) -> list[Any]:
+def decode_big_decimals(column: pa.Array) -> list[FieldValue]:
     """Without the zeros that the column's scale put behind them: 3 comes back as 3, as from Flink, 1.50 as 1.5."""
     return [None if value is None else _shortest(value) for value in column.to_pylist()]
 
@@ -179,7 +179,7 @@ def _shortest(value: decimal.Decimal) -> decimal.Decimal:
     return short.quantize(_ONE, context=_ALL_DIGITS) if isinstance(exponent, int) and exponent > 0 else short
 
 
-def pickle_value(value: Any) -> bytes:
+def pickle_value(value: FieldValue) -> bytes:
     """Returns any object as bytes that every process of the job can read. Classes of the job's script are part of them, since
     ``__main__`` is another module there. Raises ``NotSerializable`` naming the object."""
     try:
@@ -195,12 +195,12 @@ def pickle_value(value: Any) -> bytes:
         raise NotSerializable(f"{shown} of type {type(value).__name__} cannot be pickled: {error}") from error
 
 
-def pickle_column(values: Sequence[Any]) -> pa.Array:
+def pickle_column(values: Sequence[FieldValue]) -> pa.Array:
     """Encodes any objects by pickling each."""
     return pa.array([pickle_value(value) for value in values], pa.binary())
 
 
-def unpickle_column(column: pa.Array) -> list[Any]:
+def unpickle_column(column: pa.Array) -> list[FieldValue]:
     """Decodes a column of pickled objects."""
     values = column.to_numpy(zero_copy_only=False)  # null only below a null row
     return [None if value is None else pickle.loads(value) for value in values]

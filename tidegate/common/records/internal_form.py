@@ -19,13 +19,14 @@ from typing import Any
 
 from tidegate.common.row import Row, RowKind
 from tidegate.common.time import Instant
+from tidegate.model.values import FieldValue
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 
-def to_internal(kind: Any, value: Any) -> Any:
+def to_internal(kind: Any, value: FieldValue) -> FieldValue:
     """``kind`` is a TypeInformation. Raises ``ValueError`` for a value that is no row or tuple where one is wanted."""
     if value is None or not kind.need_conversion():
         return value
@@ -42,7 +43,7 @@ def to_internal(kind: Any, value: Any) -> Any:
             return value.to_epoch_milli() * 1000
 
 
-def from_internal(kind: Any, value: Any) -> Any:
+def from_internal(kind: Any, value: FieldValue) -> FieldValue:
     """Converts a value from PyFlink's internal form to the form that functions see."""
     if value is None or not kind.need_conversion():
         return value
@@ -55,7 +56,7 @@ def from_internal(kind: Any, value: Any) -> Any:
             return Instant.of_epoch_milli(value // 1000)
 
 
-def _row(kind: Any, value: Any) -> tuple[Any, ...]:
+def _row(kind: Any, value: FieldValue) -> tuple[FieldValue, ...]:
     names = kind.get_field_names()
     if isinstance(value, Row):
         fields = list(value) if value.given_names is None else value.get_fields_by_names(names)
@@ -69,11 +70,11 @@ def _row(kind: Any, value: Any) -> tuple[Any, ...]:
     raise ValueError(f"Unexpected tuple {value!r} with RowTypeInfo")
 
 
-def _fields(kind: Any, values: Any) -> tuple[Any, ...]:
+def _fields(kind: Any, values: FieldValue) -> tuple[FieldValue, ...]:
     return tuple(to_internal(field, value) for field, value in zip(kind.get_field_types(), values, strict=False))
 
 
-def _sql_time(kind: str, value: Any) -> int:
+def _sql_time(kind: str, value: FieldValue) -> int:
     if kind == "Date":
         return int(value.toordinal()) - _EPOCH_DAY
     if kind == "Time":

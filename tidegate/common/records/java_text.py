@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
+
+from tidegate.model.values import FieldValue
 
 _PLAIN_FROM = 1e-3
 _PLAIN_TO = 1e7
@@ -25,7 +26,7 @@ def float_text(value: float) -> str:
     return text if _PLAIN_FROM <= abs(value) < _PLAIN_TO else _unusual(value, text, np.float32)
 
 
-def _unusual(value: float, text: str, kind: Callable[[Any], Any]) -> str:
+def _unusual(value: float, text: str, kind: Callable[[FieldValue], FieldValue]) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

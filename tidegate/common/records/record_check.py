@@ -16,7 +16,6 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
 from tidegate.common.row import Row
 from tidegate.common.time import Instant
@@ -30,8 +29,9 @@ from tidegate.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
+from tidegate.model.values import FieldValue
 
-LooksFit = Callable[[Sequence[Any]], bool]
+LooksFit = Callable[[Sequence[FieldValue]], bool]
 
 _NONE = type(None)
 _ARRAY_CODES = {BasicType.BYTE: "b", BasicType.SHORT: "h", BasicType.INT: "i", BasicType.LONG: "q"}
@@ -85,7 +85,7 @@ def _only(*classes: type) -> LooksFit:
 def _integers(code: str) -> LooksFit:
     only, allowed = frozenset({int}), frozenset({int, _NONE})
 
-    def fit(values: Sequence[Any]) -> bool:
+    def fit(values: Sequence[FieldValue]) -> bool:
         kinds = set(map(type, values))
         if not kinds <= only:
             if not kinds <= allowed:
@@ -100,7 +100,7 @@ def _integers(code: str) -> LooksFit:
     return fit
 
 
-def _doubles(values: Sequence[Any]) -> bool:
+def _doubles(values: Sequence[FieldValue]) -> bool:
     kinds = set(map(type, values))
     if kinds <= {float, _NONE}:
         return True
@@ -109,8 +109,8 @@ def _doubles(values: Sequence[Any]) -> bool:
     )
 
 
-def _big_numbers(kind: type[Any]) -> LooksFit:
-    def fits(value: Any) -> bool:
+def _big_numbers(kind: type[FieldValue]) -> LooksFit:
+    def fits(value: FieldValue) -> bool:
         if value.__class__ is not kind or not -_BIG_BOUND < value < _BIG_BOUND:
             return False
         return value.__class__ is int or value.as_tuple().exponent >= -_BIG_DIGITS
@@ -125,7 +125,7 @@ def _times(kind: type) -> LooksFit:
     )
 
 
-def _instants(values: Sequence[Any]) -> bool:
+def _instants(values: Sequence[FieldValue]) -> bool:
     return all(value is None or (value.__class__ is Instant and value.nanos % 1000 == 0) for value in values)
 
 
@@ -134,7 +134,7 @@ def _lists(element_type: TypeInformation) -> LooksFit | None:
     if elements is None:
         return None
 
-    def fit(values: Sequence[Any]) -> bool:
+    def fit(values: Sequence[FieldValue]) -> bool:
         if not set(map(type, values)) <= {list, tuple, _NONE}:
             return False
         return elements(list(chain.from_iterable(value for value in values if value is not None)))
@@ -145,7 +145,7 @@ def _lists(element_type: TypeInformation) -> LooksFit | None:
 def _maps(type_info: MapTypeInfo) -> LooksFit | None:
     keys, items = looks_fit(type_info.key_type), looks_fit(type_info.value_type)
 
-    def fit(values: Sequence[Any]) -> bool:
+    def fit(values: Sequence[FieldValue]) -> bool:
         if not set(map(type, values)) <= {dict, _NONE}:
             return False
         found = [value for value in values if value is not None]
@@ -161,7 +161,7 @@ def _rows(type_info: RowTypeInfo | TupleTypeInfo) -> LooksFit:
     width = len(type_info.get_field_types())
     names = type_info.get_field_names() if isinstance(type_info, RowTypeInfo) and type_info.is_named else None
 
-    def fit(values: Sequence[Any]) -> bool:
+    def fit(values: Sequence[FieldValue]) -> bool:
         kinds = set(map(type, values))
         if kinds == {Row}:
             if names is not None and any(row.given_names not in (None, names) for row in values):

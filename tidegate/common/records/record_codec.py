@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import chain, pairwise, repeat
 from operator import attrgetter, is_, is_not
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +52,7 @@ from tidegate.common.typeinfo import (
     TypeInformation,
 )
 from tidegate.model.errors import NotSerializable, SchemaMismatch, TidegateError
+from tidegate.model.values import FieldValue, Record
 
 _NONE, _is_there = type(None), partial(is_not, None)
 _KIND_OF, _NAMES_OF, _VALUES_OF = attrgetter("_row_kind"), attrgetter("_fields"), attrgetter("_values")
@@ -61,17 +61,17 @@ _KIND_OF, _NAMES_OF, _VALUES_OF = attrgetter("_row_kind"), attrgetter("_fields")
 register_key_type(Instant, lambda i: datetime.timedelta(seconds=i.seconds, microseconds=i.nanos // 1000))
 
 
-def encode(type_info: TypeInformation, values: Sequence[Any], operator: str = "") -> pa.RecordBatch:
+def encode(type_info: TypeInformation, values: Sequence[Record], operator: str = "") -> pa.RecordBatch:
     """Returns the records as columns of ``type_info.arrow_schema()``. Raises ``SchemaMismatch``, ``NotSerializable``."""
     return codec_of(type_info).encode(values, operator)
 
 
-def decode(type_info: TypeInformation, data: pa.RecordBatch, operator: str = "") -> list[Any]:
+def decode(type_info: TypeInformation, data: pa.RecordBatch, operator: str = "") -> list[Record]:
     """Returns the records of a batch with the columns of ``type_info``. Raises ``SchemaMismatch`` when it has others."""
     return codec_of(type_info).decode(data, operator)
 
 
-def records_of(batch: Batch, type_info: TypeInformation) -> list[Any]:
+def records_of(batch: Batch, type_info: TypeInformation) -> list[Record]:
     """Returns the records of a batch as their type makes them, in whatever form they were given: a tuple or an object
     given as a row is a ``Row``, 1 given as a DOUBLE is 1.0. Raises ``SchemaMismatch``."""
     if isinstance(batch, ArrowBatch):
@@ -83,7 +83,7 @@ def records_of(batch: Batch, type_info: TypeInformation) -> list[Any]:
     )
 
 
-def encode_column(type_info: TypeInformation, values: Sequence[Any], where: str) -> pa.Array:
+def encode_column(type_info: TypeInformation, values: Sequence[FieldValue], where: str) -> pa.Array:
     """Values as one column of ``type_info.arrow_type()``: rows and tuples become structs. ``where`` begins the message
     of the ``SchemaMismatch``."""
     encoder, _ = column_codec_of(type_info)
@@ -95,7 +95,7 @@ def encode_column(type_info: TypeInformation, values: Sequence[Any], where: str)
         raise SchemaMismatch(f"{where}: a value does not fit type {type_info!r}: {error}") from None
 
 
-def decode_column(type_info: TypeInformation, column: pa.Array) -> list[Any]:
+def decode_column(type_info: TypeInformation, column: pa.Array) -> list[FieldValue]:
     """Undoes ``encode_column``."""
     return column_codec_of(type_info)[1](column)
 
@@ -114,7 +114,7 @@ class RecordCodec:
         self._fields = _field_codecs(type_info)
         self._is_single = not isinstance(type_info, (RowTypeInfo, TupleTypeInfo, ArrowTypeInfo))
 
-    def encode(self, values: Sequence[Any], operator: str = "") -> pa.RecordBatch:
+    def encode(self, values: Sequence[Record], operator: str = "") -> pa.RecordBatch:
         """Encodes records as a record batch. Raises ``SchemaMismatch`` that names the operator and the value that does
         not fit."""
         try:
@@ -127,7 +127,7 @@ class RecordCodec:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def decode(self, data: pa.RecordBatch, operator: str = "") -> list[Any]:
+    def decode(self, data: pa.RecordBatch, operator: str = "") -> list[Record]:
         """Decodes a record batch into records. Raises ``SchemaMismatch`` when its columns are not those of the type."""
         if data.schema.names != self.schema.names or data.schema.types != self.schema.types:
             raise SchemaMismatch(
@@ -139,7 +139,7 @@ class RecordCodec:
             return columns[0]
         return _records(self.type_info, self.schema.names, columns, data.num_rows)
 
-    def _encode_column(self, index: int, encoder: Encoder, column: Sequence[Any], operator: str) -> pa.Array:
+    def _encode_column(self, index: int, encoder: Encoder, column: Sequence[FieldValue], operator: str) -> pa.Array:
         name = self.schema.names[index]
         try:
             return encoder(column)
@@ -157,7 +157,7 @@ class RecordCodec:
                     raise self._mismatch(operator, name, value, str(error)) from None
             raise
 
-    def _mismatch(self, operator: str, field: str, value: Any, why: str) -> SchemaMismatch:
+    def _mismatch(self, operator: str, field: str, value: FieldValue, why: str) -> SchemaMismatch:
         where = f"operator '{operator}': " if operator else ""
         of = f" of field '{field}'" if field and not self._is_single else ""
         expected = self.type_info if not of else self.schema.field(field).type
@@ -181,21 +181,21 @@ def _describe(schema: pa.Schema) -> str:
 # --- rows and tuples ---------------------------------------------------------------------------------
 
 
-def _transpose(values: Sequence[Any], names: list[str], type_info: TypeInformation) -> list[Sequence[Any]]:
+def _transpose(values: Sequence[Record], names: list[str], type_info: TypeInformation) -> list[Sequence[FieldValue]]:
     """Columns of records. A ``None`` record is not allowed here."""
     width = len(names)
     by_name = isinstance(type_info, ArrowTypeInfo) or (isinstance(type_info, RowTypeInfo) and type_info.is_named)
     parts = _plain_parts(values, names, by_name)
     if parts is not None:
         with contextlib.suppress(ValueError):  # lengths that differ: the way below names the record
-            columns: list[Sequence[Any]] = list(zip(*parts, strict=True))
+            columns: list[Sequence[FieldValue]] = list(zip(*parts, strict=True))
             if len(columns) == width:
                 return columns
     parts = [_fields_of(value, names, width, by_name) for value in values]
     return list(zip(*parts, strict=True)) if parts else [()] * width
 
 
-def _plain_parts(values: Sequence[Any], names: list[str], by_name: bool) -> Sequence[Sequence[Any]] | None:
+def _plain_parts(values: Sequence[Record], names: list[str], by_name: bool) -> Sequence[Sequence[FieldValue]] | None:
     """The fields of each record when all are of one simple form, which is the usual case; else ``None``."""
     kinds = set(map(type, values))
     if kinds == {tuple}:
@@ -210,11 +210,11 @@ def _plain_parts(values: Sequence[Any], names: list[str], by_name: bool) -> Sequ
     return list(map(_VALUES_OF, values))
 
 
-def _fields_of(value: Any, names: list[str], width: int, by_name: bool) -> Sequence[Any]:
+def _fields_of(value: FieldValue, names: list[str], width: int, by_name: bool) -> Sequence[FieldValue]:
     if isinstance(value, Row):
         if value._row_kind is not RowKind.INSERT:
             raise Misfit(value, f"a row of kind {value._row_kind} cannot leave its operator: only inserts can")
-        fields: Sequence[Any] = value._values
+        fields: Sequence[FieldValue] = value._values
         if by_name and (given := value.given_names) is not None and given != names:
             if set(given) != set(names):
                 raise Misfit(value, f"it has the fields {given}, not {names}")
@@ -234,7 +234,7 @@ def _fields_of(value: Any, names: list[str], width: int, by_name: bool) -> Seque
     return fields
 
 
-def _records(type_info: TypeInformation, names: list[str], columns: list[list[Any]], rows: int) -> list[Any]:
+def _records(type_info: TypeInformation, names: list[str], columns: list[list[FieldValue]], rows: int) -> list[Record]:
     if not columns:
         return [make_row(names, []) for _ in range(rows)]
     if isinstance(type_info, TupleTypeInfo):
@@ -250,7 +250,7 @@ def _struct_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
     fields = _field_codecs(type_info)
     empty = [None] * len(schema)
 
-    def encode_struct(values: Sequence[Any]) -> pa.Array:
+    def encode_struct(values: Sequence[FieldValue]) -> pa.Array:
         mask = None
         if any(map(is_, values, repeat(None))):
             mask = pa.array([value is None for value in values], pa.bool_())
@@ -259,7 +259,7 @@ def _struct_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
         children = [encoder(column) for (encoder, _), column in zip(fields, columns, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(schema), mask=mask)
 
-    def decode_struct(column: pa.Array) -> list[Any]:
+    def decode_struct(column: pa.Array) -> list[FieldValue]:
         columns = [decoder(child) for (_, decoder), child in zip(fields, column.flatten(), strict=True)]
         records = _records(type_info, schema.names, columns, len(column))
         if column.null_count:
@@ -272,7 +272,7 @@ def _struct_codec(type_info: TypeInformation) -> tuple[Encoder, Decoder]:
 # --- lists and maps ----------------------------------------------------------------------------------
 
 
-def _offsets(values: Sequence[Any], usual: type, allowed: Callable[[Any], bool], what: str) -> pa.Array:
+def _offsets(values: Sequence[FieldValue], usual: type, allowed: Callable[[FieldValue], bool], what: str) -> pa.Array:
     """Where each value's elements begin; a null value is a null offset, as Arrow wants it. ``usual``: of all values, most often."""
     if set(map(type, values)) == {usual}:
         ends = np.zeros(len(values) + 1, np.int64)
@@ -291,7 +291,7 @@ def _offsets(values: Sequence[Any], usual: type, allowed: Callable[[Any], bool],
     return pa.array([*offsets, end], pa.int32())
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: FieldValue) -> bool:
     return hasattr(value, "__len__") and not isinstance(value, (str, bytes, dict))
 
 
@@ -299,16 +299,16 @@ def _list_codec(type_info: TypeInformation, element_type: TypeInformation) -> tu
     encode_item, decode_item = _column_codec(element_type)
     kind = type_info.arrow_type()
 
-    def encode_list(values: Sequence[Any]) -> pa.Array:
+    def encode_list(values: Sequence[FieldValue]) -> pa.Array:
         offsets = _offsets(values, list, _is_list, "list")
         items = encode_item(list(chain.from_iterable(filter(_is_there, values))))
         return pa.ListArray.from_arrays(offsets, items, type=kind)
 
-    def decode_list(column: pa.Array) -> list[Any]:
+    def decode_list(column: pa.Array) -> list[FieldValue]:
         bounds = column.offsets.to_pylist()
         start = bounds[0]
         items = decode_item(column.values.slice(start, bounds[-1] - start))
-        lists: list[Any] = [items[low - start : high - start] for low, high in pairwise(bounds)]
+        lists: list[FieldValue] = [items[low - start : high - start] for low, high in pairwise(bounds)]
         if column.null_count:
             return [v if valid else None for v, valid in zip(lists, column.is_valid().to_pylist(), strict=True)]
         return lists
@@ -321,7 +321,7 @@ def _map_codec(type_info: MapTypeInfo) -> tuple[Encoder, Decoder]:
     encode_value, decode_value = _column_codec(type_info.value_type)
     kind = type_info.arrow_type()
 
-    def encode_map(values: Sequence[Any]) -> pa.Array:
+    def encode_map(values: Sequence[FieldValue]) -> pa.Array:
         if not set(map(type, values)) <= {dict, _NONE}:
             values = [None if value is None else dict_of(value) for value in values]
         offsets = _offsets(values, dict, _is_there, "dict")
@@ -330,14 +330,14 @@ def _map_codec(type_info: MapTypeInfo) -> tuple[Encoder, Decoder]:
         items = encode_value(list(chain.from_iterable(value.values() for value in present)))
         return pa.MapArray.from_arrays(offsets, keys, items, type=kind)
 
-    def decode_map(column: pa.Array) -> list[Any]:
+    def decode_map(column: pa.Array) -> list[FieldValue]:
         bounds = column.offsets.to_pylist()
         start, length = bounds[0], bounds[-1] - bounds[0]
         # keys and items of a sliced MapArray are those of the whole array, so they are cut by the offsets
         keys = decode_key(column.keys.slice(start, length))
         items = decode_value(column.items.slice(start, length))
         pairs = list(zip(keys, items, strict=True))
-        maps: list[Any] = [dict(pairs[low - start : high - start]) for low, high in pairwise(bounds)]
+        maps: list[FieldValue] = [dict(pairs[low - start : high - start]) for low, high in pairwise(bounds)]
         if column.null_count:
             return [v if valid else None for v, valid in zip(maps, column.is_valid().to_pylist(), strict=True)]
         return maps
@@ -386,7 +386,7 @@ def _arrow_codec(kind: pa.DataType) -> tuple[Encoder, Decoder]:
     """Columns that are known by their Arrow type only; nested ones hold dicts and lists."""
     if pa.types.is_nested(kind):
 
-        def encode_nested(values: Sequence[Any]) -> pa.Array:
+        def encode_nested(values: Sequence[FieldValue]) -> pa.Array:
             return pa.array([v.as_dict(True) if isinstance(v, Row) else v for v in values], kind)
 
         return encode_nested, lambda column: list(column.to_pylist())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from tidegate.common.records.java_text import double_text, float_text
 from tidegate.common.row import Row
@@ -24,16 +23,17 @@ from tidegate.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
+from tidegate.model.values import FieldValue
 
-_Text = Callable[[Any], str]
+_Text = Callable[[FieldValue], str]
 
 
-def record_text(value: Any, type_info: TypeInformation) -> str:
+def record_text(value: FieldValue, type_info: TypeInformation) -> str:
     """Returns a record of this type as text."""
     return str(value) if isinstance(type_info, PickledBytesTypeInfo) else _text_of_type(type_info)(value)
 
 
-def printed_text(value: Any, type_info: TypeInformation) -> str:
+def printed_text(value: FieldValue, type_info: TypeInformation) -> str:
     """Returns the line of a record that ``print()`` writes: PyFlink makes the text of a row in Python, ``+I[a,1,None]``, and leaves that of others to Java
     (``DataStream._align_output_type``)."""
     if isinstance(type_info, RowTypeInfo) and isinstance(value, Row):
@@ -41,7 +41,7 @@ def printed_text(value: Any, type_info: TypeInformation) -> str:
     return record_text(value, type_info)
 
 
-def text_of(value: Any) -> str:
+def text_of(value: FieldValue) -> str:
     """Renders a value as Flink prints it."""
     match value:
         case str():
@@ -80,15 +80,15 @@ def _text_of_type(kind: TypeInformation) -> _Text:
     return text_of if element is None else _list_text(_text_of_type(element))
 
 
-def _float_text(value: Any) -> str:
+def _float_text(value: FieldValue) -> str:
     return float_text(value) if value.__class__ is float else text_of(value)
 
 
-def _double_text(value: Any) -> str:
+def _double_text(value: FieldValue) -> str:
     return double_text(value) if value.__class__ is float else text_of(value)
 
 
-def _time_text(value: Any) -> str:
+def _time_text(value: FieldValue) -> str:
     match value:
         case datetime.datetime():
             fraction = f"{value.microsecond:06d}".rstrip("0") or "0"
@@ -103,7 +103,7 @@ def _fields_text(parts: list[_Text]) -> _Text:
     if all(part is text_of for part in parts):
         return text_of
 
-    def text(value: Any) -> str:
+    def text(value: FieldValue) -> str:
         if not isinstance(value, (Row, tuple)) or len(value) != len(parts):
             return text_of(value)
         texts = [part(field) for part, field in zip(parts, value, strict=True)]
@@ -122,7 +122,7 @@ def _map_text(key: _Text, item: _Text) -> _Text:
     if key is text_of and item is text_of:
         return text_of
 
-    def text(value: Any) -> str:
+    def text(value: FieldValue) -> str:
         if not isinstance(value, dict):
             return text_of(value)
         return "{" + ", ".join(f"{key(k)}={item(v)}" for k, v in value.items()) + "}"
@@ -136,5 +136,5 @@ class RecordText:
     def __init__(self, type_info: TypeInformation) -> None:
         self.type_info = type_info
 
-    def __call__(self, value: Any) -> str:
+    def __call__(self, value: FieldValue) -> str:
         return record_text(value, self.type_info)

@@ -23,11 +23,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from tidegate.common.records.column_widening import is_widening, widened
+from tidegate.model.values import FieldValue
 
 DEFAULT_METADATA = b"tidegate.default"
 PICKLED = b"tidegate.pickled"
@@ -91,7 +91,7 @@ def shown(field: pa.Field) -> str:
     return "pickled objects" if _is_pickled(field) else str(field.type)
 
 
-def with_default(field: pa.Field, value: Any) -> pa.Field:
+def with_default(field: pa.Field, value: FieldValue) -> pa.Field:
     """The field with a default for rows that were stored without it. Raises ``ValueError`` when it does not fit."""
     try:
         text = json.dumps(value)
@@ -209,7 +209,7 @@ def _offsets(column: pa.Array) -> tuple[pa.Array, int, int]:
     return pa.array(list(numbers), kind), start, length
 
 
-def _default_of(field: pa.Field) -> Any:
+def _default_of(field: pa.Field) -> FieldValue:
     text = (field.metadata or {}).get(DEFAULT_METADATA)
     return None if text is None else json.loads(text)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -46,7 +45,7 @@ class ArrowTypeInfo(TypeInformation):
     def is_columnar(self) -> bool:
         return True
 
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return (self._told,)
 
     def __repr__(self) -> str:

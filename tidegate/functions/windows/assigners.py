@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from tidegate.common.serializer import TypeSerializer
 from tidegate.common.time import to_millis
@@ -14,6 +14,7 @@ from tidegate.functions.windows.serializers import GlobalWindowSerializer, Pickl
 from tidegate.functions.windows.triggers import EventTimeTrigger, Length, NeverTrigger, ProcessingTimeTrigger, Trigger
 from tidegate.functions.windows.windows import MIN_TIMESTAMP, GlobalWindow, MergeReport, TimeWindow
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import AssignedWindow, Record
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -39,10 +40,10 @@ class WindowAssigner(ABC, Generic[T, W]):
         """Returns the windows of a record; ``timestamp`` is its event time in milliseconds."""
 
     @abstractmethod
-    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
+    def get_default_trigger(self, env: object = None) -> Trigger[Record, AssignedWindow]:
         """Returns the trigger for windows that are given no other one."""
 
-    def get_window_serializer(self) -> TypeSerializer[Any]:
+    def get_window_serializer(self) -> TypeSerializer[AssignedWindow]:
         """Returns how windows are written into state."""
         return PickledWindowSerializer()
 
@@ -66,10 +67,10 @@ class TimeWindowAssigner(WindowAssigner[T, TimeWindow]):
 
     _is_event_time = True
 
-    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
+    def get_default_trigger(self, env: object = None) -> Trigger[Record, AssignedWindow]:
         return EventTimeTrigger() if self._is_event_time else ProcessingTimeTrigger()
 
-    def get_window_serializer(self) -> TypeSerializer[Any]:
+    def get_window_serializer(self) -> TypeSerializer[AssignedWindow]:
         return TimeWindowSerializer()
 
     def is_event_time(self) -> bool:
@@ -105,7 +106,7 @@ class _AlignedWindows(TimeWindowAssigner[T]):
         self._last: int | None = None
         self._of_last: list[TimeWindow] = []
 
-    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
+    def assign_windows(self, element: Record, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
         moment = self._moment(timestamp, context)
         last = moment - (moment - self.offset_ms) % self.slide_ms
         if last != self._last or not self._depend_on_last:
@@ -133,7 +134,7 @@ class TumblingEventTimeWindows(_TumblingWindows[T]):
     """Windows of equal length without gaps or overlap, in event time (PyFlink: ``TumblingEventTimeWindows``)."""
 
     @staticmethod
-    def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows[Any]:
+    def of(size: Length, offset: Length | None = None) -> TumblingEventTimeWindows[Record]:
         """Creates windows of ``size``, which begin at the multiples of it plus ``offset``."""
         return TumblingEventTimeWindows(to_millis(size), to_millis(offset or 0))
 
@@ -144,7 +145,7 @@ class TumblingProcessingTimeWindows(_TumblingWindows[T]):
     _is_event_time = False
 
     @staticmethod
-    def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows[Any]:
+    def of(size: Length, offset: Length | None = None) -> TumblingProcessingTimeWindows[Record]:
         """Creates windows of ``size``, which begin at the multiples of it plus ``offset``."""
         return TumblingProcessingTimeWindows(to_millis(size), to_millis(offset or 0))
 
@@ -157,7 +158,7 @@ class SlidingEventTimeWindows(_AlignedWindows[T]):
         super().__init__(size, slide, offset)
 
     @staticmethod
-    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingEventTimeWindows[Any]:
+    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingEventTimeWindows[Record]:
         """Creates windows of ``size``, which begin at the multiples of ``slide`` plus ``offset``."""
         return SlidingEventTimeWindows(to_millis(size), to_millis(slide), to_millis(offset or 0))
 
@@ -171,7 +172,7 @@ class SlidingProcessingTimeWindows(_AlignedWindows[T]):
         super().__init__(size, slide, offset)
 
     @staticmethod
-    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingProcessingTimeWindows[Any]:
+    def of(size: Length, slide: Length, offset: Length | None = None) -> SlidingProcessingTimeWindows[Record]:
         """Creates windows of ``size``, which begin at the multiples of ``slide`` plus ``offset``."""
         return SlidingProcessingTimeWindows(to_millis(size), to_millis(slide), to_millis(offset or 0))
 
@@ -180,18 +181,18 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
     """Puts everything of a key into one window, which never ends. It needs a trigger, since its own never fires
     (PyFlink: ``GlobalWindows``)."""
 
-    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[GlobalWindow]:
+    def assign_windows(self, element: Record, timestamp: int, context: AssignerScope) -> list[GlobalWindow]:
         return [GlobalWindow.get()]
 
     @staticmethod
-    def create() -> GlobalWindows[Any]:
+    def create() -> GlobalWindows[Record]:
         """Creates the assigner."""
         return GlobalWindows()
 
-    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
+    def get_default_trigger(self, env: object = None) -> Trigger[Record, AssignedWindow]:
         return NeverTrigger()
 
-    def get_window_serializer(self) -> TypeSerializer[Any]:
+    def get_window_serializer(self) -> TypeSerializer[AssignedWindow]:
         return GlobalWindowSerializer()
 
     def is_event_time(self) -> bool:

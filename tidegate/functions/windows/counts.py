@@ -6,8 +6,6 @@ emptied; one that never fills never fires, as in Flink.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegate.common.names.type_variables import T
 from tidegate.common.serializer import TypeSerializer
 from tidegate.common.typeinfo import Types
@@ -17,6 +15,7 @@ from tidegate.functions.windows.serializers import CountWindowSerializer
 from tidegate.functions.windows.triggers import CountTrigger, PurgingTrigger, Trigger
 from tidegate.functions.windows.windows import CountWindow
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import AssignedWindow, Record
 
 
 class _CountWindows(WindowAssigner[T, CountWindow]):
@@ -29,7 +28,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
         self.slide = slide
         self._counted = ValueStateDescriptor(state_name, Types.LONG())
 
-    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[CountWindow]:
+    def assign_windows(self, element: Record, timestamp: int, context: AssignerScope) -> list[CountWindow]:
         """Returns the windows of a record, the latest first."""
         counted = context.get_runtime_context().get_state(self._counted)
         place = counted.value() or 0
@@ -38,10 +37,10 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
         first = max(0, (place - self.size) // self.slide + 1)
         return [CountWindow(number) for number in range(last, first - 1, -1)]
 
-    def get_default_trigger(self, env: Any = None) -> Trigger[Any, Any]:
+    def get_default_trigger(self, env: object = None) -> Trigger[Record, AssignedWindow]:
         return PurgingTrigger(CountTrigger(self.size))
 
-    def get_window_serializer(self) -> TypeSerializer[Any]:
+    def get_window_serializer(self) -> TypeSerializer[AssignedWindow]:
         return CountWindowSerializer()
 
     def is_event_time(self) -> bool:
@@ -55,7 +54,7 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
         super().__init__(window_size, window_size, "tumble-count-assigner")
 
     @staticmethod
-    def of(window_size: int) -> CountTumblingWindowAssigner[Any]:
+    def of(window_size: int) -> CountTumblingWindowAssigner[Record]:
         """Creates windows of ``window_size`` records."""
         return CountTumblingWindowAssigner(window_size)
 
@@ -71,7 +70,7 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
         super().__init__(window_size, window_slide, "slide-count-assigner")
 
     @staticmethod
-    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
+    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Record]:
         """Creates windows of ``window_size`` records, one every ``window_slide`` records."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 

@@ -11,22 +11,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from tidegate.common.time import to_millis
 from tidegate.functions.windows.triggers import Length
-from tidegate.functions.windows.windows import MIN_TIMESTAMP
+from tidegate.functions.windows.windows import MIN_TIMESTAMP, Window
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Record
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedValue:
     """A record of a window. ``timestamp`` is the smallest int64 for one that has none."""
 
-    value: Any
+    value: Record
     timestamp: int
 
-    def get_value(self) -> Any:
+    def get_value(self) -> Record:
         """Returns the record."""
         return self.value
 
@@ -48,7 +49,7 @@ class EvictorScope(Protocol):
     def get_current_watermark(self) -> int:
         """Returns the operator's watermark in milliseconds since the epoch."""
 
-    def get_metric_group(self) -> Any:
+    def get_metric_group(self) -> Record:
         """Returns the group in which the evictor registers metrics."""
 
 
@@ -60,13 +61,13 @@ class Evictor(ABC):
 
     @abstractmethod
     def evict_before(
-        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: EvictorScope
+        self, elements: list[TimestampedValue], size: int, window: Window, evictor_context: EvictorScope
     ) -> None:
         """Removes records before the window function sees them."""
 
     @abstractmethod
     def evict_after(
-        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: EvictorScope
+        self, elements: list[TimestampedValue], size: int, window: Window, evictor_context: EvictorScope
     ) -> None:
         """Removes records after the window function has seen them."""
 
@@ -78,13 +79,13 @@ class _OneEvictor(Evictor):
         self.do_evict_after = do_evict_after
 
     def evict_before(
-        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: EvictorScope
+        self, elements: list[TimestampedValue], size: int, window: Window, evictor_context: EvictorScope
     ) -> None:
         if not self.do_evict_after:
             self._evict(elements)
 
     def evict_after(
-        self, elements: list[TimestampedValue], size: int, window: Any, evictor_context: EvictorScope
+        self, elements: list[TimestampedValue], size: int, window: Window, evictor_context: EvictorScope
     ) -> None:
         if self.do_evict_after:
             self._evict(elements)
@@ -133,7 +134,7 @@ class DeltaEvictor(_OneEvictor):
     """Keeps the records of which ``delta_function(record, last record)`` is less than ``threshold``."""
 
     def __init__(
-        self, threshold: float, delta_function: Callable[[Any, Any], float], do_evict_after: bool = False
+        self, threshold: float, delta_function: Callable[[Record, Record], float], do_evict_after: bool = False
     ) -> None:
         super().__init__(do_evict_after)
         delta = getattr(delta_function, "get_delta", delta_function)
@@ -143,7 +144,9 @@ class DeltaEvictor(_OneEvictor):
         self.delta_function = delta
 
     @staticmethod
-    def of(threshold: float, delta_function: Callable[[Any, Any], float], do_evict_after: bool = False) -> DeltaEvictor:
+    def of(
+        threshold: float, delta_function: Callable[[Record, Record], float], do_evict_after: bool = False
+    ) -> DeltaEvictor:
         """Keeps the records whose distance to the last one, by ``delta_function``, is below ``threshold``."""
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 

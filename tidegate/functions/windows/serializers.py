@@ -5,10 +5,10 @@ from __future__ import annotations
 import pickle
 import struct
 from io import BytesIO
-from typing import Any
 
 from tidegate.common.serializer import TypeSerializer
 from tidegate.functions.windows.windows import CountWindow, GlobalWindow, TimeWindow
+from tidegate.model.values import AssignedWindow, Record
 
 _LONG = struct.Struct(">q")
 _TWO_LONGS = struct.Struct(">qq")
@@ -45,11 +45,11 @@ class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
         return GlobalWindow.get()
 
 
-class PickledWindowSerializer(TypeSerializer[Any]):
+class PickledWindowSerializer(TypeSerializer[AssignedWindow]):
     """Windows of an assigner that says nothing of its own."""
 
-    def serialize(self, element: Any, stream: BytesIO) -> None:
+    def serialize(self, element: Record, stream: BytesIO) -> None:
         pickle.dump(element, stream, protocol=5)
 
-    def deserialize(self, stream: BytesIO) -> Any:
+    def deserialize(self, stream: BytesIO) -> AssignedWindow:
         return pickle.load(stream)

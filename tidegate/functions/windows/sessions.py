@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
 
 from tidegate.common.names.type_variables import T
 from tidegate.common.time import to_millis
@@ -16,13 +15,14 @@ from tidegate.functions.windows.assigners import AssignerScope, MergingWindowAss
 from tidegate.functions.windows.triggers import Length
 from tidegate.functions.windows.windows import MergeReport, TimeWindow
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Record
 
 
 class SessionWindowTimeGapExtractor(ABC):
     """Says how long the gap behind a record may be (PyFlink: ``SessionWindowTimeGapExtractor``)."""
 
     @abstractmethod
-    def extract(self, element: Any) -> int:
+    def extract(self, element: Record) -> int:
         """Returns the gap in milliseconds, which must be positive."""
 
 
@@ -37,7 +37,7 @@ class _FixedGap(_Sessions[T]):
             raise InvalidJob(f"{type(self).__name__}: the gap must be positive, not {session_gap} ms")
         self.gap_ms = session_gap
 
-    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
+    def assign_windows(self, element: Record, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
         moment = self._moment(timestamp, context)
         return [TimeWindow(moment, moment + self.gap_ms)]
 
@@ -53,7 +53,7 @@ class _DynamicGap(_Sessions[T]):
             )
         self.extractor = session_window_time_gap_extractor
 
-    def assign_windows(self, element: Any, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
+    def assign_windows(self, element: Record, timestamp: int, context: AssignerScope) -> list[TimeWindow]:
         moment = self._moment(timestamp, context)
         gap_ms = self.extractor.extract(element)
         if gap_ms <= 0:
@@ -72,12 +72,12 @@ class EventTimeSessionWindows(_FixedGap[T]):
     ``EventTimeSessionWindows``)."""
 
     @staticmethod
-    def with_gap(size: Length) -> EventTimeSessionWindows[Any]:
+    def with_gap(size: Length) -> EventTimeSessionWindows[Record]:
         """Creates sessions with one gap for all records."""
         return EventTimeSessionWindows(to_millis(size))
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Record]:
         """Creates sessions in which each record has a gap of its own."""
         return DynamicEventTimeSessionWindows(extractor)
 
@@ -89,12 +89,12 @@ class ProcessingTimeSessionWindows(_FixedGap[T]):
     _is_event_time = False
 
     @staticmethod
-    def with_gap(size: Length) -> ProcessingTimeSessionWindows[Any]:
+    def with_gap(size: Length) -> ProcessingTimeSessionWindows[Record]:
         """Creates sessions with one gap for all records."""
         return ProcessingTimeSessionWindows(to_millis(size))
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Record]:
         """Creates sessions in which each record has a gap of its own."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
@@ -104,7 +104,7 @@ class DynamicEventTimeSessionWindows(_DynamicGap[T]):
     ``DynamicEventTimeSessionWindows``)."""
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Record]:
         """Creates sessions in which each record has a gap of its own."""
         return DynamicEventTimeSessionWindows(extractor)
 
@@ -116,6 +116,6 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap[T]):
     _is_event_time = False
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Record]:
         """Creates sessions in which each record has a gap of its own."""
         return DynamicProcessingTimeSessionWindows(extractor)

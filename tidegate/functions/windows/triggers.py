@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from tidegate.common.time import Duration, Time, to_millis
 from tidegate.common.typeinfo import Types
 from tidegate.functions.state import ReducingState, ReducingStateDescriptor, StateDescriptor
 from tidegate.functions.windows.windows import TimeWindow, Window
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import AssignedWindow, Record
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -54,7 +55,7 @@ class TriggerScope(Protocol):
     def get_current_processing_time(self) -> int:
         """Returns the clock's time in milliseconds since the epoch."""
 
-    def get_metric_group(self) -> Any:
+    def get_metric_group(self) -> Record:
         """Returns the group in which the trigger registers metrics."""
 
     def get_current_watermark(self) -> int:
@@ -72,7 +73,7 @@ class TriggerScope(Protocol):
     def delete_event_time_timer(self, time: int) -> None:
         """Removes the timer of this key and window at ``time``, if there is one."""
 
-    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Record:
         """Returns state of this key and window."""
 
 
@@ -119,11 +120,11 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
     """Fires when the watermark passes the end of the window, and for each late record after that."""
 
     @staticmethod
-    def create() -> EventTimeTrigger[Any]:
+    def create() -> EventTimeTrigger[Record]:
         """Creates the trigger."""
         return EventTimeTrigger()
 
-    def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
+    def on_element(self, element: Record, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
         if window.max_timestamp() <= ctx.get_current_watermark():
             return _FIRE
         ctx.register_event_time_timer(window.max_timestamp())
@@ -150,11 +151,11 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
     """Fires when the clock passes the end of the window."""
 
     @staticmethod
-    def create() -> ProcessingTimeTrigger[Any]:
+    def create() -> ProcessingTimeTrigger[Record]:
         """Creates the trigger."""
         return ProcessingTimeTrigger()
 
-    def on_element(self, element: Any, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
+    def on_element(self, element: Record, timestamp: int, window: TimeWindow, ctx: TriggerScope) -> TriggerResult:
         ctx.register_processing_time_timer(window.max_timestamp())
         return _CONTINUE
 
@@ -175,7 +176,7 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-class _ContinuousTrigger(Trigger[T, Any]):
+class _ContinuousTrigger(Trigger[T, Window]):
     """Fires again and again; the next time of a window is its state ``fire-time``."""
 
     def __init__(self, interval: int) -> None:
@@ -193,25 +194,25 @@ class _ContinuousTrigger(Trigger[T, Any]):
     def can_merge(self) -> bool:
         return True
 
-    def on_merge(self, window: Any, ctx: MergeScope) -> None:
+    def on_merge(self, window: Window, ctx: MergeScope) -> None:
         ctx.merge_partitioned_state(self.state_desc)
         at = ctx.get_partitioned_state(self.state_desc).get()
         if at is not None:
             self._register(ctx, at)
 
-    def clear(self, window: Any, ctx: TriggerScope) -> None:
+    def clear(self, window: Window, ctx: TriggerScope) -> None:
         state = ctx.get_partitioned_state(self.state_desc)
         at = state.get()
         if at is not None:
             self._delete(ctx, at)
             state.clear()
 
-    def _first(self, timestamp: int, window: Any, ctx: TriggerScope) -> None:
+    def _first(self, timestamp: int, window: Window, ctx: TriggerScope) -> None:
         state = ctx.get_partitioned_state(self.state_desc)
         if state.get() is None:
             self.register_next_fire_timestamp(timestamp - timestamp % self.interval, window, ctx, state)
 
-    def _is_due(self, time: int, window: Any, ctx: TriggerScope) -> bool:
+    def _is_due(self, time: int, window: Window, ctx: TriggerScope) -> bool:
         state = ctx.get_partitioned_state(self.state_desc)
         if state.get() != time:
             return False
@@ -220,7 +221,7 @@ class _ContinuousTrigger(Trigger[T, Any]):
         return True
 
     def register_next_fire_timestamp(
-        self, time: int, window: Any, ctx: TriggerScope, fire_timestamp_state: ReducingState[int]
+        self, time: int, window: Window, ctx: TriggerScope, fire_timestamp_state: ReducingState[int]
     ) -> None:
         """The trigger fires next an interval after ``time``, or at the window's end if that comes first."""
         at = min(time + self.interval, window.max_timestamp())
@@ -233,30 +234,30 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
     """Fires each time that the watermark has gone on by the interval, and at the end of the window."""
 
     @staticmethod
-    def of(interval: Length) -> ContinuousEventTimeTrigger[Any]:
+    def of(interval: Length) -> ContinuousEventTimeTrigger[Record]:
         """Creates a trigger that fires every ``interval`` of event time."""
         return ContinuousEventTimeTrigger(to_millis(interval))
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_element(self, element: Record, timestamp: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         if window.max_timestamp() <= ctx.get_current_watermark():
             return _FIRE
         ctx.register_event_time_timer(window.max_timestamp())
         self._first(timestamp, window, ctx)
         return _CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_event_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         is_due = time == window.max_timestamp() or self._is_due(time, window, ctx)
         return _FIRE if is_due else _CONTINUE
 
-    def on_merge(self, window: Any, ctx: MergeScope) -> None:
+    def on_merge(self, window: Window, ctx: MergeScope) -> None:
         super().on_merge(window, ctx)
         if window.max_timestamp() > ctx.get_current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 
-    def clear(self, window: Any, ctx: TriggerScope) -> None:
+    def clear(self, window: Window, ctx: TriggerScope) -> None:
         super().clear(window, ctx)
         ctx.delete_event_time_timer(window.max_timestamp())
 
@@ -271,18 +272,18 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
     """Fires each time that the clock has gone on by the interval."""
 
     @staticmethod
-    def of(interval: Length) -> ContinuousProcessingTimeTrigger[Any]:
+    def of(interval: Length) -> ContinuousProcessingTimeTrigger[Record]:
         """Creates a trigger that fires every ``interval`` by the clock."""
         return ContinuousProcessingTimeTrigger(to_millis(interval))
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_element(self, element: Record, timestamp: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         self._first(ctx.get_current_processing_time(), window, ctx)
         return _CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _FIRE if self._is_due(time, window, ctx) else _CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_event_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _CONTINUE
 
     def _register(self, ctx: TriggerScope, time: int) -> None:
@@ -292,7 +293,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
         ctx.delete_processing_time_timer(time)
 
 
-class CountTrigger(Trigger[T, Any]):
+class CountTrigger(Trigger[T, Window]):
     """Fires with every ``window_size``-th record of a window."""
 
     def __init__(self, window_size: int) -> None:
@@ -302,11 +303,11 @@ class CountTrigger(Trigger[T, Any]):
         self._count = ReducingStateDescriptor("count", _sum, Types.LONG())
 
     @staticmethod
-    def of(window_size: int) -> CountTrigger[Any]:
+    def of(window_size: int) -> CountTrigger[Record]:
         """Creates a trigger that fires with every ``window_size``-th record."""
         return CountTrigger(window_size)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_element(self, element: Record, timestamp: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         count = ctx.get_partitioned_state(self._count)
         count.add(1)
         if count.get() < self.window_size:
@@ -314,70 +315,70 @@ class CountTrigger(Trigger[T, Any]):
         count.clear()
         return _FIRE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_event_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _CONTINUE
 
     def can_merge(self) -> bool:
         return True
 
-    def on_merge(self, window: Any, ctx: MergeScope) -> None:
+    def on_merge(self, window: Window, ctx: MergeScope) -> None:
         ctx.merge_partitioned_state(self._count)
 
-    def clear(self, window: Any, ctx: TriggerScope) -> None:
+    def clear(self, window: Window, ctx: TriggerScope) -> None:
         ctx.get_partitioned_state(self._count).clear()
 
 
-class NeverTrigger(Trigger[T, Any]):
+class NeverTrigger(Trigger[T, Window]):
     """Never fires: what global windows have when they are given no other trigger."""
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_element(self, element: Record, timestamp: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_event_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _CONTINUE
 
-    def on_merge(self, window: Any, ctx: MergeScope) -> None:
+    def on_merge(self, window: Window, ctx: MergeScope) -> None:
         """Nothing to merge."""
 
-    def clear(self, window: Any, ctx: TriggerScope) -> None:
+    def clear(self, window: Window, ctx: TriggerScope) -> None:
         """Nothing to clear."""
 
 
 class PurgingTrigger(Trigger[T, Window]):
     """Follows another trigger, and empties the window whenever that fires (PyFlink: ``PurgingTrigger``)."""
 
-    def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:
+    def __init__(self, nested_trigger: Trigger[Record, AssignedWindow]) -> None:
         if not isinstance(nested_trigger, Trigger):
             raise InvalidJob(f"PurgingTrigger needs a Trigger, not {nested_trigger!r}")
         self.nested_trigger = nested_trigger
 
     @staticmethod
-    def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger[Any]:
+    def of(nested_trigger: Trigger[Record, AssignedWindow]) -> PurgingTrigger[Record]:
         """Creates a trigger that purges wherever ``nested_trigger`` fires."""
         return PurgingTrigger(nested_trigger)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_element(self, element: Record, timestamp: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerScope) -> TriggerResult:
+    def on_event_time(self, time: int, window: Window, ctx: TriggerScope) -> TriggerResult:
         return _purging(self.nested_trigger.on_event_time(time, window, ctx))
 
     def can_merge(self) -> bool:
         return self.nested_trigger.can_merge()
 
-    def on_merge(self, window: Any, ctx: MergeScope) -> None:
+    def on_merge(self, window: Window, ctx: MergeScope) -> None:
         self.nested_trigger.on_merge(window, ctx)
 
-    def clear(self, window: Any, ctx: TriggerScope) -> None:
+    def clear(self, window: Window, ctx: TriggerScope) -> None:
         self.nested_trigger.clear(window, ctx)
 
 

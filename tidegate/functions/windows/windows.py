@@ -9,7 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
+
+from tidegate.model.values import AssignedWindow
 
 MIN_TIMESTAMP = -(2**63)
 """What a record without a timestamp has."""
@@ -29,7 +31,7 @@ class Window(ABC):
 class MergeReport(Protocol):
     """Receives which windows become one."""
 
-    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+    def merge(self, to_be_merged: Iterable[AssignedWindow], merge_result: AssignedWindow) -> None:
         """Reports that the windows ``to_be_merged`` become ``merge_result``."""
 
 

@@ -10,7 +10,6 @@ follow. The groups have the names of Flink's option classes.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from tidegate.model.options.checkpointing import (
     CheckpointingOptions,
@@ -37,7 +36,7 @@ from tidegate.model.options.cluster import (
 from tidegate.model.options.high_availability import HighAvailabilityOptions, HighAvailabilityType
 from tidegate.model.options.job import ExecutionOptions, PipelineOptions, RestartStrategyOptions, RestartStrategyType
 from tidegate.model.options.metrics import MetricOptions, SpanDetail, TraceOptions
-from tidegate.model.options.option import ConfigOption, Kind, ValueType
+from tidegate.model.options.option import ConfigOption, DeclaredOption, Kind, ValueType
 from tidegate.model.options.own import RuntimeOptions, SparkOptions
 from tidegate.model.options.python import PythonOptions
 from tidegate.model.options.rocksdb import RocksDBOptions
@@ -121,12 +120,12 @@ _OF_A_JOB: tuple[type, ...] = GROUPS[: GROUPS.index(JobManagerOptions)]
 
 
 @cache
-def options_of(group: type) -> tuple[ConfigOption[Any], ...]:
+def options_of(group: type) -> tuple[DeclaredOption, ...]:
     """The options of one group, in the order of their declaration."""
     return tuple(value for value in vars(group).values() if isinstance(value, ConfigOption))
 
 
-def declared() -> dict[str, ConfigOption[Any]]:
+def declared() -> dict[str, DeclaredOption]:
     """All options by key, in the order of the reference page."""
     return {option.key: option for group in GROUPS for option in options_of(group)}
 

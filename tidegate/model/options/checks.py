@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from tidegate.model.graph import CheckpointingMode
 from tidegate.model.options import (
@@ -18,6 +18,7 @@ from tidegate.model.options import (
     StateOptions,
     TaskManagerOptions,
 )
+from tidegate.model.options.option import DeclaredOption
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ class Options(Protocol):
 
     def get(self, option: ConfigOption[T]) -> T: ...
 
-    def source_of(self, option: ConfigOption[Any]) -> str: ...
+    def source_of(self, option: DeclaredOption) -> str: ...
 
 
 def cross_checks(options: Options, unreadable: frozenset[str] = frozenset()) -> list[str]:
@@ -60,7 +61,7 @@ class _Readable:
             raise _Unreadable(option.key)
         return self._options.get(option)
 
-    def source_of(self, option: ConfigOption[Any]) -> str:
+    def source_of(self, option: DeclaredOption) -> str:
         return self._options.source_of(option)
 
 
@@ -114,7 +115,7 @@ def _ordered(options: Options) -> list[str]:
     ]
 
 
-def _as_set(options: Options, option: ConfigOption[Any]) -> str:
+def _as_set(options: Options, option: DeclaredOption) -> str:
     source = options.source_of(option)
     return f"{option.key} = {option.format(options.get(option))}" + (f" ({source})" if source else "")
 

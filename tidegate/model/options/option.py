@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidegate.model.units import format_duration_ms, format_size_bytes, parse_duration_ms, parse_size_bytes
 
@@ -81,6 +81,10 @@ class ConfigOption(Generic[T]):
     def show(self, bound: float) -> str:
         """A bound as a user would write it."""
         return self.type.format(bound if self.type is FLOAT else int(bound))
+
+
+DeclaredOption: TypeAlias = ConfigOption[Any]
+"""An option, whatever the type of its value."""
 
 
 def option(
