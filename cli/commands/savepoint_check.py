@@ -4,7 +4,7 @@
     PATH ── _metadata, and the schema of each state ───────────────┴─▶ a verdict for each operator ─▶ exit code
 
 Matching and parallelism are judged by the rule that the JobManager applies (``restore_check``), types by the one with which
-a subtask restores (``restorable``).
+a subtask restores; see ``tidegate.taskmanager.compatibility``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +19,13 @@ import click
 
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import configuration_options, load_configuration
-from tidegate.model.errors import CorruptData, InvalidJob, StorageError
-from tidegate.model.restore_check import OperatorVerdict, RestoreOutcome
+from tidegate.model.errors import InvalidJob
+from tidegate.model.restore_check import RestoreOutcome
 
 if TYPE_CHECKING:
     from tidegate.datastream._graph.executor import PlanRecorder
-    from tidegate.model.ids import OperatorId
-    from tidegate.model.program import OperatorSpec
-    from tidegate.state_reader import Checkpoint, Operator
-    from tidegate.taskmanager.operators.restore_compatibility import StateVerdict, StoredState
+    from tidegate.state_reader import Checkpoint
+    from tidegate.taskmanager.compatibility.operators import Finding
 
 ALL_RESTORES, SOME_DROPPED, CANNOT, NOT_KNOWN = 0, 1, 2, 3
 _PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
@@ -40,24 +37,6 @@ _WORDS = {
     "UNKNOWN": "not known",
 }
 _WORST_FIRST = ("CANNOT_BE_READ", "DROPPED", "UNKNOWN")
-
-
-@dataclass(slots=True)
-class Finding:
-    """An operator's verdict, and those of its states."""
-
-    verdict: OperatorVerdict
-    parallelism: str = ""
-    states: list[StateVerdict] = field(default_factory=list)
-
-    @property
-    def outcomes(self) -> set[str]:
-        """The outcomes of the operator and of its states."""
-        return {self.verdict.outcome.name, *(state.outcome.name for state in self.states)}
-
-    @property
-    def worst(self) -> str:
-        return next((name for name in _WORST_FIRST if name in self.outcomes), self.verdict.outcome.name)
 
 
 def _failing_with(exit_code: int) -> Callable[[Any], Any]:
@@ -102,6 +81,7 @@ def check(
     from tidegate.cli.program import check_readable, run_program
     from tidegate.datastream._graph.executor import PlanRecorded, PlanRecorder
     from tidegate.state_reader import open_checkpoint
+    from tidegate.taskmanager.compatibility.operators import examine_operators
 
     check_readable(job)
     forced = [] if parallelism is None else [f"parallelism.default={parallelism}"]
@@ -111,34 +91,10 @@ def check(
     if recorder.graph is None:
         raise InvalidJob(f"{job.name} ended without a job; call env.execute() at its end")
     checkpoint = open_checkpoint(path)
-    findings = findings_of(recorder, checkpoint, opened=opened, verify=verify)
+    findings = examine_operators(recorder.graph, recorder.blobs, checkpoint, opened=opened, verify=verify)
     for line in report(recorder, checkpoint, findings):
         click.echo(line)
     sys.exit(exit_code(findings, allow_non_restored_state))
-
-
-def findings_of(recorder: PlanRecorder, checkpoint: Checkpoint, *, opened: bool, verify: bool = False) -> list[Finding]:
-    from tidegate.model.restore_check import examine_restore
-    from tidegate.taskmanager.operators.restore_compatibility import examine_states
-
-    graph = recorder.graph
-    assert graph is not None
-    specs = _specs_of(recorder)
-    stored = {operator.described.operator_id: operator for operator in checkpoint.operators}
-    new = {op.operator_id: vertex.parallelism for vertex in graph.vertices for op in vertex.operators}
-    findings = []
-    for verdict in examine_restore(graph, checkpoint.manifest):
-        finding = Finding(verdict)
-        findings.append(finding)
-        operator = stored.get(verdict.operator_id)
-        if operator is None or verdict.operator_id not in specs:
-            continue
-        before, after = operator.described.parallelism, new[verdict.operator_id]
-        finding.parallelism = f"{before}" if before == after else f"{before} to {after}"
-        if verdict.outcome is RestoreOutcome.RESTORES:
-            readable, damaged = _stored_states(checkpoint, operator, verify)
-            finding.states = [*damaged, *examine_states(specs[verdict.operator_id], readable, opened=opened)]
-    return findings
 
 
 def report(recorder: PlanRecorder, checkpoint: Checkpoint, findings: Sequence[Finding]) -> Iterator[str]:
@@ -154,11 +110,15 @@ def report(recorder: PlanRecorder, checkpoint: Checkpoint, findings: Sequence[Fi
     table = make_table("operator", "uid", "subtasks", "verdict")
     for finding in findings:
         verdict = finding.verdict
-        table.add_row(verdict.name, verdict.uid or "-", finding.parallelism or "-", _WORDS[finding.worst])
+        table.add_row(verdict.name, verdict.uid or "-", finding.parallelism or "-", _WORDS[_worst(finding)])
     yield from lines_of(table)
     for finding in findings:
         yield from _told(finding)
     yield _summary(findings)
+
+
+def _worst(finding: Finding) -> str:
+    return next((name for name in _WORST_FIRST if name in finding.outcomes), finding.verdict.outcome.name)
 
 
 def exit_code(findings: Sequence[Finding], allow_dropped: bool) -> int:
@@ -202,33 +162,3 @@ def _summary(findings: Sequence[Finding]) -> str:
 
 def _named(findings: Sequence[Finding]) -> str:
     return ", ".join(repr(finding.verdict.name) for finding in findings)
-
-
-def _specs_of(recorder: PlanRecorder) -> dict[OperatorId, OperatorSpec]:
-    import cloudpickle
-
-    assert recorder.graph is not None
-    programs = [cloudpickle.loads(recorder.blobs[vertex.program]) for vertex in recorder.graph.vertices]
-    return {spec.operator_id: spec for program in programs for spec in program.operators}
-
-
-def _stored_states(
-    checkpoint: Checkpoint, operator: Operator, verify: bool
-) -> tuple[list[StoredState], list[StateVerdict]]:
-    """What can be read, and what cannot."""
-    from tidegate.model.checkpoint import StateRedistribution
-    from tidegate.taskmanager.operators.restore_compatibility import StateOutcome, StateVerdict, StoredState
-
-    readable, damaged = [], []
-    for state in operator.states:
-        mode = None if state.is_keyed or state.channels else StateRedistribution(state.redistribution)
-        try:
-            if not state.channels:  # what was in flight is no state of the operator
-                readable.append(StoredState(state.name, checkpoint.kind_of(state), mode, checkpoint.schema_of(state)))
-            if verify:
-                for _ in checkpoint.tables_of(state, type_names=False):
-                    pass
-        except (CorruptData, StorageError) as error:
-            readable = [found for found in readable if found.name != state.name]
-            damaged.append(StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, error.message))
-    return readable, damaged

@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from docs._pages.room_imports import ROOT, drawing, imports, rooms
+
+DRAWN = ("tidegate", "tidegate.jobmanager", "tidegate.jobmanager.machines", "tidegate.taskmanager", "tidegate.cli")
 ROOMS = ("tidegate", "jobmanager", "taskmanager", "cli")
 
 
@@ -28,6 +30,18 @@ def modules_page() -> Iterator[str]:
             name = room.relative_to(ROOT).as_posix()
             if "/pb" not in name:
                 yield f"| `{name}` | {_first_sentence(room / '__init__.py')} |"
+    yield ""
+    yield "## Who imports whom"
+    yield ""
+    yield "Drawn from the code: a room imports those that its arrow names, and each of them stands further down. A drawing that needs an arrow"
+    yield "upward cannot be made, and `tests/architecture/test_import_circles.py` finds it."
+    for container in DRAWN:
+        yield ""
+        yield f"Below `{container}`:"
+        yield ""
+        yield "```text"
+        yield from drawing(rooms(imports(), container))
+        yield "```"
 
 
 def _first_sentence(file: Path) -> str:

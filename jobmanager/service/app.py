@@ -20,8 +20,8 @@ from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
-from tidegate.jobmanager.service.high_availability.recovery import recover_jobs
 from tidegate.jobmanager.service.high_availability.services import StandbyEnded, open_high_availability
+from tidegate.jobmanager.service.job_recovery import recover_jobs
 from tidegate.jobmanager.service.reporting.reporters import start_reporters
 from tidegate.jobmanager.service.reporting.startup_log import announce
 from tidegate.jobmanager.service.rest_service import start_rest

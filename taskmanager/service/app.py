@@ -22,13 +22,13 @@ from tidegate.taskmanager.service.directories import Directories
 from tidegate.taskmanager.service.endpoint import start_control, start_endpoint
 from tidegate.taskmanager.service.faults import Delays, Faults
 from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection
-from tidegate.taskmanager.service.jobmanager.registration import keep_registered, registration_times
+from tidegate.taskmanager.service.registration import keep_registered, registration_times
 from tidegate.taskmanager.service.reporting.reporters import start_reporters
 from tidegate.taskmanager.service.subtasks.processes import SparkSubtasks
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
 from tidegate.taskmanager.service.subtasks.spark_service import SparkService
-from tidegate.taskmanager.service.subtasks.watches import end_process, watch
 from tidegate.taskmanager.service.task_executor import TaskExecutor, make_machine
+from tidegate.taskmanager.service.watches import end_process, watch
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger("taskmanager")

@@ -30,8 +30,8 @@ from tidegate.taskmanager.service.identity import Identity
 from tidegate.taskmanager.service.inspection import ThreadDumps
 from tidegate.taskmanager.service.jobmanager.ack_batcher import AckBatcher
 from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
-from tidegate.taskmanager.service.reporting.metric_store import MetricStore
 from tidegate.taskmanager.service.subtasks.control_streams import SubtaskStream
+from tidegate.taskmanager.service.subtasks.metric_store import MetricStore
 from tidegate.wire.convert import deployment_to_pb, optional_error_to_pb
 from tidegate.wire.task_metrics import Readings
 

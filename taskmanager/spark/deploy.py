@@ -23,6 +23,7 @@ from typing import Any
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
 from tidegate.model.ids import AttemptId
 from tidegate.taskmanager.spark.entry import SubtaskEntry
+from tidegate.taskmanager.spark.partitions import SubtaskPartition
 from tidegate.taskmanager.spark.query import SubmittedQuery, query_partitions
 from tidegate.taskmanager.spark.session import Session, last_lines
 
@@ -101,16 +102,15 @@ class SparkDeployer:
         context = self._session.context
         attempt = submission.attempt
         entry = SubtaskEntry(self._control_address, str(attempt), submission.token, dict(submission.settings))
+        run = SubtaskPartition(entry)
         context.setJobGroup(
             str(attempt), f"{submission.task_name} ({attempt.subtask + 1}/{submission.parallelism})", True
         )
         partitions = None
         if submission.query is not None:
-            partitions = query_partitions(
-                self._session.sql(), submission, entry, lambda: attempt not in self._cancelled
-            )
+            partitions = query_partitions(self._session.sql(), submission, run, lambda: attempt not in self._cancelled)
         if partitions is None:
-            partitions = self._empty_rdd(submission.parallelism).mapPartitionsWithIndex(entry.over_partition)._jrdd
+            partitions = self._empty_rdd(submission.parallelism).mapPartitionsWithIndex(run.over_partition)._jrdd
         if attempt in self._cancelled:
             return
         served = context._jvm.PythonRDD.runJob(context._jsc.sc(), partitions, [attempt.subtask])

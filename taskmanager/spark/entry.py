@@ -1,18 +1,8 @@
-"""The closure that travels to a Spark worker: addresses, a token and an attempt id, never user code.
-
-Small on purpose: the driver imports it too, and what it pickles is this class by name plus a few texts.
-"""
+"""What travels to a Spark worker: addresses, a token and an attempt id, never user code."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-WAIT_S = 0.4
-"""How long the partition of a rehearsed cancellation lives; it is cancelled in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,45 +13,3 @@ class SubtaskEntry:
     attempt: str
     token: str
     settings: dict[str, str] = field(default_factory=dict)
-
-    def over_partition(self, index: int, rows: Iterable[Any]) -> Iterator[Any]:
-        """For ``RDD.mapPartitionsWithIndex``: the partition is empty, only its index counts."""
-        return _run(self, index, None)
-
-    def over_arrow(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """For ``DataFrame.mapInArrow``: the subtask reads the partition's record batches."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        return _run(self, context.partitionId() if context else 0, batches)
-
-
-def warm(index: int, rows: Iterable[Any]) -> Iterator[Any]:
-    """A partition that does nothing: it makes Spark start its daemon and fork a worker."""
-    return iter(())
-
-
-def die(index: int, rows: Iterable[Any]) -> Iterator[Any]:
-    """A partition whose process goes away: for the rehearsal of a loss."""
-    os._exit(1)
-
-
-def wait(index: int, rows: Iterable[Any]) -> Iterator[Any]:
-    """A partition that is cancelled while it waits, and ends soon after: the thread of the JVM that was interrupted asks for its output
-    again and again until then, with all of a processor."""
-    time.sleep(WAIT_S)
-    return iter(())
-
-
-def read_all(batches: Iterator[Any]) -> Iterator[Any]:
-    """For ``DataFrame.mapInArrow``, in the rehearsal of a query."""
-    for _ in batches:
-        pass
-    return iter(())
-
-
-def _run(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | None) -> Iterator[Any]:
-    from tidegate.taskmanager.spark.worker import subtask_main
-
-    subtask_main(entry, index, spark_rows)
-    return iter(())

@@ -20,7 +20,7 @@ import cloudpickle
 from tidegate.connectors.spark.query import materialize, partitioned
 from tidegate.connectors.spark.source import SparkSource, owned_directory, read_marker
 from tidegate.model.errors import TidegateError, UserFunctionError
-from tidegate.taskmanager.spark.entry import SubtaskEntry
+from tidegate.taskmanager.spark.partitions import SubtaskPartition
 
 if TYPE_CHECKING:
     from tidegate.taskmanager.spark.deploy import Submission
@@ -38,7 +38,9 @@ class SubmittedQuery:
     is_restored: bool
 
 
-def query_partitions(spark: Any, submission: Submission, entry: SubtaskEntry, wanted: Callable[[], bool]) -> Any | None:
+def query_partitions(
+    spark: Any, submission: Submission, run: SubtaskPartition, wanted: Callable[[], bool]
+) -> Any | None:
     """The Java RDD whose partition ``i`` runs subtask ``i`` over partition ``i`` of the query; ``None`` when this subtask
     has no partition, or reads a materialized result. Returns early once the attempt is not ``wanted``.
 
@@ -61,7 +63,7 @@ def query_partitions(spark: Any, submission: Submission, entry: SubtaskEntry, wa
             f"{submission.task_name}: the Spark query raised {type(error).__name__}: {str(error).strip().splitlines()[0]}",
             details=str(error),
         ) from error
-    return frame.mapInArrow(entry.over_arrow, schema="nothing boolean").rdd._jrdd
+    return frame.mapInArrow(run.over_arrow, schema="nothing boolean").rdd._jrdd
 
 
 def _await_result(

@@ -22,9 +22,9 @@ from typing import Any
 
 import tidegate
 from tidegate.model.errors import ConfigurationError, ExternalError
-from tidegate.taskmanager.spark.entry import WAIT_S, die, read_all, wait, warm
 from tidegate.taskmanager.spark.java import check_java, find_java
 from tidegate.taskmanager.spark.jvm import Began, Jvm, start_jvm
+from tidegate.taskmanager.spark.partitions import WAIT_S, die, read_all, wait, warm
 
 _log = logging.getLogger(__name__)
 

@@ -14,10 +14,11 @@ from tests.servers.kafka_reading import read_topic
 from tests.unit.taskmanager.operators.harness import Pool
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.connectors.base import DeliveryGuarantee, Sink
-from tidegate.connectors.kafka.producer_port import TransactionalProducer, make_transactional_producer
+from tidegate.connectors.kafka.producer_port import TransactionalProducer
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sink import KafkaSink
+from tidegate.connectors.kafka.transactional_producers import make_transactional_producer
 from tidegate.connectors.kafka.transactions import KafkaTransactions
 from tidegate.connectors.transactions import TransactionLog
 from tidegate.model.errors import TidegateError

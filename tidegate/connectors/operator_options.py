@@ -13,7 +13,8 @@ from typing import Any
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink, Source, Split
-from tidegate.functions.async_functions import AsyncFunction, AsyncRetryStrategy
+from tidegate.functions.async_functions import AsyncFunction
+from tidegate.functions.async_retry_strategies import AsyncRetryStrategy
 from tidegate.functions.base import Function
 from tidegate.functions.expressions import Expression
 from tidegate.functions.interfaces import ProcessJoinFunction

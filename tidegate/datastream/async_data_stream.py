@@ -9,8 +9,8 @@ from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.time import Duration, Time, to_millis
 from tidegate.datastream._streams.stream_types import TypeHint, type_of
 from tidegate.datastream.data_stream import DataStream
-from tidegate.functions.async_functions import AsyncFunction, AsyncRetryStrategy
-from tidegate.functions.async_retry_strategies import NO_RETRY_STRATEGY, NoRetryStrategy
+from tidegate.functions.async_functions import AsyncFunction
+from tidegate.functions.async_retry_strategies import NO_RETRY_STRATEGY, AsyncRetryStrategy, NoRetryStrategy
 from tidegate.model.errors import InvalidJob
 
 __all__ = ["AsyncDataStream"]

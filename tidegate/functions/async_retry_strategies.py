@@ -1,21 +1,88 @@
-"""Strategies for retries of async functions (PyFlink: ``pyflink.datastream.async_retry_strategies``).
+"""Retries of async functions (PyFlink: ``pyflink.datastream.async_retry_strategies``; Flink: ``AsyncRetryStrategy.java``).
 
 One strategy object serves all records of a subtask: it keeps nothing between calls.
 """
 
 from __future__ import annotations
 
-from tidegate.functions.async_functions import (
-    OUT,
-    AsyncRetryPredicate,
-    AsyncRetryStrategy,
-    ExceptionPredicate,
-    ResultPredicate,
-)
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Record
 
-__all__ = ["ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy", "NoRetryStrategy", "RetryPredicate"]
+__all__ = [
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
+    "NoRetryStrategy",
+    "RetryPredicate",
+]
+
+OUT = TypeVar("OUT")
+
+ResultPredicate = Callable[[list[Record]], bool]
+ExceptionPredicate = Callable[[Exception], bool]
+
+
+class AsyncRetryPredicate(ABC, Generic[OUT]):
+    """Decides which outcomes are worth another attempt (PyFlink: ``AsyncRetryPredicate``)."""
+
+    @abstractmethod
+    def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
+        """Returns the test of results that are to be tried again, or ``None``."""
+
+    @abstractmethod
+    def exception_predicate(self) -> ExceptionPredicate | None:
+        """Returns the test of exceptions that are to be tried again, or ``None``."""
+
+
+class AsyncRetryStrategy(ABC, Generic[OUT]):
+    """Decides how often a call is tried again, and after how long (PyFlink: ``AsyncRetryStrategy``)."""
+
+    @abstractmethod
+    def can_retry(self, current_attempts: int) -> bool:
+        """After so many attempts, the first included."""
+
+    @abstractmethod
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """Returns how long to wait before the next one."""
+
+    @abstractmethod
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """Returns which outcomes are worth another attempt."""
+
+    @staticmethod
+    def no_restart() -> AsyncRetryStrategy[Record]:
+        """Returns the strategy that never tries again."""
+        return NO_RETRY_STRATEGY
+
+    @staticmethod
+    def fixed_delay(
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy[Record]:
+        """Returns a strategy with the same pause of ``backoff_time_millis`` before every further attempt."""
+        return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
+
+    @staticmethod
+    def exponential_backoff(
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy[Record]:
+        """Returns a strategy whose pause begins at ``initial_delay`` ms and grows by ``multiplier`` up to
+        ``max_retry_delay`` ms."""
+        return ExponentialBackoffDelayRetryStrategy(
+            max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
+        )
 
 
 class RetryPredicate(AsyncRetryPredicate[OUT]):

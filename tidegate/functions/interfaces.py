@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from tidegate.functions.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
+from tidegate.functions.async_functions import AsyncFunction
+from tidegate.functions.async_retry_strategies import AsyncRetryPredicate, AsyncRetryStrategy
 from tidegate.functions.base import Function, KeyedStateStore, RuntimeContext
 from tidegate.functions.broadcast_functions import (
     BaseBroadcastProcessFunction,

@@ -15,7 +15,8 @@ from typing import Any
 
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from tidegate.functions.async_functions import AsyncFunction, AsyncRetryStrategy
+from tidegate.functions.async_functions import AsyncFunction
+from tidegate.functions.async_retry_strategies import AsyncRetryStrategy
 from tidegate.functions.state import ListStateDescriptor
 from tidegate.model.errors import InvalidJob, UserFunctionError
 from tidegate.taskmanager.machines.async_wait import (

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
-from tidegate.taskmanager.service.task_executor import OnEnd
-from tidegate.taskmanager.spark.deploy import SparkDeployer, Submission
+from tidegate.taskmanager.spark.deploy import OnEnd, SparkDeployer, Submission
 from tidegate.taskmanager.spark.memory import WorkerSettings
 from tidegate.taskmanager.spark.query import SubmittedQuery
 from tidegate.taskmanager.spark.session import Session

@@ -29,7 +29,7 @@ from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.identity import make_identity
 from tidegate.taskmanager.service.inspection import InspectionService
 from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection, RegistrationTimes
-from tidegate.taskmanager.service.jobmanager.registration import keep_registered
+from tidegate.taskmanager.service.registration import keep_registered
 from tidegate.taskmanager.service.servicer import TaskManagerService
 from tidegate.taskmanager.service.subtasks.control_streams import SubtaskControl, listen_for_subtasks
 from tidegate.taskmanager.service.task_executor import OnEnd, TaskExecutor

@@ -11,8 +11,8 @@ from tidegate.aio.process import Shutdown
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.taskmanager.machines.task_events import TaskFailed
-from tidegate.taskmanager.service.subtasks import watches
-from tidegate.taskmanager.service.subtasks.watches import end_process, watch
+from tidegate.taskmanager.service import watches
+from tidegate.taskmanager.service.watches import end_process, watch
 from tidegate.taskmanager.spark.deploy import Submission, error_of_job
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)

@@ -11,7 +11,7 @@ import time
 from abc import ABCMeta
 from enum import Enum
 
-from tidegate.common.typeinfo import BasicType, BasicTypeInfo, SqlTimeTypeInfo, TypeInformation
+from tidegate.common.records.type_information import BasicType, BasicTypeInfo, SqlTimeTypeInfo, TypeInformation
 from tidegate.model.errors import InvalidJob
 
 __all__ = [

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from tidegate.common.records.type_factory import Types
+from tidegate.common.records.type_information import RowTypeInfo, TypeInformation
 from tidegate.model.errors import InvalidJob
 
 __all__ = ["DataType", "DataTypes", "RowField", "RowType"]

@@ -17,9 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
 
-from tidegate.common.row import Row
-from tidegate.common.time import Instant
-from tidegate.common.typeinfo import (
+from tidegate.common.records.type_information import (
     BasicType,
     BasicTypeInfo,
     MapTypeInfo,
@@ -29,6 +27,8 @@ from tidegate.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
+from tidegate.common.row import Row
+from tidegate.common.time import Instant
 from tidegate.model.values import FieldValue
 
 LooksFit = Callable[[Sequence[FieldValue]], bool]

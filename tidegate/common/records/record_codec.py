@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.common.keys.types import register_key_type
+from tidegate.common.records.arrow_type import ArrowTypeInfo
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.records.column_codec import (
     Decoder,
@@ -37,10 +38,7 @@ from tidegate.common.records.column_codec import (
     pickle_column,
     unpickle_column,
 )
-from tidegate.common.row import PositionalNames, Row, RowKind, make_row, make_rows
-from tidegate.common.time import Instant
-from tidegate.common.typeinfo import (
-    ArrowTypeInfo,
+from tidegate.common.records.type_information import (
     BasicType,
     BasicTypeInfo,
     MapTypeInfo,
@@ -51,6 +49,8 @@ from tidegate.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
+from tidegate.common.row import PositionalNames, Row, RowKind, make_row, make_rows
+from tidegate.common.time import Instant
 from tidegate.model.errors import NotSerializable, SchemaMismatch, TidegateError
 from tidegate.model.values import FieldValue, Record
 

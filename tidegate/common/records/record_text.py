@@ -12,8 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tidegate.common.records.java_text import double_text, float_text
-from tidegate.common.row import Row
-from tidegate.common.typeinfo import (
+from tidegate.common.records.type_information import (
     BasicType,
     BasicTypeInfo,
     MapTypeInfo,
@@ -23,6 +22,7 @@ from tidegate.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
+from tidegate.common.row import Row
 from tidegate.model.values import FieldValue
 
 _Text = Callable[[FieldValue], str]

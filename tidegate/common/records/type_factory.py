@@ -1,4 +1,4 @@
-"""`Types`: the types by name (PyFlink: ``pyflink.common.typeinfo.Types``). Import it from ``tidegate.common.typeinfo``."""
+"""`Types`: the types by name (PyFlink: ``pyflink.common.typeinfo.Types``). Programs import it from ``tidegate.common.typeinfo``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from tidegate.common.typeinfo import (
+from tidegate.common.records.arrow_type import ArrowTypeInfo
+from tidegate.common.records.type_information import (
     BasicArrayTypeInfo,
     BasicType,
     BasicTypeInfo,
@@ -20,36 +21,6 @@ from tidegate.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from tidegate.model.errors import InvalidJob
-
-
-class ArrowTypeInfo(TypeInformation):
-    """A columnar stream with this Arrow schema; its records are ``Row`` to functions of one record."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        if len(set(schema.names)) != len(schema.names):
-            raise InvalidJob(f"column names must differ: {schema.names}")
-        self.schema = schema.remove_metadata()
-        self._told = tuple((field.name, str(field.type)) for field in schema)
-
-    def __hash__(self) -> int:
-        return hash(self._told)  # asked for with every batch
-
-    def arrow_type(self) -> pa.DataType:
-        return pa.struct(list(self.schema))
-
-    def arrow_schema(self) -> pa.Schema:
-        return self.schema
-
-    @property
-    def is_columnar(self) -> bool:
-        return True
-
-    def _parts(self) -> tuple[object, ...]:
-        return (self._told,)
-
-    def __repr__(self) -> str:
-        return f"ArrowTypeInfo({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"
 
 
 class Types:
@@ -183,8 +154,3 @@ class Types:
     def SCHEMA(schema: pa.Schema) -> TypeInformation:
         """Ours: a columnar stream with this Arrow schema."""
         return ArrowTypeInfo(schema)
-
-
-def _from_java_type(j_type_info: TypeInformation) -> TypeInformation:
-    """Undoes ``get_java_type_info``, under PyFlink's name."""
-    return j_type_info

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from tidegate.connectors.formats.json_text import json_texts
+from tidegate.connectors.files.json_text import json_texts
 from tidegate.model.errors import SchemaMismatch
 
 

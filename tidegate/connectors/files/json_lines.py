@@ -11,7 +11,7 @@ import pyarrow.json
 
 from tidegate.connectors.files.file_system import resolve
 from tidegate.connectors.files.formats import BLOCK_BYTES, LineFormat
-from tidegate.connectors.formats.json_text import json_rows
+from tidegate.connectors.files.json_text import json_rows
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from tidegate.common.records.record_codec import decode, encode
-from tidegate.common.typeinfo import PICKLED_METADATA, PickledBytesTypeInfo, TypeInformation
+from tidegate.common.records.type_information import PICKLED_METADATA, PickledBytesTypeInfo, TypeInformation
 from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
 from tidegate.connectors.files.file_system import resolve
 from tidegate.connectors.files.formats import Block, FileFormat, FileRange, byte_ranges, check_whole

@@ -20,8 +20,8 @@ from tidegate.common.records.record_codec import decode as decode_records
 from tidegate.common.records.record_codec import encode as encode_records
 from tidegate.common.serialization import SimpleStringSchema
 from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+from tidegate.connectors.files.json_text import json_rows, json_texts, missing_field
 from tidegate.connectors.formats.json_rows import row_texts
-from tidegate.connectors.formats.json_text import json_rows, json_texts, missing_field
 from tidegate.model.errors import InvalidJob
 
 Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray

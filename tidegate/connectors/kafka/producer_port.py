@@ -1,4 +1,4 @@
-"""Who publishes under a transactional id: the port, and librdkafka's implementation. The other one is ``columnar.transaction``.
+"""Who publishes under a transactional id: the port. Its implementations are ``transactional_producers`` and ``columnar.transaction``.
 
     init ─▶ begin ─▶ send · mark ─▶ commit      after any error: ``give_up``, and never again
 
@@ -7,7 +7,6 @@ Errors are ``KafkaException`` or already typed; ``refusal`` tells which record w
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.connectors.kafka.client import library
-from tidegate.connectors.kafka.columnar.settings import goes_by_column
-from tidegate.connectors.kafka.sending import DEFAULT_BATCH_BYTES, make_producer, send
+from tidegate.connectors.kafka.sending import DEFAULT_BATCH_BYTES
 
 ABORT_TIMEOUT_S = 5.0
 
@@ -76,65 +73,3 @@ class TransactionalProducer(ABC):
     def close(self) -> None:
         """Closes the connections. A transaction that is open is left to its timeout, or to the next producer of this
         id."""
-
-
-def make_transactional_producer(
-    servers: str, properties: Mapping[str, str], transactional_id: str, limit: BatchLimit
-) -> TransactionalProducer:
-    """By column where the properties allow it."""
-    if goes_by_column(properties):
-        from tidegate.connectors.kafka.columnar.transaction import ColumnarProducer
-
-        return ColumnarProducer(servers, properties, transactional_id, limit)
-    return MessageProducer(servers, properties, transactional_id)
-
-
-class MessageProducer(TransactionalProducer):
-    """librdkafka's, message by message."""
-
-    def __init__(self, servers: str, properties: Mapping[str, str], transactional_id: str) -> None:
-        self._servers = servers
-        self._refused: list[Refusal] = []
-        self._client = make_producer(
-            servers,
-            properties,
-            transactional_id=transactional_id,
-            on_delivery=lambda error, message: self._refused.append((error, message.topic())),
-            delivery_report_only_error=True,
-        )
-
-    def init(self, limit_s: float) -> None:
-        self._client.init_transactions(limit_s)
-
-    def begin(self) -> None:
-        self._client.begin_transaction()
-
-    def send(self, records: pa.RecordBatch) -> None:
-        send(self._client, records, self._servers)
-
-    def mark(self, topic: str, markers: Mapping[str, str]) -> None:
-        for key, said in markers.items():
-            self._client.produce(topic, key=key, value=said)
-
-    def flush(self, limit_s: float) -> None:
-        self._client.flush(limit_s)
-
-    def commit(self, limit_s: float) -> None:
-        self._client.commit_transaction(limit_s)
-
-    def give_up(self, error: Any) -> None:
-        if error.txn_requires_abort():
-            with contextlib.suppress(library().KafkaException):
-                self._client.abort_transaction(ABORT_TIMEOUT_S)
-
-    def refusal(self) -> Refusal | None:
-        return next(filter(_is_cause, self._refused), None)
-
-    def close(self) -> None:
-        """Does nothing: librdkafka's client closes when its last reference goes."""
-
-
-def _is_cause(refused: Refusal) -> bool:
-    """Not what merely followed: the rest of a failed transaction is thrown away unsent."""
-    codes = library().KafkaError
-    return refused[0].code() not in (codes._PURGE_QUEUE, codes._PURGE_INFLIGHT)

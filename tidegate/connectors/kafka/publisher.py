@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 from tidegate.connectors.base import Committer
 from tidegate.connectors.kafka.client import library, typed_error
 from tidegate.connectors.kafka.markers import ABORTED, RETENTION_MS, Markers, is_abort, key_of
-from tidegate.connectors.kafka.producer_port import BatchLimit, TransactionalProducer, make_transactional_producer
+from tidegate.connectors.kafka.producer_port import BatchLimit, TransactionalProducer
 from tidegate.connectors.kafka.records import from_bytes, topics_of
 from tidegate.connectors.kafka.sending import DEFAULT_BATCH_BYTES
+from tidegate.connectors.kafka.transactional_producers import make_transactional_producer
 from tidegate.model.errors import CorruptData, ExternalError, TidegateError
 
 INIT_TIMEOUT_S = 30.0

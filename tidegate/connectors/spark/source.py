@@ -23,7 +23,7 @@ import xxhash
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
-from tidegate.connectors.file_source import FileReader
+from tidegate.connectors.file_reader import FileReader
 from tidegate.connectors.files.file_system import list_files, resolve
 from tidegate.connectors.files.formats import ParquetFormat
 from tidegate.model.errors import CorruptData, InvalidJob

@@ -24,8 +24,8 @@ from tidegate.connectors.file_source import FileSource as OurFileSource
 from tidegate.connectors.files.buckets import DateTimeBuckets
 from tidegate.connectors.files.encoders import TextEncoderFactory
 from tidegate.connectors.files.formats import FileFormat, TextFormat
+from tidegate.datastream.connectors.bulk_writers import EncodedBulkWriterFactory
 from tidegate.datastream.connectors.row_format import RecordsAsText
-from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory
 from tidegate.model.errors import InvalidJob
 
 _JAVA = "FileCompactStrategy FileCompactor StreamingFileSink"

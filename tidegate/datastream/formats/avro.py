@@ -25,7 +25,7 @@ from tidegate.connectors.formats.avro_files import (
     GenericRecordAvroTypeInfo,
 )
 from tidegate.connectors.formats.avro_messages import AvroMessages, AvroRows, SchemaRegistry, checked_schema
-from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory
+from tidegate.datastream.connectors.bulk_writers import EncodedBulkWriterFactory
 from tidegate.model.errors import InvalidJob
 
 __all__ = [

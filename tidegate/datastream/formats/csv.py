@@ -21,8 +21,8 @@ from tidegate.connectors.formats.csv_dialect import CsvDialect
 from tidegate.connectors.formats.csv_files import CsvLayout, CsvSchemaEncoderFactory, CsvSchemaFormat
 from tidegate.connectors.formats.csv_messages import CsvRowDeserializationSchema as OurDeserializationSchema
 from tidegate.connectors.formats.csv_messages import CsvRowSerializationSchema as OurSerializationSchema
+from tidegate.datastream.connectors.bulk_writers import RowWriterFactory
 from tidegate.datastream.connectors.file_system import StreamFormat
-from tidegate.datastream.formats.bulk import RowWriterFactory
 from tidegate.model.errors import InvalidJob
 
 __all__ = [

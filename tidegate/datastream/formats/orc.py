@@ -13,7 +13,7 @@ from tidegate.common.records.data_types import RowType
 from tidegate.common.serialization import BulkWriterFactory
 from tidegate.connectors.files.columns import SchemaEncoderFactory
 from tidegate.connectors.files.encoders import OrcEncoderFactory
-from tidegate.datastream.formats.bulk import RowWriterFactory, only_setting
+from tidegate.datastream.connectors.bulk_writers import RowWriterFactory, only_setting
 
 __all__ = ["OrcBulkWriters"]
 

@@ -22,8 +22,8 @@ from tidegate.connectors.files.columns import RowParquetFormat, SchemaEncoderFac
 from tidegate.connectors.files.encoders import ParquetEncoderFactory
 from tidegate.connectors.formats.avro_files import AvroSchema
 from tidegate.connectors.formats.avro_parquet import AvroParquetEncoderFactory, AvroParquetFormat
+from tidegate.datastream.connectors.bulk_writers import EncodedBulkWriterFactory, RowWriterFactory, only_setting
 from tidegate.datastream.connectors.file_system import BulkFormat, StreamFormat
-from tidegate.datastream.formats.bulk import EncodedBulkWriterFactory, RowWriterFactory, only_setting
 
 __all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
 

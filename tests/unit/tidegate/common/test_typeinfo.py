@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.common import TypeInformation, Types
-from tidegate.common.typeinfo import PICKLED_METADATA
+from tidegate.common.records.type_information import PICKLED_METADATA
 from tidegate.model.errors import InvalidJob
 
 BASIC: list[tuple[TypeInformation, pa.DataType]] = [

@@ -20,9 +20,9 @@ from tidegate.model.checkpoint import RestoredOperator
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.keygroups import subtask_of
 from tidegate.model.program import OperatorSpec
+from tidegate.taskmanager.compatibility.states import StateOutcome, StoredState, examine_states
 from tidegate.taskmanager.operators.columnar import aggregate as columnar_aggregate
 from tidegate.taskmanager.operators.factory import options_of
-from tidegate.taskmanager.operators.restore_compatibility import StateOutcome, StoredState, examine_states
 
 Totals = dict[tuple[Any, ...], dict[str, Any]]
 

@@ -22,8 +22,13 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.operator_options import AggregateOptions, ColumnarWindowOptions, SessionOptions
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.program import OperatorSpec
+from tidegate.taskmanager.compatibility.declared_states import (
+    DeclaredStates,
+    declared_states,
+    element_types,
+    entry_format,
+)
 from tidegate.taskmanager.operators.columnar.aggregate import columns_in_state
-from tidegate.taskmanager.operators.declared_states import DeclaredStates, declared_states, element_types, entry_format
 from tidegate.taskmanager.operators.factory import options_of
 from tidegate.taskmanager.state.columnar.windows import KEY_PREFIX, VALUE_PREFIX, WINDOW_COLUMNS
 from tidegate.taskmanager.state.files.segments import DELETED, ELEMENT, KEY_GROUP

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.model.ids import parse_attempt_id
 from tidegate.pb.common_pb2 import CheckpointMetrics, TaskMetrics
-from tidegate.taskmanager.service.reporting.metric_store import MetricStore
+from tidegate.taskmanager.service.subtasks.metric_store import MetricStore
 from tidegate.wire.task_metrics import NANOS_PER_MS, NO_WATERMARK, named
 
 ATTEMPT = parse_attempt_id(f"{'a' * 32}_{'b' * 32}_0_0")

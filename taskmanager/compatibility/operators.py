@@ -1,0 +1,83 @@
+"""A verdict for each operator of a job and of a checkpoint, and for each of its states.
+
+job graph, programs ─┐
+checkpoint ──────────┴─▶ matched by the rule that the JobManager applies (``restore_check``)
+                             └─ each state ─▶ by the rule with which a subtask restores it (``states``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import cloudpickle
+
+from tidegate.model.checkpoint import StateRedistribution
+from tidegate.model.errors import CorruptData, StorageError
+from tidegate.model.graph import JobGraph
+from tidegate.model.ids import BlobKey, OperatorId
+from tidegate.model.program import OperatorSpec
+from tidegate.model.restore_check import OperatorVerdict, RestoreOutcome, examine_restore
+from tidegate.state_reader import Checkpoint, Operator
+from tidegate.taskmanager.compatibility.states import StateOutcome, StateVerdict, StoredState, examine_states
+
+
+@dataclass(slots=True)
+class Finding:
+    """An operator's verdict, and those of its states."""
+
+    verdict: OperatorVerdict
+    parallelism: str = ""
+    states: list[StateVerdict] = field(default_factory=list)
+
+    @property
+    def outcomes(self) -> set[str]:
+        """The outcomes of the operator and of its states."""
+        return {self.verdict.outcome.name, *(state.outcome.name for state in self.states)}
+
+
+def examine_operators(
+    graph: JobGraph, blobs: Mapping[BlobKey, bytes], checkpoint: Checkpoint, *, opened: bool, verify: bool
+) -> list[Finding]:
+    """Returns what becomes of each operator's state. ``opened``: functions are opened here, to learn what state they ask for.
+    ``verify``: all state is read, and its checksums are compared."""
+    specs = _specs_of(graph, blobs)
+    stored = {operator.described.operator_id: operator for operator in checkpoint.operators}
+    new = {op.operator_id: vertex.parallelism for vertex in graph.vertices for op in vertex.operators}
+    findings = []
+    for verdict in examine_restore(graph, checkpoint.manifest):
+        finding = Finding(verdict)
+        findings.append(finding)
+        operator = stored.get(verdict.operator_id)
+        if operator is None or verdict.operator_id not in specs:
+            continue
+        before, after = operator.described.parallelism, new[verdict.operator_id]
+        finding.parallelism = f"{before}" if before == after else f"{before} to {after}"
+        if verdict.outcome is RestoreOutcome.RESTORES:
+            readable, damaged = _stored_states(checkpoint, operator, verify)
+            finding.states = [*damaged, *examine_states(specs[verdict.operator_id], readable, opened=opened)]
+    return findings
+
+
+def _specs_of(graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> dict[OperatorId, OperatorSpec]:
+    programs = [cloudpickle.loads(blobs[vertex.program]) for vertex in graph.vertices]
+    return {spec.operator_id: spec for program in programs for spec in program.operators}
+
+
+def _stored_states(
+    checkpoint: Checkpoint, operator: Operator, verify: bool
+) -> tuple[list[StoredState], list[StateVerdict]]:
+    """What can be read, and what cannot."""
+    readable, damaged = [], []
+    for state in operator.states:
+        mode = None if state.is_keyed or state.channels else StateRedistribution(state.redistribution)
+        try:
+            if not state.channels:  # what was in flight is no state of the operator
+                readable.append(StoredState(state.name, checkpoint.kind_of(state), mode, checkpoint.schema_of(state)))
+            if verify:
+                for _ in checkpoint.tables_of(state, type_names=False):
+                    pass
+        except (CorruptData, StorageError) as error:
+            readable = [found for found in readable if found.name != state.name]
+            damaged.append(StateVerdict(state.name, StateOutcome.CANNOT_BE_READ, error.message))
+    return readable, damaged
