@@ -38,12 +38,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.common.keys.polynomial import hash_binary, hash_text
-from tidegate.common.keys.types import FALSE_HASH, NAN_BITS, NANOS_FACTOR, TRUE_HASH, hash_key, register_key_type
+from tidegate.common.keys.types import FALSE_HASH, NAN_BITS, NANOS_FACTOR, TRUE_HASH, hash_key
 from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.values import Key
 
-__all__ = ["hash_columns", "hash_key", "hash_keys", "key_groups", "register_key_type", "subtasks_of"]
+__all__ = ["hash_columns", "hash_key", "hash_keys", "key_groups", "subtasks_of"]
 
 Hashes = npt.NDArray[np.int32]
 _Unsigned = npt.NDArray[np.uint32]

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from tidegate.common.time import Instant
 from tidegate.model.errors import NotSerializable
 from tidegate.model.values import Key
 
@@ -31,11 +32,6 @@ def hash_key(key: Key) -> int:
     """Hash of one key, -2**31 to 2**31 - 1. Raises ``NotSerializable`` for a key that has no value of its own."""
     code = _unsigned_hash(key)
     return code - 0x100000000 if code & 0x80000000 else code
-
-
-def register_key_type(key_type: type, as_plain_key: Callable[[Key], Key]) -> None:
-    """Keys of ``key_type`` hash as the plain key that ``as_plain_key`` makes of them (such as a Row: its tuple)."""
-    _BY_TYPE[key_type] = lambda key: _unsigned_hash(as_plain_key(key))
 
 
 def _unsigned_hash(key: Key) -> int:
@@ -170,6 +166,11 @@ def _hash_pickled(key: Key) -> int:
     return _hash_bytes(out.getvalue())
 
 
+def _hash_instant(key: Instant) -> int:
+    """As the value of its column, so that a key is the same before and behind an exchange."""
+    return _hash_timedelta(dt.timedelta(seconds=key.seconds, microseconds=key.nanos // 1000))
+
+
 _BY_TYPE: dict[type, Callable[[Key], int]] = {
     type(None): lambda _: 0,
     bool: lambda key: TRUE_HASH if key else FALSE_HASH,
@@ -186,6 +187,7 @@ _BY_TYPE: dict[type, Callable[[Key], int]] = {
     dt.date: _hash_date,
     dt.time: _hash_time,
     dt.timedelta: _hash_timedelta,
+    Instant: _hash_instant,
     set: _hash_set,
     frozenset: _hash_set,
 }

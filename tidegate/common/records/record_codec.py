@@ -11,7 +11,6 @@ Python for each value.
 from __future__ import annotations
 
 import contextlib
-import datetime
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import chain, pairwise, repeat
@@ -20,7 +19,6 @@ from operator import attrgetter, is_, is_not
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.keys.types import register_key_type
 from tidegate.common.records.arrow_type import ArrowTypeInfo
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.records.column_codec import (
@@ -50,15 +48,11 @@ from tidegate.common.records.type_information import (
     TypeInformation,
 )
 from tidegate.common.row import PositionalNames, Row, RowKind, make_row, make_rows
-from tidegate.common.time import Instant
 from tidegate.model.errors import NotSerializable, SchemaMismatch, TidegateError
 from tidegate.model.values import FieldValue, Record
 
 _NONE, _is_there = type(None), partial(is_not, None)
 _KIND_OF, _NAMES_OF, _VALUES_OF = attrgetter("_row_kind"), attrgetter("_fields"), attrgetter("_values")
-
-# An instant hashes like the value of its column, so that a key is the same before and behind an exchange.
-register_key_type(Instant, lambda i: datetime.timedelta(seconds=i.seconds, microseconds=i.nanos // 1000))
 
 
 def encode(type_info: TypeInformation, values: Sequence[Record], operator: str = "") -> pa.RecordBatch:
