@@ -15,33 +15,35 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Generic[R]):
     number: int
-    result: Any = None
+    result: R | None = None
     error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Generic[R]):
     number: int
-    invoke: Callable[[], Awaitable[Any]]
-    on_timeout: Callable[[], Any]
+    invoke: Callable[[], Awaitable[R]]
+    on_timeout: Callable[[], R]
     timeout_ms: int
     backoff_ms: Callable[[int], int | None]
-    retries_result: Callable[[Any], bool] | None
+    retries_result: Callable[[R], bool] | None
     retries_error: Callable[[Exception], bool] | None
 
 
-class AsyncCalls:
+class AsyncCalls(Generic[R]):
     """``submit`` and ``take`` from one thread. The loop is started with the first call."""
 
     def __init__(self, ready: Callable[[], None]) -> None:
         self._ready = ready
-        self._answers: deque[Answer] = deque()
+        self._answers: deque[Answer[R]] = deque()
         self._is_told = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -50,12 +52,12 @@ class AsyncCalls:
     def submit(
         self,
         number: int,
-        invoke: Callable[[], Awaitable[Any]],
-        on_timeout: Callable[[], Any],
+        invoke: Callable[[], Awaitable[R]],
+        on_timeout: Callable[[], R],
         *,
         timeout_ms: int = 0,
         backoff_ms: Callable[[int], int | None] = lambda attempts: None,
-        retries_result: Callable[[Any], bool] | None = None,
+        retries_result: Callable[[R], bool] | None = None,
         retries_error: Callable[[Exception], bool] | None = None,
     ) -> None:
         """An ``Answer`` with this number follows, but for what ``close`` cuts off. ``timeout_ms``: of all attempts together; 0:
@@ -69,7 +71,7 @@ class AsyncCalls:
         loop = self._loop
         loop.call_soon_threadsafe(lambda: self._begin(loop, call))
 
-    def take(self) -> list[Answer]:
+    def take(self) -> list[Answer[R]]:
         """What was answered since the last call, in the order of the answers."""
         self._is_told = False
         found = []
@@ -85,14 +87,15 @@ class AsyncCalls:
         self._thread.join(timeout_s)
         self._loop, self._thread = None, None
 
-    def _begin(self, loop: asyncio.AbstractEventLoop, call: _Call) -> None:
+    def _begin(self, loop: asyncio.AbstractEventLoop, call: _Call[R]) -> None:
         task = loop.create_task(self._answer(call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, call: _Call) -> None:
+    async def _answer(self, call: _Call[R]) -> None:
         try:
-            answer = Answer(call.number, await _within(call))
+            result = await _within(call)
+            answer: Answer[R] = Answer(call.number, result)
         except Exception as error:  # noqa: BLE001  user code: the caller judges it
             answer = Answer(call.number, error=error)
         self._answers.append(answer)
@@ -113,7 +116,7 @@ class AsyncCalls:
             loop.close()
 
 
-async def _within(call: _Call) -> Any:
+async def _within(call: _Call[R]) -> R:
     if not call.timeout_ms:
         return await _attempts(call)
     limit = asyncio.timeout(call.timeout_ms / 1000)
@@ -126,11 +129,10 @@ async def _within(call: _Call) -> Any:
     return call.on_timeout()
 
 
-async def _attempts(call: _Call) -> Any:
+async def _attempts(call: _Call[R]) -> R:
     attempts = 1
     while True:
         error: Exception | None = None
-        result: Any = None
         try:
             result = await call.invoke()
             wanted = call.retries_result is not None and call.retries_result(result)

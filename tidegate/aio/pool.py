@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+_Work = tuple[Callable[[], T], "asyncio.Future[T]"]
 
 
 class Pool:
@@ -19,7 +19,7 @@ class Pool:
 
     def __init__(self, threads: int, name: str) -> None:
         self._loop = asyncio.get_running_loop()
-        self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[_Work[Any] | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._serve, name=f"{name}-{number}", daemon=True) for number in range(threads)
         ]
@@ -40,7 +40,7 @@ class Pool:
     def _serve(self) -> None:
         while (work := self._work.get()) is not None:
             call, future = work
-            result: Any = None
+            result: object = None
             failure: BaseException | None = None
             try:
                 result = call()
@@ -52,7 +52,7 @@ class Pool:
                 return  # the loop is closed: nobody waits
 
 
-def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
+def _settle(future: asyncio.Future[T], result: T, failure: BaseException | None) -> None:
     if future.done():
         return
     if failure is None:

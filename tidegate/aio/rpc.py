@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import errno
 from collections.abc import AsyncIterable, Awaitable, Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
 
 from tidegate.aio.listening import listen, port_error
 from tidegate.model.errors import ErrorInfo, TidegateError
+from tidegate.pb.common_pb2 import BlobChunk
 from tidegate.wire.convert_errors import error_of_status, status_of_error
 
 MESSAGE_MAX_BYTES = 256 << 20
@@ -115,7 +116,11 @@ async def call(answer: Awaitable[T], peer: str = "") -> T:
         raise error_of_rpc(error, peer) from None
 
 
-async def abort(context: grpc.aio.ServicerContext[Any, Any], error: BaseException) -> NoReturn:
+ServerContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+"""What a servicer is given with a request, of whichever call."""
+
+
+async def abort(context: ServerContext, error: BaseException) -> NoReturn:
     """End a call with an error, where its answer has no field for one."""
     number, text, metadata = status_of_error(ErrorInfo.of(error))
     code = next(code for code in grpc.StatusCode if code.value[0] == number)
@@ -123,6 +128,6 @@ async def abort(context: grpc.aio.ServicerContext[Any, Any], error: BaseExceptio
     raise AssertionError("abort returned")
 
 
-async def collect(chunks: AsyncIterable[Any]) -> bytes:
+async def collect(chunks: AsyncIterable[BlobChunk]) -> bytes:
     """Returns all bytes of a stream of ``BlobChunk``."""
     return b"".join([chunk.data async for chunk in chunks])

@@ -16,10 +16,10 @@ from tidegate.aio.async_calls import Answer, AsyncCalls
 class Calls:
     def __init__(self) -> None:
         self._ready: SimpleQueue[None] = SimpleQueue()
-        self.calls = AsyncCalls(lambda: self._ready.put(None))
+        self.calls: AsyncCalls[object] = AsyncCalls(lambda: self._ready.put(None))
 
-    def answers(self, count: int) -> list[Answer]:
-        found: list[Answer] = []
+    def answers(self, count: int) -> list[Answer[object]]:
+        found: list[Answer[object]] = []
         while len(found) < count:
             self._ready.get(timeout=10)
             found += self.calls.take()
