@@ -10,7 +10,6 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation, Types
@@ -34,11 +33,12 @@ from tidegate.functions.state import (
     ValueStateDescriptor,
 )
 from tidegate.functions.windows import MergingWindowAssigner, Trigger
-from tidegate.model.accumulators import Accumulator
+from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.model.program import OperatorSpec
+from tidegate.model.values import UserObject
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.factory import key_of
 from tidegate.taskmanager.operators.rows.async_wait import STATE_NAME as ASYNC_STATE
@@ -125,7 +125,7 @@ def element_types(descriptor: StateDescriptor) -> tuple[StateRedistribution, Typ
     return None
 
 
-def _shown_by(spec: OperatorSpec, function: Any) -> Iterator[tuple[str, StateDescriptor]]:
+def _shown_by(spec: OperatorSpec, function: UserObject) -> Iterator[tuple[str, StateDescriptor]]:
     """With the names of their states. Triggers and assigners ask when a record comes, for what is an attribute of theirs."""
     yield from ((descriptor.name, descriptor) for descriptor in shown_descriptors(function))
     if isinstance(spec.options, WindowOptions):
@@ -136,7 +136,7 @@ def _shown_by(spec: OperatorSpec, function: Any) -> Iterator[tuple[str, StateDes
             yield from ((f"{TRIGGER_STATES}{shown.name}", shown) for shown in shown_descriptors(part))
 
 
-def shown_descriptors(function: Any) -> Iterator[StateDescriptor]:
+def shown_descriptors(function: UserObject) -> Iterator[StateDescriptor]:
     """Those that can be seen from outside."""
     if function is None:
         return
@@ -160,7 +160,7 @@ def _used_by(method: types.FunctionType) -> Iterator[StateDescriptor]:
     yield from (value for value in seen if isinstance(value, StateDescriptor))
 
 
-def _function_of(spec: OperatorSpec) -> Any:
+def _function_of(spec: OperatorSpec) -> UserObject:
     match spec.options:
         case WindowOptions(function=function):
             return function[-1]
@@ -197,7 +197,7 @@ def _own_states(spec: OperatorSpec) -> dict[str, tuple[str, TypeInformation | No
     return found
 
 
-def _open(spec: OperatorSpec, function: Any, found: DeclaredStates) -> None:
+def _open(spec: OperatorSpec, function: UserObject, found: DeclaredStates) -> None:
     found.is_opened = True
     if not isinstance(function, Function):
         return
@@ -248,7 +248,7 @@ class _Nowhere:
 
     def watch(self, name: str, read: Callable[[], float]) -> None: ...
 
-    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None: ...
+    def accumulate(self, name: str, accumulator: UserAccumulator) -> None: ...
 
     def now_ms(self) -> int:
         return 0

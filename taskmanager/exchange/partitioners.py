@@ -12,7 +12,7 @@ Laws: each row goes to exactly one subpartition (BROADCAST: to each); rows for o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from tidegate.model.deployment import OutputDeployment
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import OutputSpec
+from tidegate.model.values import Key
 
 Dealt = list[tuple[int, pa.RecordBatch]]
 """Pieces for subpartitions, none of them empty. The batches are as they travel: with the timestamps."""
@@ -34,7 +35,7 @@ _FEW = 4
 
 
 class Dealer(Protocol):
-    def deal(self, batch: ArrowBatch, keys: Sequence[Any] | None = None) -> Dealt:
+    def deal(self, batch: ArrowBatch, keys: Sequence[Key] | None = None) -> Dealt:
         """``keys[i]`` is the key of row i, where a key selector made it."""
 
 
@@ -54,7 +55,7 @@ def make_dealer(output: OutputDeployment, spec: OutputSpec, producer_index: int)
 
 
 class _ToFirst:
-    def deal(self, batch: ArrowBatch, keys: Sequence[Any] | None = None) -> Dealt:
+    def deal(self, batch: ArrowBatch, keys: Sequence[Key] | None = None) -> Dealt:
         return [(0, to_wire(batch))]
 
 
@@ -63,7 +64,7 @@ class _InTurn:
         self._targets = targets
         self._next = first
 
-    def deal(self, batch: ArrowBatch, keys: Sequence[Any] | None = None) -> Dealt:
+    def deal(self, batch: ArrowBatch, keys: Sequence[Key] | None = None) -> Dealt:
         data = to_wire(batch)
         each, odd = divmod(data.num_rows, self._targets)
         dealt: Dealt = []
@@ -84,7 +85,7 @@ class _ByKey:
         self._targets = output.consumer_parallelism
         self._max_parallelism = output.consumer_max_parallelism
 
-    def deal(self, batch: ArrowBatch, keys: Sequence[Any] | None = None) -> Dealt:
+    def deal(self, batch: ArrowBatch, keys: Sequence[Key] | None = None) -> Dealt:
         data = to_wire(batch)
         if self._targets == 1:
             return [(0, data)]
@@ -113,7 +114,7 @@ class _Told:
     def __init__(self, targets: int) -> None:
         self._targets = targets
 
-    def deal(self, batch: ArrowBatch, keys: Sequence[Any] | None = None) -> Dealt:
+    def deal(self, batch: ArrowBatch, keys: Sequence[Key] | None = None) -> Dealt:
         assert keys is not None, "a CUSTOM edge has a function for its targets"
         return _split(to_wire(batch), np.asarray(keys, np.int32), self._targets)
 

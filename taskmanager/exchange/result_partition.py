@@ -9,7 +9,6 @@ first, so they stay behind everything that was emitted before; an unaligned barr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -19,6 +18,7 @@ from tidegate.model.deployment import OutputDeployment
 from tidegate.model.errors import UserError
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import OutputSpec
+from tidegate.model.values import Key
 from tidegate.taskmanager.exchange.base import Overtaken
 from tidegate.taskmanager.exchange.partitioners import Dealer, make_dealer
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
@@ -53,7 +53,7 @@ class PipelinedResultPartition:
         """Raises ``SchemaMismatch`` when a key column is missing, ``UserError`` for a record larger than any frame."""
         self._deal(batch, None)
 
-    def emit_with_keys(self, batch: ArrowBatch, keys: Sequence[Any]) -> None:
+    def emit_with_keys(self, batch: ArrowBatch, keys: Sequence[Key]) -> None:
         """As ``emit``, for an edge whose key is a function of the record: ``keys[i]`` is the key of row i."""
         self._deal(batch, keys)
 
@@ -117,7 +117,7 @@ class PipelinedResultPartition:
         for lane in self._lanes:
             lane.drop()
 
-    def _deal(self, batch: ArrowBatch, keys: Sequence[Any] | None) -> None:
+    def _deal(self, batch: ArrowBatch, keys: Sequence[Key] | None) -> None:
         assert not self._ended, f"a batch after the end of edge {self.edge_id}"
         if len(batch):
             for target, piece in self._dealer.deal(batch, keys):

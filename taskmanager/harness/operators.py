@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
 
 from tidegate.aio.async_calls import AsyncCalls
 from tidegate.common.records.batch import Batch, RecordsBatch
@@ -25,6 +24,7 @@ from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator
 from tidegate.model.errors import InvalidJob, Misuse
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.program import OperatorSpec
+from tidegate.model.values import Json, Record
 from tidegate.taskmanager.harness.surroundings import Counts, HandClock, HandTimers, MemoryStore
 from tidegate.taskmanager.machines.watermarks import AdvanceWatermark, WatermarkArrived, WatermarkValve
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
@@ -49,7 +49,7 @@ class HarnessSnapshot:
 class _Collected:
     """The end of the piece: keeps what arrives."""
 
-    values: list[Any] = field(default_factory=list)
+    values: list[Record] = field(default_factory=list)
     timestamps: list[int | None] = field(default_factory=list)
     watermarks: list[int] = field(default_factory=list)
 
@@ -68,7 +68,7 @@ class _Collected:
 class _SideKeeping(ChainOutput):
     """An output that also keeps its side outputs, wherever they go."""
 
-    def __init__(self, spec: OperatorSpec, sides: dict[str, list[Any]]) -> None:
+    def __init__(self, spec: OperatorSpec, sides: dict[str, list[Record]]) -> None:
         super().__init__(spec.name, spec.output_type)
         self._kept = sides
 
@@ -125,7 +125,7 @@ class OperatorHarness:
         self._counts = Counts()
         self._end = _Collected()
         self._taken = 0
-        self._sides: dict[str, list[Any]] = {}
+        self._sides: dict[str, list[Record]] = {}
         self._operators: dict[OperatorId, Operator] = {}
         self._entries: list[list[_Input | _Collected]] = [[] for _ in input_types]
         self._last_checkpoint_id = restore.checkpoint_id if restore else 0
@@ -145,11 +145,11 @@ class OperatorHarness:
 
     # --- what goes in ---------------------------------------------------------------------------------
 
-    def push(self, record: Any, timestamp: int | None = None, input: int = 0) -> None:
+    def push(self, record: Record, timestamp: int | None = None, input: int = 0) -> None:
         """One record, with its event time in ms."""
         self.push_all([record], None if timestamp is None else [timestamp], input)
 
-    def push_all(self, records: Iterable[Any], timestamps: Iterable[int] | None = None, input: int = 0) -> None:
+    def push_all(self, records: Iterable[Record], timestamps: Iterable[int] | None = None, input: int = 0) -> None:
         """Several, as one batch."""
         values = list(records)
         stamps: list[int | None] | None = None if timestamps is None else list(timestamps)
@@ -174,7 +174,7 @@ class OperatorHarness:
                     self._mails.get(timeout=ASYNC_TIMEOUT_S)()
             operator.finish()
 
-    def wait_for_output(self, count: int) -> list[Any]:
+    def wait_for_output(self, count: int) -> list[Record]:
         """``output``, as soon as so many records are there: for asynchronous calls. Raises ``queue.Empty`` after a while."""
         while len(self._end.values) < count:
             self._mails.get(timeout=ASYNC_TIMEOUT_S)()
@@ -183,7 +183,7 @@ class OperatorHarness:
     # --- what comes out -------------------------------------------------------------------------------
 
     @property
-    def output(self) -> list[Any]:
+    def output(self) -> list[Record]:
         """Everything that was emitted, in order."""
         return list(self._end.values)
 
@@ -203,17 +203,17 @@ class OperatorHarness:
         return self._counts.told()
 
     @property
-    def accumulators(self) -> Mapping[str, Any]:
+    def accumulators(self) -> Mapping[str, Json]:
         """Results of the accumulators of user functions, by name."""
         return self._counts.accumulated()
 
-    def take(self) -> list[Any]:
+    def take(self) -> list[Record]:
         """What was emitted since the last call."""
         found = self._end.values[self._taken :]
         self._taken = len(self._end.values)
         return found
 
-    def side_output(self, tag: OutputTag) -> list[Any]:
+    def side_output(self, tag: OutputTag) -> list[Record]:
         """Everything that was emitted to a side output."""
         return list(self._sides.get(tag.tag_id, ()))
 
@@ -297,7 +297,7 @@ class _Call:
     target: OperatorId
     input_index: int = 0
     tag: str = ""
-    type_info: Any = None
+    type_info: TypeInformation | None = None
 
 
 def _built(piece: Callable[..., DataStream], types: tuple[TypeInformation, ...]) -> BuiltJob:
@@ -315,7 +315,7 @@ def _flattened(job: BuiltJob) -> tuple[list[OperatorSpec], list[_Call]]:
     """All operators, those that emit before those that take, and who calls whom, within chains and across."""
     specs: list[OperatorSpec] = []
     calls: list[_Call] = []
-    emitting: dict[int, tuple[OperatorId, str, Any]] = {}
+    emitting: dict[int, tuple[OperatorId, str, TypeInformation]] = {}
     programs = [job.programs[vertex.vertex_id] for vertex in job.graph.vertices]
     for program in programs:
         for out in program.outputs:

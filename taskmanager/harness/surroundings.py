@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import xxhash
 
-from tidegate.model.accumulators import Accumulator, check_known, merged, results, told
+from tidegate.model.accumulators import UserAccumulator, check_known, merged, results, told
 from tidegate.model.checkpoint import StateHandle
 from tidegate.model.errors import CorruptData
+from tidegate.model.values import Json
 
 
 class MemoryStore:
@@ -73,7 +73,7 @@ class Counts:
     def __init__(self) -> None:
         self._values: dict[str, float] = {}
         self._watched: dict[str, Callable[[], float]] = {}
-        self._accumulators: list[tuple[str, Accumulator[Any, Any]]] = []
+        self._accumulators: list[tuple[str, UserAccumulator]] = []
 
     def add(self, name: str, amount: int = 1) -> None:
         self._values[name] = self._values.get(name, 0) + amount
@@ -84,13 +84,13 @@ class Counts:
     def watch(self, name: str, read: Callable[[], float]) -> None:
         self._watched[name] = read
 
-    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+    def accumulate(self, name: str, accumulator: UserAccumulator) -> None:
         check_known(name, accumulator)
         self._accumulators.append((name, accumulator))
 
     def told(self) -> dict[str, float]:
         return {**self._values, **{name: read() for name, read in self._watched.items()}}
 
-    def accumulated(self) -> dict[str, Any]:
+    def accumulated(self) -> dict[str, Json]:
         """Results by name, as a job would have them."""
         return results(merged(told({name: one}) for name, one in self._accumulators))

@@ -10,16 +10,20 @@ The runtime calls an operator from the subtask's thread only, in this order:
 
 from __future__ import annotations
 
+import socket
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol
+
+import pyarrow as pa
 
 from tidegate.common.records.batch import Batch
-from tidegate.model.accumulators import Accumulator
+from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.errors import UnknownEvent
 from tidegate.model.ids import AttemptId, OperatorId
+from tidegate.model.values import Record
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
 
 
@@ -60,7 +64,7 @@ class Metrics(Protocol):
     def watch(self, name: str, read: Callable[[], float]) -> None:
         """Registers a metric: ``read()`` is called in the subtask's thread whenever metrics are reported."""
 
-    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+    def accumulate(self, name: str, accumulator: UserAccumulator) -> None:
         """Told with the metrics, for the job's result. Raises ``InvalidJob`` for a type that the JobManager does not know, and
         when the subtask has one of that name with another type."""
 
@@ -72,7 +76,7 @@ class AsyncAnswer(Protocol):
     def number(self) -> int: ...
 
     @property
-    def result(self) -> Any: ...
+    def result(self) -> list[Record] | None: ...
 
     @property
     def error(self) -> Exception | None: ...
@@ -84,12 +88,12 @@ class AsyncCallsPort(Protocol):
     def submit(
         self,
         number: int,
-        invoke: Callable[[], Awaitable[Any]],
-        on_timeout: Callable[[], Any],
+        invoke: Callable[[], Awaitable[list[Record]]],
+        on_timeout: Callable[[], list[Record]],
         *,
         timeout_ms: int,
         backoff_ms: Callable[[int], int | None],
-        retries_result: Callable[[Any], bool] | None,
+        retries_result: Callable[[list[Record]], bool] | None,
         retries_error: Callable[[Exception], bool] | None,
     ) -> None: ...
 
@@ -141,9 +145,9 @@ class OperatorContext:
     """``open_async_calls(ready)``: an event loop; ``ready()`` comes as a mail when there are answers to take."""
     wakeup: Callable[[], None] | None = None
     """From any thread: look at ``has_room`` and ``is_drained`` again."""
-    listener: Any = None
+    listener: socket.socket | None = None
     """A listening socket, for an operator whose sink ``listens``."""
-    spark_rows: Any = None
+    spark_rows: Iterator[pa.RecordBatch] | None = None
     """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
 
     @property
@@ -183,7 +187,7 @@ class Operator(ABC):
     def on_idle(self, idle: bool) -> None:
         self.context.output.emit_idle(idle)
 
-    def on_user_event(self, value: Any, input_index: int) -> None:
+    def on_user_event(self, value: object, input_index: int) -> None:
         """An event that a producer sent among the records, of a registered type. Refused where nothing waits for any."""
         raise UnknownEvent(
             f"{self.context.operator_name} takes no user events, but got one of type {type(value).__qualname__}"

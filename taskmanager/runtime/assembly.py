@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import InvalidJob
@@ -36,7 +36,7 @@ class ChainParts:
     mail: Callable[[Callable[[], None]], None] | None = None
     """From any thread: have this called in the subtask's."""
     wakeup: Callable[[], None] | None = None
-    listener: Any = None
+    listener: socket.socket | None = None
 
 
 @dataclass(frozen=True, slots=True)

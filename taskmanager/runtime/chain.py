@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.checkpoint import CheckpointOptions
@@ -129,7 +129,7 @@ class OperatorChain:
     def end_input(self, input_index: int) -> None:
         self._head.end_input(input_index)
 
-    def on_user_event(self, value: Any, edge: int) -> None:
+    def on_user_event(self, value: object, edge: int) -> None:
         """Raises ``UnknownEvent`` unless the head takes such events."""
         self._head.on_user_event(value, self._inputs[edge].input_index)
 

@@ -6,10 +6,9 @@ Law: whatever is opened is registered with ``resources`` at once, which the call
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import InvalidJob
@@ -240,7 +239,7 @@ class SubtaskBuilder:
             )
         return edges
 
-    def probe(self, point: str, told: dict[str, Any]) -> None:
+    def probe(self, point: str, told: Mapping[str, object]) -> None:
         if self.environment.probe is not None:
             self.environment.probe(point, told)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.records.record_check import looks_fit as type_check
 from tidegate.common.records.record_codec import decode, encode
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.taskmanager.operators.keys.selectors import survives
 
 
@@ -18,7 +17,7 @@ class BothShapes:
 
     __slots__ = ("_columns", "_operator", "_records", "_type_info", "given")
 
-    def __init__(self, given: Batch, type_info: Any, operator: str) -> None:
+    def __init__(self, given: Batch, type_info: TypeInformation, operator: str) -> None:
         self.given = given
         self._type_info = type_info
         self._operator = operator

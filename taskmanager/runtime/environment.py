@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+
+import pyarrow as pa
 
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.model.configuration import Configuration
@@ -33,7 +34,7 @@ from tidegate.taskmanager.runtime.measuring.step_meter import StepMeter
 from tidegate.taskmanager.runtime.slicing import Meter
 from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 
-Probe = Callable[[str, dict[str, Any]], None]
+Probe = Callable[[str, Mapping[str, object]], None]
 """Called at named points of the protocol, with what is known there. Tests aim kills with it; it is absent in production.
 
     listening · initialized · barrier-received · before-barrier · barrier-sent · frozen · before-ack · after-ack
@@ -50,7 +51,7 @@ class SubtaskEnvironment:
     local_state_dir: str = ""
     """Where copies of state are kept for local recovery; empty: nowhere (the process is not on the TaskManager's machine)."""
     managed_memory_bytes: int = 0
-    spark_rows: Any = None
+    spark_rows: Iterator[pa.RecordBatch] | None = None
     """For ``from_spark``: the iterator of Arrow batches of this subtask's Spark partition."""
     clock: Clock = field(default_factory=SystemClock)
     probe: Probe | None = None

@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.channel_events import WatermarkEvent, WatermarkStatus
+from tidegate.model.values import Key
 from tidegate.taskmanager.exchange.base import ResultPartition
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
@@ -23,7 +25,7 @@ from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 class KeyedPartition(ResultPartition, Protocol):
     """What HASH edges offer besides: rows whose keys were computed from records."""
 
-    def emit_with_keys(self, batch: ArrowBatch, keys: list[Any]) -> None: ...
+    def emit_with_keys(self, batch: ArrowBatch, keys: list[Key]) -> None: ...
 
 
 class Target(Protocol):
@@ -95,7 +97,7 @@ class ChainOutput:
         self.records_emitted = 0
         """On the main output."""
 
-    def add(self, target: Target, tag: str = "", type_info: Any = None) -> None:
+    def add(self, target: Target, tag: str = "", type_info: TypeInformation | None = None) -> None:
         """``tag``: the side output it is fed by, of type ``type_info``."""
         if tag:
             self._sides.setdefault(tag, (type_info, []))[1].append(target)

@@ -9,8 +9,8 @@ output has no room nothing is processed (backpressure), but mails are, and barri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, assert_never
+from collections.abc import Callable, Mapping, Sequence
+from typing import assert_never
 
 from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition
 from tidegate.model.checkpoint import DeclineReason
@@ -61,7 +61,7 @@ class SubtaskLoop:
         port: ControlPort,
         clock: Clock,
         flush_ms: int | None,
-        probe: Callable[[str, dict[str, Any]], None],
+        probe: Callable[[str, Mapping[str, object]], None],
         check: Callable[[], None],
     ) -> None:
         """``alarms`` fire in every state, whatever the outputs do. ``check()`` raises what broke outside of the subtask's thread (called now and then)."""

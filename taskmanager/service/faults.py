@@ -17,7 +17,8 @@ import re
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from google.protobuf.message import Message
 
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.units import parse_duration_ms
@@ -31,7 +32,7 @@ _DROP = re.compile(r"drop-acknowledgement@(\d+)")
 _DELAY = re.compile(r"delay-edge:(.+)")
 _CHUNK_BYTES = 1 << 16
 
-Tell = Callable[[str, Any], None]
+Tell = Callable[[str, Message], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Faults:
         if not (self.kill_at or self.drop_at):
             return tell
 
-        def faulty(method: str, request: Any) -> None:
+        def faulty(method: str, request: Message) -> None:
             if isinstance(request, jobmanager_pb2.AcknowledgeCheckpointRequest):
                 ids = {one.checkpoint_id for one in request.acknowledgements}
                 if ids & self.kill_at:
@@ -119,7 +120,7 @@ class DelayedService(TaskManagerService):
         super().__init__(executor, new_token)
         self._delays = delays
 
-    async def ConnectTask(self, request: taskmanager_pb2.ConnectTaskRequest, context: Any) -> common_pb2.Ack:
+    async def ConnectTask(self, request: taskmanager_pb2.ConnectTaskRequest, context: object) -> common_pb2.Ack:
         await self._delays.through(request)
         return await super().ConnectTask(request, context)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from tidegate.aio import inspection
 from tidegate.aio.pool import Pool
-from tidegate.aio.rpc import BLOB_CHUNK_BYTES, abort
+from tidegate.aio.rpc import BLOB_CHUNK_BYTES, ServerContext, abort
 from tidegate.model.errors import StorageError
 from tidegate.model.ids import AttemptId
 from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
@@ -80,7 +80,7 @@ class InspectionService(taskmanager_pb2_grpc.TaskManagerInspectionServicer):
         self._executor = executor
         self._files = files
 
-    async def ListLogs(self, request: taskmanager_pb2.ListLogsRequest, context: Any) -> taskmanager_pb2.LogFiles:
+    async def ListLogs(self, request: taskmanager_pb2.ListLogsRequest, context: object) -> taskmanager_pb2.LogFiles:
         found = await self._files.submit(inspection.log_files)
         return taskmanager_pb2.LogFiles(
             files=[
@@ -92,7 +92,7 @@ class InspectionService(taskmanager_pb2_grpc.TaskManagerInspectionServicer):
         )
 
     async def ReadLog(
-        self, request: taskmanager_pb2.ReadLogRequest, context: Any
+        self, request: taskmanager_pb2.ReadLogRequest, context: ServerContext
     ) -> AsyncIterator[common_pb2.BlobChunk]:
         try:
             content = await self._files.submit(_reader(request))
@@ -102,7 +102,7 @@ class InspectionService(taskmanager_pb2_grpc.TaskManagerInspectionServicer):
             yield common_pb2.BlobChunk(data=content[start : start + BLOB_CHUNK_BYTES])
 
     async def DumpThreads(
-        self, request: taskmanager_pb2.DumpThreadsRequest, context: Any
+        self, request: taskmanager_pb2.DumpThreadsRequest, context: object
     ) -> taskmanager_pb2.ThreadDump:
         own = [common_pb2.ThreadInfo(name=thread.name, stack=thread.stack) for thread in inspection.thread_dump()]
         of_subtasks = await self._executor.dumps.take(self._executor.streams(), min(request.wait_ms, MAX_WAIT_MS))

@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, assert_never
+from typing import Protocol, assert_never
+
+from google.protobuf.message import Message
 
 from tidegate.aio.driver import Driver
 from tidegate.aio.logs import with_ids
@@ -54,7 +56,7 @@ class Deployer(Protocol):
         """The slot is free: remove what was kept for the allocation's next attempts."""
 
 
-Tell = Callable[[str, Any], None]
+Tell = Callable[[str, Message], None]
 """``(method, request)``: to the JobManager, in order, when there is a session."""
 
 
@@ -338,7 +340,7 @@ class TaskExecutor:
             )
             self._tell(ACKNOWLEDGE, request)
 
-    def _tell_now(self, method: str, request: Any) -> None:
+    def _tell_now(self, method: str, request: Message) -> None:
         """Behind the acknowledgements that are kept: nothing overtakes them."""
         self._gathering.release()
         self._tell(method, request)

@@ -18,14 +18,18 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tidegate.model.errors import ErrorInfo, ExternalError, NoResourceAvailable, SubtaskLost
 from tidegate.model.ids import AttemptId
 from tidegate.taskmanager.spark.entry import SubtaskEntry
+from tidegate.taskmanager.spark.jvm import JavaObject
 from tidegate.taskmanager.spark.partitions import SubtaskPartition
 from tidegate.taskmanager.spark.query import SubmittedQuery, query_partitions
 from tidegate.taskmanager.spark.session import Session, last_lines
+
+if TYPE_CHECKING:
+    from pyspark import RDD
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +57,7 @@ class SparkDeployer:
         self._session = session
         self._control_address = control_address
         self._lock = threading.Lock()
-        self._empty_rdds: dict[int, Any] = {}
+        self._empty_rdds: dict[int, RDD[object]] = {}
         self._running: dict[AttemptId, threading.Thread] = {}
         self._cancelled: set[AttemptId] = set()
 
@@ -113,7 +117,8 @@ class SparkDeployer:
             partitions = self._empty_rdd(submission.parallelism).mapPartitionsWithIndex(run.over_partition)._jrdd
         if attempt in self._cancelled:
             return
-        served = context._jvm.PythonRDD.runJob(context._jsc.sc(), partitions, [attempt.subtask])
+        jvm: JavaObject = context._jvm
+        served = jvm.PythonRDD.runJob(context._jsc.sc(), partitions, [attempt.subtask])
         _discard(served)
 
     def _check_cores(self, submission: Submission) -> None:
@@ -126,7 +131,7 @@ class SparkDeployer:
                 "each one for life; give spark.master more cores, or lower the parallelism"
             )
 
-    def _empty_rdd(self, parallelism: int) -> Any:
+    def _empty_rdd(self, parallelism: int) -> RDD[object]:
         with self._lock:
             if parallelism not in self._empty_rdds:
                 self._empty_rdds[parallelism] = self._session.context.parallelize([], parallelism)
@@ -159,7 +164,7 @@ def _cause(text: str) -> str:
     return last_lines("\n".join(causes) or text, 1)
 
 
-def _discard(served: Any) -> None:
+def _discard(served: JavaObject) -> None:
     """Read the (empty) result, so that the JVM's serving thread ends too."""
     from pyspark.serializers import NoOpSerializer
     from pyspark.util import _load_from_socket

@@ -15,10 +15,13 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tidegate.aio.parents import dying_with_this
 from tidegate.model.errors import ExternalError
+
+JavaObject: TypeAlias = Any
+"""An object of the JVM as Py4J shows it: a method is looked for when it is called."""
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 3.0
@@ -42,7 +45,7 @@ class Jvm:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def connect(self) -> Any:
+    def connect(self) -> JavaObject:
         """A Py4J gateway, with PySpark's imports."""
         from pyspark import java_gateway
 

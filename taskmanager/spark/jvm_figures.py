@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
+
+from tidegate.taskmanager.spark.jvm import JavaObject
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _POOLS = {"direct": "Direct", "mapped": "Mapped"}
 
 
-def jvm_figures(context: Any) -> dict[str, float]:
+def jvm_figures(context: SparkContext) -> dict[str, float]:
     """Bytes, counts and milliseconds; its CPU is seen from outside. Empty when the JVM does not answer: it is ending."""
     try:
-        return _asked(context)
+        return _asked(context._jvm)
     except (Py4JError, OSError):
         return {}
 
 
-def _asked(context: Any) -> dict[str, float]:
-    factory = context._jvm.java.lang.management.ManagementFactory
+def _asked(jvm: JavaObject) -> dict[str, float]:
+    factory = jvm.java.lang.management.ManagementFactory
     memory, loaded = factory.getMemoryMXBean(), factory.getClassLoadingMXBean()
     found = {
         "Status.JVM.Threads.Count": factory.getThreadMXBean().getThreadCount(),
@@ -33,7 +38,7 @@ def _asked(context: Any) -> dict[str, float]:
     for collector in factory.getGarbageCollectorMXBeans():
         name = f"Status.JVM.GarbageCollector.{collector.getName()}"
         found |= {f"{name}.Count": collector.getCollectionCount(), f"{name}.Time": collector.getCollectionTime()}
-    buffers = context._jvm.java.lang.Class.forName("java.lang.management.BufferPoolMXBean")
+    buffers = jvm.java.lang.Class.forName("java.lang.management.BufferPoolMXBean")
     for pool in factory.getPlatformMXBeans(buffers):
         if (shown := _POOLS.get(pool.getName())) is not None:
             found |= {
@@ -44,7 +49,7 @@ def _asked(context: Any) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
-def _memory(name: str, usage: Any) -> dict[str, float]:
+def _memory(name: str, usage: JavaObject) -> dict[str, float]:
     return {
         f"Status.JVM.Memory.{name}.Used": usage.getUsed(),
         f"Status.JVM.Memory.{name}.Committed": usage.getCommitted(),

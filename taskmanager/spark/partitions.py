@@ -9,9 +9,12 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tidegate.taskmanager.spark.entry import SubtaskEntry
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WAIT_S = 0.4
 """How long the partition of a rehearsed cancellation lives; it is cancelled in the middle."""
@@ -23,11 +26,11 @@ class SubtaskPartition:
 
     entry: SubtaskEntry
 
-    def over_partition(self, index: int, rows: Iterable[Any]) -> Iterator[Any]:
+    def over_partition(self, index: int, rows: Iterable[object]) -> Iterator[object]:
         """For ``RDD.mapPartitionsWithIndex``: the partition is empty, only its index counts."""
         return _run(self.entry, index, None)
 
-    def over_arrow(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def over_arrow(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For ``DataFrame.mapInArrow``: the subtask reads the partition's record batches."""
         from pyspark import TaskContext
 
@@ -35,31 +38,31 @@ class SubtaskPartition:
         return _run(self.entry, context.partitionId() if context else 0, batches)
 
 
-def warm(index: int, rows: Iterable[Any]) -> Iterator[Any]:
+def warm(index: int, rows: Iterable[object]) -> Iterator[object]:
     """A partition that does nothing: it makes Spark start its daemon and fork a worker."""
     return iter(())
 
 
-def die(index: int, rows: Iterable[Any]) -> Iterator[Any]:
+def die(index: int, rows: Iterable[object]) -> Iterator[object]:
     """A partition whose process goes away: for the rehearsal of a loss."""
     os._exit(1)
 
 
-def wait(index: int, rows: Iterable[Any]) -> Iterator[Any]:
+def wait(index: int, rows: Iterable[object]) -> Iterator[object]:
     """A partition that is cancelled while it waits, and ends soon after: the thread of the JVM that was interrupted asks for its output
     again and again until then, with all of a processor."""
     time.sleep(WAIT_S)
     return iter(())
 
 
-def read_all(batches: Iterator[Any]) -> Iterator[Any]:
+def read_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For ``DataFrame.mapInArrow``, in the rehearsal of a query."""
     for _ in batches:
         pass
     return iter(())
 
 
-def _run(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | None) -> Iterator[Any]:
+def _run(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.RecordBatch] | None) -> Iterator[pa.RecordBatch]:
     from tidegate.taskmanager.spark.worker import subtask_main  # which the driver does not need
 
     subtask_main(entry, index, spark_rows)

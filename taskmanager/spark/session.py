@@ -18,13 +18,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tidegate
 from tidegate.model.errors import ConfigurationError, ExternalError
 from tidegate.taskmanager.spark.java import check_java, find_java
-from tidegate.taskmanager.spark.jvm import Began, Jvm, start_jvm
+from tidegate.taskmanager.spark.jvm import Began, JavaObject, Jvm, start_jvm
 from tidegate.taskmanager.spark.partitions import WAIT_S, die, read_all, wait, warm
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+    from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
 
@@ -79,13 +83,13 @@ class SessionSettings:
 class Session:
     """A running Spark context. Made by ``start_session``; thread-safe."""
 
-    def __init__(self, settings: SessionSettings, jvm: Jvm, gateway: Any, context: Any) -> None:
+    def __init__(self, settings: SessionSettings, jvm: Jvm, gateway: JavaObject, context: SparkContext) -> None:
         self._settings = settings
         self._jvm = jvm
         self._gateway = gateway
         self.context = context
         self._lock = threading.Lock()
-        self._sql: Any = None
+        self._sql: SparkSession | None = None
 
     @property
     def is_embedded(self) -> bool:
@@ -103,7 +107,7 @@ class Session:
         """Cores that Spark has at this moment, on all its executors."""
         return int(self.context._jsc.sc().defaultParallelism())
 
-    def sql(self) -> Any:
+    def sql(self) -> SparkSession:
         """The ``SparkSession`` over the context, made when it is first needed."""
         from pyspark.sql import SparkSession
 
@@ -130,7 +134,7 @@ class Session:
 
         group = "rehearsal"
         self.context.setJobGroup(group, "rehearsal of a loss", True)
-        partitions = self.context.parallelize([], 1)
+        partitions: RDD[object] = self.context.parallelize([], 1)
         with contextlib.suppress(Py4JError):
             partitions.mapPartitionsWithIndex(die).count()
 
@@ -236,7 +240,7 @@ def why_no_workers(text: str) -> str:
     return last_lines(words, 1) if found and words.strip() else last_lines(text, 3)
 
 
-def _connect(jvm: Jvm, properties: Mapping[str, str]) -> tuple[Any, Any]:
+def _connect(jvm: Jvm, properties: Mapping[str, str]) -> tuple[JavaObject, SparkContext]:
     from pyspark import SparkConf, SparkContext
 
     conf = SparkConf(loadDefaults=False)
@@ -265,7 +269,7 @@ def silence_calls() -> None:
     logging.getLogger().addFilter(lambda record: not str(record.msg).startswith("Exception while sending command"))
 
 
-def _silence(context: Any) -> None:
+def _silence(context: SparkContext) -> None:
     """Let what is connected to the JVM end without tracebacks when that goes: the accumulator server too."""
     silence_calls()
     server = getattr(context, "_accumulatorServer", None)

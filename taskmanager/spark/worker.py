@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -35,12 +35,15 @@ from tidegate.taskmanager.spark.memory import WorkerSettings, limit_exchange, li
 from tidegate.taskmanager.spark.process import PrintedLines, step_back
 from tidegate.taskmanager.spark.user_code import load_program, place_files
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SWITCH_INTERVAL_S = 0.001
 """The longest time for which a thread that sends or writes waits until the mailbox releases the interpreter (Python's
 default: 5 ms)."""
 
 
-def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[Any] | None = None) -> None:
+def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.RecordBatch] | None = None) -> None:
     """Run the attempt of ``entry``. Returns when its TaskManager knows how it ended, or is gone."""
     from pyspark import TaskContext
 
@@ -95,7 +98,7 @@ def _run(
     mailbox: Mailbox,
     settings: WorkerSettings,
     directory: Path,
-    spark_rows: Iterator[Any] | None,
+    spark_rows: Iterator[pa.RecordBatch] | None,
 ) -> None:
     pa.set_cpu_count(1)
     pa.set_io_thread_count(4)

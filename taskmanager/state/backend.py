@@ -11,47 +11,46 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.model.values import Key, MapKey, StateValue
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
+from tidegate.taskmanager.state.entry import Entry, Namespace
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
-
-Entry = tuple[Any, Any]
-"""(key, namespace); the namespace is ``None`` where there is none."""
 
 
 class Table(Protocol):
     """State of one name. An entry that is not there is ``None``."""
 
-    def read(self, group: int, entry: Entry) -> Any:
+    def read(self, group: int, entry: Entry) -> StateValue:
         """For user code, which may change it in place; what it changes is only kept by ``write``."""
 
-    def peek(self, group: int, entry: Entry) -> Any:
+    def peek(self, group: int, entry: Entry) -> StateValue:
         """For callers that never change it."""
 
-    def write(self, group: int, entry: Entry, value: Any) -> None: ...
+    def write(self, group: int, entry: Entry, value: StateValue) -> None: ...
 
-    def direct(self, group: int) -> dict[Entry, Any] | None:
+    def direct(self, group: int) -> dict[Entry, StateValue] | None:
         """A key group's entries, to read and write a batch of records with one look-up for each. ``None`` where ``read`` and
         ``write`` do more than that. Good until the next freeze, or until one of them is called for the group."""
 
     def delete(self, group: int, entry: Entry) -> None: ...
 
-    def entries(self) -> Iterator[tuple[int, Entry, Any]]:
+    def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
         """All of them now, by key group."""
 
 
 class ListCells(Protocol):
     """Entries that are lists."""
 
-    def read(self, group: int, entry: Entry) -> list[Any]: ...
+    def read(self, group: int, entry: Entry) -> list[StateValue]: ...
 
-    def extend(self, group: int, entry: Entry, elements: Sequence[Any]) -> None: ...
+    def extend(self, group: int, entry: Entry, elements: Sequence[StateValue]) -> None: ...
 
-    def replace(self, group: int, entry: Entry, elements: Sequence[Any]) -> None:
+    def replace(self, group: int, entry: Entry, elements: Sequence[StateValue]) -> None:
         """No elements: no entry."""
 
     def is_empty(self, group: int, entry: Entry) -> bool: ...
@@ -60,16 +59,16 @@ class ListCells(Protocol):
 class MapCells(Protocol):
     """Entries that are maps."""
 
-    def get(self, group: int, entry: Entry, key: Any) -> Any:
+    def get(self, group: int, entry: Entry, key: MapKey) -> StateValue:
         """``None``: not there."""
 
-    def contains(self, group: int, entry: Entry, key: Any) -> bool: ...
+    def contains(self, group: int, entry: Entry, key: MapKey) -> bool: ...
 
-    def put_all(self, group: int, entry: Entry, items: Mapping[Any, Any]) -> None: ...
+    def put_all(self, group: int, entry: Entry, items: Mapping[MapKey, StateValue]) -> None: ...
 
-    def remove(self, group: int, entry: Entry, keys: Iterable[Any]) -> None: ...
+    def remove(self, group: int, entry: Entry, keys: Iterable[MapKey]) -> None: ...
 
-    def read(self, group: int, entry: Entry) -> dict[Any, Any]:
+    def read(self, group: int, entry: Entry) -> dict[MapKey, StateValue]:
         """A map that the caller may keep."""
 
     def is_empty(self, group: int, entry: Entry) -> bool: ...
@@ -89,9 +88,9 @@ class KeyedBackend(ABC):
     ) -> None:
         self.operator = operator
         self.owned = owned
-        self.key: Any = None
+        self.key: Key = None
         self.group = owned.start
-        self.namespace: Any = None
+        self.namespace: Namespace = None
         """The namespace of the window that is being processed; handles of plain state ignore it."""
         self.now_ms = now_ms
         """Processing time, for state that expires."""
@@ -99,7 +98,7 @@ class KeyedBackend(ABC):
         """Called for every record, after its key was made the current one."""
         self._key_type = key_type or Types.PICKLED_BYTE_ARRAY()
 
-    def set_current(self, key: Any, group: int) -> None:
+    def set_current(self, key: Key, group: int) -> None:
         """The key of the record that is worked on. ``key`` is canonical (``canonical_key``)."""
         self.key = key
         self.group = group

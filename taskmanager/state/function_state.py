@@ -11,10 +11,9 @@ written by subtask 0 alone: all hold the same, and each copy would be one more a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -25,6 +24,7 @@ from tidegate.functions.checkpointed_function import OperatorStateStore
 from tidegate.functions.state import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
 from tidegate.model.checkpoint import OperatorSnapshot, OperatorStateHandle, RestoredOperator, StateRedistribution
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.model.values import MapKey, StateValue
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.segments import (
     ELEMENT,
@@ -42,54 +42,54 @@ _KINDS = {
 }
 
 
-class ElementList(ListState[Any]):
+class ElementList(ListState[StateValue]):
     """List and union state."""
 
-    def __init__(self, elements: Iterable[Any]) -> None:
+    def __init__(self, elements: Iterable[StateValue]) -> None:
         self.elements = list(elements)
 
-    def get(self) -> Iterable[Any]:
+    def get(self) -> Iterable[StateValue]:
         return iter(list(self.elements))
 
-    def add(self, value: Any) -> None:
+    def add(self, value: StateValue) -> None:
         self.elements.append(value)
 
-    def add_all(self, values: Sequence[Any]) -> None:
+    def add_all(self, values: Sequence[StateValue]) -> None:
         self.elements.extend(values)
 
-    def update(self, values: Sequence[Any]) -> None:
+    def update(self, values: Sequence[StateValue]) -> None:
         self.elements = list(values)
 
     def clear(self) -> None:
         self.elements = []
 
 
-class BroadcastEntries(BroadcastState[Any, Any]):
-    def __init__(self, entries: Iterable[tuple[Any, Any]]) -> None:
+class BroadcastEntries(BroadcastState[MapKey, StateValue]):
+    def __init__(self, entries: Iterable[tuple[MapKey, StateValue]]) -> None:
         self.entries = dict(entries)
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: MapKey) -> StateValue:
         return self.entries.get(key)
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: MapKey, value: StateValue) -> None:
         self.entries[key] = value
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
         self.entries.update(dict_value)
 
-    def remove(self, key: Any) -> None:
+    def remove(self, key: MapKey) -> None:
         self.entries.pop(key, None)
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: MapKey) -> bool:
         return key in self.entries
 
-    def items(self) -> Iterable[tuple[Any, Any]]:
+    def items(self) -> Iterable[tuple[MapKey, StateValue]]:
         return list(self.entries.items())
 
-    def keys(self) -> Iterable[Any]:
+    def keys(self) -> Iterable[MapKey]:
         return list(self.entries)
 
-    def values(self) -> Iterable[Any]:
+    def values(self) -> Iterable[StateValue]:
         return list(self.entries.values())
 
     def is_empty(self) -> bool:
@@ -107,7 +107,7 @@ class _Registered:
     state: ElementList | BroadcastEntries
 
     @property
-    def elements(self) -> list[Any]:
+    def elements(self) -> list[StateValue]:
         return self.state.elements if isinstance(self.state, ElementList) else list(self.state.entries.items())
 
 
@@ -131,13 +131,13 @@ class FunctionStateBackend(OperatorStateStore):
         for handle, (first, last) in zip(restored.operator, restored.slices, strict=True):
             self._unclaimed_of(handle).parts.append(read_element_table(source, handle, first, last))
 
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
         return self._list(state_descriptor, StateRedistribution.SPLIT)
 
-    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
         return self._list(state_descriptor, StateRedistribution.UNION)
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[MapKey, StateValue]:
         if not isinstance(state_descriptor, MapStateDescriptor):
             raise InvalidJob(f"{self._where} broadcast state needs a MapStateDescriptor, not {state_descriptor!r}")
         entry = entry_type(state_descriptor)
@@ -166,7 +166,7 @@ class FunctionStateBackend(OperatorStateStore):
         written = [c for c in columns if len(c.elements) or c.mode is StateRedistribution.BROADCAST]
         return FrozenColumns(written) if written else None
 
-    def _list(self, descriptor: ListStateDescriptor, mode: StateRedistribution) -> ListState[Any]:
+    def _list(self, descriptor: ListStateDescriptor, mode: StateRedistribution) -> ListState[StateValue]:
         if not isinstance(descriptor, ListStateDescriptor):
             raise InvalidJob(f"{self._where} {_KINDS[mode]} state needs a ListStateDescriptor, not {descriptor!r}")
         name, type_info = descriptor.name, descriptor.elem_type_info
@@ -185,7 +185,7 @@ class FunctionStateBackend(OperatorStateStore):
             )
         return found
 
-    def _claim(self, name: str, mode: StateRedistribution, type_info: TypeInformation) -> list[Any]:
+    def _claim(self, name: str, mode: StateRedistribution, type_info: TypeInformation) -> list[StateValue]:
         """What was restored of it."""
         kept = self._unclaimed.get(name)
         if kept is None:
@@ -195,7 +195,7 @@ class FunctionStateBackend(OperatorStateStore):
                 f"{self._where} state '{name}' was written as {_KINDS[kept.mode]} state, the job asks for "
                 f"{_KINDS[mode]} state: keep the kind, or give the state another name"
             )
-        values: list[Any] = []
+        values: list[StateValue] = []
         for table in kept.parts:
             values += decode_column(type_info, as_declared(table, type_info, f"{self._where} state '{name}'"))
         del self._unclaimed[name]
@@ -218,7 +218,7 @@ class FunctionStateBackend(OperatorStateStore):
     def _unclaimed_of(self, handle: OperatorStateHandle) -> _Unclaimed:
         return self._unclaimed.setdefault(handle.state_name, _Unclaimed(handle.redistribution))
 
-    def _names(self, wanted: Any) -> AbstractSet[str]:
+    def _names(self, wanted: Callable[[StateRedistribution], bool]) -> AbstractSet[str]:
         modes = {name: found.mode for name, found in self._states.items()}
         modes |= {name: kept.mode for name, kept in self._unclaimed.items()}
         return {name for name, mode in modes.items() if wanted(mode)}

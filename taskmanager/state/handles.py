@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tidegate.functions.interfaces import KeyedStateStore
+from tidegate.functions.interfaces import AggregateFunction, KeyedStateStore
 from tidegate.functions.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -19,11 +19,14 @@ from tidegate.functions.state import (
     MapStateDescriptor,
     ReducingState,
     ReducingStateDescriptor,
+    State,
     StateDescriptor,
     ValueState,
     ValueStateDescriptor,
 )
-from tidegate.taskmanager.state.backend import Entry, KeyedBackend, ListCells, MapCells, Table
+from tidegate.model.values import MapKey, Record, StateValue, UserObject
+from tidegate.taskmanager.state.backend import KeyedBackend, ListCells, MapCells, Table
+from tidegate.taskmanager.state.entry import Entry, Namespace
 from tidegate.taskmanager.state.ttl import Ttl
 from tidegate.taskmanager.state.ttl_handles import (
     TtlAggregatingState,
@@ -52,16 +55,16 @@ class _TableHandle(_Handle):
         super().__init__(backend, windowed)
         self._table = table
 
-    def _read(self) -> Any:
+    def _read(self) -> StateValue:
         return self._table.read(self._backend.group, self._entry())
 
-    def _write(self, value: Any) -> None:
+    def _write(self, value: StateValue) -> None:
         self._table.write(self._backend.group, self._entry(), value)
 
     def clear(self) -> None:
         self._table.delete(self._backend.group, self._entry())
 
-    def _merge(self, sources: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
+    def _merge(self, sources: Iterable[Namespace], merge: Callable[[StateValue, StateValue], StateValue]) -> None:
         """What is kept for these windows becomes part of what the current one keeps."""
         backend, table = self._backend, self._table
         spaces = [space for space in sources if space != backend.namespace]
@@ -75,11 +78,11 @@ class _TableHandle(_Handle):
             self._write(found)
 
 
-class KeyedValueState(_TableHandle, ValueState[Any]):
-    def value(self) -> Any:
+class KeyedValueState(_TableHandle, ValueState[StateValue]):
+    def value(self) -> StateValue:
         return self._read()
 
-    def update(self, value: Any) -> None:
+    def update(self, value: StateValue) -> None:
         """``None`` clears, as in Flink."""
         if value is None:
             self.clear()
@@ -87,28 +90,28 @@ class KeyedValueState(_TableHandle, ValueState[Any]):
             self._write(value)
 
 
-class KeyedListState(_Handle, ListState[Any]):
+class KeyedListState(_Handle, ListState[StateValue]):
     def __init__(self, backend: KeyedBackend, cells: ListCells, windowed: bool) -> None:
         super().__init__(backend, windowed)
         self._cells = cells
 
-    def get(self) -> Iterable[Any]:
+    def get(self) -> Iterable[StateValue]:
         """The elements, in the order in which they were added; nothing when there are none."""
         return iter(self._cells.read(self._backend.group, self._entry()))
 
-    def add(self, value: Any) -> None:
+    def add(self, value: StateValue) -> None:
         self._cells.extend(self._backend.group, self._entry(), (value,))
 
-    def add_all(self, values: Sequence[Any]) -> None:
+    def add_all(self, values: Sequence[StateValue]) -> None:
         self._cells.extend(self._backend.group, self._entry(), values)
 
-    def update(self, values: Sequence[Any]) -> None:
+    def update(self, values: Sequence[StateValue]) -> None:
         self._cells.replace(self._backend.group, self._entry(), values)
 
     def clear(self) -> None:
         self._cells.replace(self._backend.group, self._entry(), ())
 
-    def merge_namespaces(self, sources: Iterable[Any]) -> None:
+    def merge_namespaces(self, sources: Iterable[Namespace]) -> None:
         """What is kept for these windows moves to the current one, behind what it has."""
         backend, key = self._backend, self._backend.key
         for space in [space for space in sources if space != backend.namespace]:
@@ -118,34 +121,34 @@ class KeyedListState(_Handle, ListState[Any]):
                 self._cells.extend(backend.group, self._entry(), moved)
 
 
-class KeyedMapState(_Handle, MapState[Any, Any]):
+class KeyedMapState(_Handle, MapState[MapKey, StateValue]):
     def __init__(self, backend: KeyedBackend, cells: MapCells, windowed: bool) -> None:
         super().__init__(backend, windowed)
         self._cells = cells
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: MapKey) -> StateValue:
         return self._cells.get(self._backend.group, self._entry(), key)
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: MapKey, value: StateValue) -> None:
         self._cells.put_all(self._backend.group, self._entry(), {key: value})
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
         self._cells.put_all(self._backend.group, self._entry(), dict_value)
 
-    def remove(self, key: Any) -> None:
+    def remove(self, key: MapKey) -> None:
         self._cells.remove(self._backend.group, self._entry(), (key,))
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: MapKey) -> bool:
         return self._cells.contains(self._backend.group, self._entry(), key)
 
-    def items(self) -> Iterable[tuple[Any, Any]]:
+    def items(self) -> Iterable[tuple[MapKey, StateValue]]:
         """As it is now: the map may be changed while the caller walks through."""
         return list(self._all().items())
 
-    def keys(self) -> Iterable[Any]:
+    def keys(self) -> Iterable[MapKey]:
         return list(self._all())
 
-    def values(self) -> Iterable[Any]:
+    def values(self) -> Iterable[StateValue]:
         return list(self._all().values())
 
     def is_empty(self) -> bool:
@@ -154,40 +157,46 @@ class KeyedMapState(_Handle, MapState[Any, Any]):
     def clear(self) -> None:
         self._cells.clear(self._backend.group, self._entry())
 
-    def _all(self) -> dict[Any, Any]:
+    def _all(self) -> dict[MapKey, StateValue]:
         return self._cells.read(self._backend.group, self._entry())
 
 
-class KeyedReducingState(_TableHandle, ReducingState[Any]):
-    def __init__(self, backend: KeyedBackend, table: Table, windowed: bool, reduce: Callable[[Any, Any], Any]) -> None:
+class KeyedReducingState(_TableHandle, ReducingState[StateValue]):
+    def __init__(
+        self,
+        backend: KeyedBackend,
+        table: Table,
+        windowed: bool,
+        reduce: Callable[[StateValue, StateValue], StateValue],
+    ) -> None:
         super().__init__(backend, table, windowed)
         self._reduce = reduce
 
-    def get(self) -> Any:
+    def get(self) -> StateValue:
         return self._read()
 
-    def add(self, value: Any) -> None:
+    def add(self, value: StateValue) -> None:
         found = self._read()
         self._write(value if found is None else self._reduce(found, value))
 
-    def merge_namespaces(self, sources: Iterable[Any]) -> None:
+    def merge_namespaces(self, sources: Iterable[Namespace]) -> None:
         self._merge(sources, self._reduce)
 
 
-class KeyedAggregatingState(_TableHandle, AggregatingState[Any, Any]):
-    def __init__(self, backend: KeyedBackend, table: Table, windowed: bool, function: Any) -> None:
+class KeyedAggregatingState(_TableHandle, AggregatingState[Record, Record]):
+    def __init__(self, backend: KeyedBackend, table: Table, windowed: bool, function: AggregateFunction) -> None:
         super().__init__(backend, table, windowed)
         self._function = function
 
-    def get(self) -> Any:
+    def get(self) -> StateValue:
         found = self._read()
         return None if found is None else self._function.get_result(found)
 
-    def add(self, value: Any) -> None:
+    def add(self, value: StateValue) -> None:
         found = self._read()
         self._write(self._function.add(value, self._function.create_accumulator() if found is None else found))
 
-    def merge_namespaces(self, sources: Iterable[Any]) -> None:
+    def merge_namespaces(self, sources: Iterable[Namespace]) -> None:
         self._merge(sources, self._function.merge)
 
 
@@ -195,7 +204,7 @@ D = TypeVar("D", bound=StateDescriptor)
 H = TypeVar("H")
 
 
-def _kept(make: Callable[[Any, D], H]) -> Callable[[Any, D], H]:
+def _kept(make: Callable[[StateStore, D], H]) -> Callable[[StateStore, D], H]:
     """A descriptor that is given again gets the handle that it got before: triggers ask with every record."""
 
     def found_or_made(store: StateStore, state_descriptor: D) -> H:
@@ -221,14 +230,14 @@ class StateStore(KeyedStateStore):
         """Those of the last descriptor of each name."""
 
     @_kept
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[StateValue]:
         table, ttl = self._table(state_descriptor, "value")
         if ttl is not None:
             return TtlValueState(self._place(state_descriptor, ttl), table)
         return KeyedValueState(self._backend, table, self._windowed)
 
     @_kept
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
         ttl = Ttl.of(state_descriptor.ttl_config)
         cells = self._backend.list_cells(self._prefix + state_descriptor.name, state_descriptor.type_info, ttl)
         if ttl is not None:
@@ -236,7 +245,7 @@ class StateStore(KeyedStateStore):
         return KeyedListState(self._backend, cells, self._windowed)
 
     @_kept
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[MapKey, StateValue]:
         ttl = Ttl.of(state_descriptor.ttl_config)
         cells = self._backend.map_cells(self._prefix + state_descriptor.name, state_descriptor.type_info, ttl)
         if ttl is not None:
@@ -244,23 +253,23 @@ class StateStore(KeyedStateStore):
         return KeyedMapState(self._backend, cells, self._windowed)
 
     @_kept
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        function: Any = state_descriptor.get_reduce_function()
-        reduce = getattr(function, "reduce", function)
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[StateValue]:
+        function: UserObject = state_descriptor.get_reduce_function()
+        reduce: UserObject = getattr(function, "reduce", function)
         table, ttl = self._table(state_descriptor, "reducing")
         if ttl is not None:
             return TtlReducingState(self._place(state_descriptor, ttl), table, reduce)
         return KeyedReducingState(self._backend, table, self._windowed, reduce)
 
     @_kept
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Record, Record]:
         function = state_descriptor.get_agg_function()
         table, ttl = self._table(state_descriptor, "aggregating")
         if ttl is not None:
             return TtlAggregatingState(self._place(state_descriptor, ttl), table, function)
         return KeyedAggregatingState(self._backend, table, self._windowed, function)
 
-    def of(self, descriptor: StateDescriptor) -> Any:
+    def of(self, descriptor: StateDescriptor) -> State:
         """The handle for a descriptor of any kind."""
         match descriptor:
             case ValueStateDescriptor():

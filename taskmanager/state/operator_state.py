@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from tidegate.model.checkpoint import OperatorSnapshot, RestoredOperator, StateRedistribution
 from tidegate.model.errors import CorruptData, NotSerializable
+from tidegate.model.values import StateValue
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.segments import (
     ELEMENT,
@@ -82,7 +82,7 @@ class FrozenParts(FrozenState):
 def freeze_elements(
     operator: str,
     state_name: str,
-    elements: Iterable[Any],
+    elements: Iterable[StateValue],
     mode: StateRedistribution = StateRedistribution.SPLIT,
     *,
     is_kept_empty: bool = False,
@@ -134,10 +134,12 @@ def has_state(restored: RestoredOperator | None, state_name: str) -> bool:
     return restored is not None and any(handle.state_name == state_name for handle in restored.operator)
 
 
-def restore_elements(restored: RestoredOperator | None, source: SegmentSource | None, state_name: str) -> list[Any]:
+def restore_elements(
+    restored: RestoredOperator | None, source: SegmentSource | None, state_name: str
+) -> list[StateValue]:
     """The elements that this subtask was given of one state, in the order of the old subtasks. Tuples come back as
     lists. Raises ``CorruptData``, ``StorageError``."""
-    found: list[Any] = []
+    found: list[StateValue] = []
     if restored is None:
         return found
     assert source is not None

@@ -10,10 +10,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.common.records.batch import MIN_TIMESTAMP
+from tidegate.model.values import Key
 from tidegate.taskmanager.state.backend import KeyedBackend
+from tidegate.taskmanager.state.entry import Namespace
 
 EVENT_TIMERS = "_timers.event"
 PROCESSING_TIMERS = "_timers.processing"
@@ -22,9 +23,9 @@ PROCESSING_TIMERS = "_timers.processing"
 @dataclass(frozen=True, slots=True)
 class Timer:
     timestamp: int
-    key: Any
+    key: Key
     group: int
-    namespace: Any
+    namespace: Namespace
 
 
 class TimerQueue:
@@ -38,7 +39,7 @@ class TimerQueue:
         for group, (key, (timestamp, namespace)), _ in self._table.entries():
             self._push(Timer(timestamp, key, group, namespace))
 
-    def register(self, timestamp: int, namespace: Any = None) -> None:
+    def register(self, timestamp: int, namespace: Namespace = None) -> None:
         """For the current key."""
         key, group = self._backend.key, self._backend.group
         entry = (key, (timestamp, namespace))
@@ -46,7 +47,7 @@ class TimerQueue:
             self._table.write(group, entry, True)
             self._push(Timer(timestamp, key, group, namespace))
 
-    def delete(self, timestamp: int, namespace: Any = None) -> None:
+    def delete(self, timestamp: int, namespace: Namespace = None) -> None:
         self._table.delete(self._backend.group, (self._backend.key, (timestamp, namespace)))
 
     def next_timestamp(self) -> int | None:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from tidegate.functions.state_ttl import StateTtlConfig
+from tidegate.model.values import StateValue
+from tidegate.taskmanager.state.entry import Entry
 
-Kept = Mapping[tuple[Any, Any], Any]
+Kept = Mapping[Entry, StateValue]
 """What is kept, by entry."""
 Now = Callable[[], int]
 
@@ -51,7 +53,7 @@ class Ttl:
     def is_expired(self, stamp: int, now_ms: int) -> bool:
         return stamp + self.ms <= now_ms
 
-    def living(self, kind: str, stored: Any, now_ms: int) -> Any:
+    def living(self, kind: str, stored: StateValue, now_ms: int) -> StateValue:
         """What is left of an entry: itself when nothing in it has expired, ``None`` when everything has."""
         last = now_ms - self.ms
         if kind == "list":
@@ -73,7 +75,7 @@ class Sweep(Protocol):
     def __call__(self, count: int, now_ms: int) -> None: ...
 
 
-def stamps_of(kind: str, stored: Any) -> Any:
+def stamps_of(kind: str, stored: StateValue) -> StateValue:
     """The content of ``ttl_ms`` for one entry."""
     if kind == "list":
         return [stamp for _, stamp in stored]
@@ -82,7 +84,7 @@ def stamps_of(kind: str, stored: Any) -> Any:
     return stored[1]
 
 
-def plain(kind: str, stored: Any) -> Any:
+def plain(kind: str, stored: StateValue) -> StateValue:
     """The content of ``value`` for one entry."""
     if kind == "list":
         return [element for element, _ in stored]
@@ -91,7 +93,7 @@ def plain(kind: str, stored: Any) -> Any:
     return stored[0]
 
 
-def stamped(kind: str, value: Any, stamps: Any, now_ms: int) -> Any:
+def stamped(kind: str, value: StateValue, stamps: StateValue, now_ms: int) -> StateValue:
     """The inverse of ``plain`` and ``stamps_of``. ``stamps`` is ``None`` for what was stored without time-to-live."""
     if kind == "list":
         times = stamps if stamps is not None else [now_ms] * len(value)

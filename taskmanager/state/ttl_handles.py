@@ -11,13 +11,15 @@ and its like):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
+from tidegate.functions.interfaces import AggregateFunction
 from tidegate.functions.state import AggregatingState, ListState, MapState, ReducingState, ValueState
-from tidegate.taskmanager.state.backend import Entry, KeyedBackend, ListCells, MapCells, Table
+from tidegate.model.values import MapKey, Record, StateValue
+from tidegate.taskmanager.state.backend import KeyedBackend, ListCells, MapCells, Table
+from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.ttl import Sweep, Ttl
 
-Stamped = tuple[Any, int]
+Stamped = tuple[StateValue, int]
 
 
 class TtlPlace:
@@ -54,7 +56,7 @@ class _TtlTableHandle:
         group, entry, _ = self._place.enter()
         self._table.delete(group, entry)
 
-    def _shown(self) -> Any:
+    def _shown(self) -> StateValue:
         place, table = self._place, self._table
         group, entry, now_ms = place.enter()
         found: Stamped | None = table.read(group, entry)
@@ -68,7 +70,7 @@ class _TtlTableHandle:
             table.write(group, entry, (value, now_ms))
         return value
 
-    def _change(self, change: Callable[[Any], Any]) -> None:
+    def _change(self, change: Callable[[StateValue], StateValue]) -> None:
         """``change`` gets the value, or ``None`` when there is none that lives."""
         group, entry, now_ms = self._place.enter()
         found: Stamped | None = self._table.read(group, entry)
@@ -76,11 +78,11 @@ class _TtlTableHandle:
         self._table.write(group, entry, (change(found[0] if found is not None and lives else None), now_ms))
 
 
-class TtlValueState(_TtlTableHandle, ValueState[Any]):
-    def value(self) -> Any:
+class TtlValueState(_TtlTableHandle, ValueState[StateValue]):
+    def value(self) -> StateValue:
         return self._shown()
 
-    def update(self, value: Any) -> None:
+    def update(self, value: StateValue) -> None:
         """``None`` clears."""
         if value is None:
             self.clear()
@@ -89,40 +91,40 @@ class TtlValueState(_TtlTableHandle, ValueState[Any]):
             self._table.write(group, entry, (value, now_ms))
 
 
-class TtlReducingState(_TtlTableHandle, ReducingState[Any]):
-    def __init__(self, place: TtlPlace, table: Table, reduce: Callable[[Any, Any], Any]) -> None:
+class TtlReducingState(_TtlTableHandle, ReducingState[StateValue]):
+    def __init__(self, place: TtlPlace, table: Table, reduce: Callable[[StateValue, StateValue], StateValue]) -> None:
         super().__init__(place, table)
         self._reduce = reduce
 
-    def get(self) -> Any:
+    def get(self) -> StateValue:
         return self._shown()
 
-    def add(self, value: Any) -> None:
+    def add(self, value: StateValue) -> None:
         self._change(lambda found: value if found is None else self._reduce(found, value))
 
 
-class TtlAggregatingState(_TtlTableHandle, AggregatingState[Any, Any]):
-    def __init__(self, place: TtlPlace, table: Table, function: Any) -> None:
+class TtlAggregatingState(_TtlTableHandle, AggregatingState[Record, Record]):
+    def __init__(self, place: TtlPlace, table: Table, function: AggregateFunction) -> None:
         super().__init__(place, table)
         self._function = function
 
-    def get(self) -> Any:
+    def get(self) -> StateValue:
         found = self._shown()
         return None if found is None else self._function.get_result(found)
 
-    def add(self, value: Any) -> None:
+    def add(self, value: StateValue) -> None:
         function = self._function
         self._change(lambda found: function.add(value, function.create_accumulator() if found is None else found))
 
 
-class TtlListState(ListState[Any]):
+class TtlListState(ListState[StateValue]):
     """Each element has a time of its own."""
 
     def __init__(self, place: TtlPlace, cells: ListCells) -> None:
         self._place = place
         self._cells = cells
 
-    def get(self) -> Iterable[Any]:
+    def get(self) -> Iterable[StateValue]:
         place = self._place
         group, entry, now_ms = place.enter()
         found: list[Stamped] = self._cells.read(group, entry)
@@ -133,14 +135,14 @@ class TtlListState(ListState[Any]):
             self._cells.replace(group, entry, living)
         return iter([element for element, _ in (found if place.ttl.shows_expired else living)])
 
-    def add(self, value: Any) -> None:
+    def add(self, value: StateValue) -> None:
         self.add_all((value,))
 
-    def add_all(self, values: Sequence[Any]) -> None:
+    def add_all(self, values: Sequence[StateValue]) -> None:
         group, entry, now_ms = self._place.enter()
         self._cells.extend(group, entry, [(value, now_ms) for value in values])
 
-    def update(self, values: Sequence[Any]) -> None:
+    def update(self, values: Sequence[StateValue]) -> None:
         group, entry, now_ms = self._place.enter()
         self._cells.replace(group, entry, [(value, now_ms) for value in values])
 
@@ -148,14 +150,14 @@ class TtlListState(ListState[Any]):
         self.update(())
 
 
-class TtlMapState(MapState[Any, Any]):
+class TtlMapState(MapState[MapKey, StateValue]):
     """Each entry of the map has a time of its own."""
 
     def __init__(self, place: TtlPlace, cells: MapCells) -> None:
         self._place = place
         self._cells = cells
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: MapKey) -> StateValue:
         place = self._place
         group, entry, now_ms = place.enter()
         found: Stamped | None = self._cells.get(group, entry, key)
@@ -169,18 +171,18 @@ class TtlMapState(MapState[Any, Any]):
             self._cells.put_all(group, entry, {key: (value, now_ms)})
         return value
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: MapKey, value: StateValue) -> None:
         self.put_all({key: value})
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[MapKey, StateValue]) -> None:
         group, entry, now_ms = self._place.enter()
         self._cells.put_all(group, entry, {key: (value, now_ms) for key, value in dict_value.items()})
 
-    def remove(self, key: Any) -> None:
+    def remove(self, key: MapKey) -> None:
         group, entry, _ = self._place.enter()
         self._cells.remove(group, entry, (key,))
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: MapKey) -> bool:
         place = self._place
         group, entry, now_ms = place.enter()
         found: Stamped | None = self._cells.get(group, entry, key)
@@ -193,13 +195,13 @@ class TtlMapState(MapState[Any, Any]):
         self._cells.remove(group, entry, (key,))
         return place.ttl.shows_expired
 
-    def items(self) -> Iterable[tuple[Any, Any]]:
+    def items(self) -> Iterable[tuple[MapKey, StateValue]]:
         return list(self._all().items())
 
-    def keys(self) -> Iterable[Any]:
+    def keys(self) -> Iterable[MapKey]:
         return list(self._all())
 
-    def values(self) -> Iterable[Any]:
+    def values(self) -> Iterable[StateValue]:
         return list(self._all().values())
 
     def is_empty(self) -> bool:
@@ -209,10 +211,10 @@ class TtlMapState(MapState[Any, Any]):
         group, entry, _ = self._place.enter()
         self._cells.clear(group, entry)
 
-    def _all(self) -> dict[Any, Any]:
+    def _all(self) -> dict[MapKey, StateValue]:
         place = self._place
         group, entry, now_ms = place.enter()
-        found: dict[Any, Stamped] = self._cells.read(group, entry)
+        found: dict[StateValue, Stamped] = self._cells.read(group, entry)
         expired = [key for key, (_, stamp) in found.items() if place.is_expired(stamp, now_ms)]
         if expired:
             self._cells.remove(group, entry, expired)

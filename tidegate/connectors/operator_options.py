@@ -15,7 +15,7 @@ from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink, Source, Split
 from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import AsyncRetryStrategy
-from tidegate.functions.base import Function
+from tidegate.functions.base import UserCode
 from tidegate.functions.expressions import Expression
 from tidegate.functions.interfaces import ProcessJoinFunction
 from tidegate.functions.state import MapStateDescriptor
@@ -23,7 +23,6 @@ from tidegate.functions.windows import Evictor, Trigger, WindowAssigner
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import OperatorKind, OperatorOptions
 
-UserCode = Function | Callable[..., Any]
 Aggregates = Sequence[tuple[str, str, str | None]]
 """Name of the result, function, and column (``None``: rows are counted)."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
 from tidegate.functions.state import (
@@ -118,3 +120,7 @@ class Function(ABC):  # noqa: B024  (its methods are hooks)
 
     def close(self) -> None:  # noqa: B027  (optional hook)
         """After the last record, also when the subtask failed."""
+
+
+UserCode: TypeAlias = Function | Callable[..., Any]
+"""What a user gives where a function is wanted: an object of its kind, or a callable where one method is enough."""

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import chain
-from typing import Any
+
+import pyarrow as pa
 
 from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch, Batch, RecordsBatch
 from tidegate.common.records.record_codec import decode
@@ -26,6 +27,7 @@ from tidegate.common.typeinfo import TypeInformation
 from tidegate.model.errors import InvalidJob
 from tidegate.model.options.job import ExecutionOptions
 from tidegate.model.units import parse_size_bytes
+from tidegate.model.values import Record
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.batch.sorting import ExternalSorter, Row
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
@@ -62,7 +64,7 @@ class SortedInputs(Operator):
         self._rows: Iterator[Row] | None = None
         self._done = False
         self._key: bytes | None = None
-        self._group: list[Any] = []
+        self._group: list[Record] = []
         self._stamps: list[int | None] = []
         self._side = 0
 
@@ -172,7 +174,7 @@ class SortedInputs(Operator):
         if self._key is not None and isinstance(self._inner, KeyedOperator):
             self._inner.end_of_key()
 
-    def _decoder(self, side: int) -> Callable[[Any], list[Any]]:
+    def _decoder(self, side: int) -> Callable[[pa.RecordBatch], list[Record]]:
         return lambda data: decode(self._types[side], data, self._name)
 
 
@@ -181,7 +183,7 @@ class GatheringOutput:
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
-        self._held: dict[str, tuple[list[Any], list[int | None]]] = {}
+        self._held: dict[str, tuple[list[Record], list[int | None]]] = {}
 
     def emit(self, batch: Batch) -> None:
         self._add("", batch)

@@ -12,19 +12,19 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.model.errors import StorageError
+from tidegate.model.values import Record
 
 KEY, STAMP = "__key", "__timestamp"
 RUN_ROWS = 2048
 """Rows of a run that are in memory while it is merged."""
 
-Row = tuple[bytes, int, int, int, int, Any, int | None]
+Row = tuple[bytes, int, int, int, int, Record, int | None]
 """Key, sort time, side, run, number, record, timestamp: the first five are unique, so that records are never compared."""
 
 
@@ -34,7 +34,7 @@ class ExternalSorter:
 
     directory: str
     limit_bytes: int
-    decode: Callable[[pa.RecordBatch], list[Any]]
+    decode: Callable[[pa.RecordBatch], list[Record]]
     side: int = 0
     _gathered: list[pa.RecordBatch] = field(default_factory=list)
     _gathered_bytes: int = 0

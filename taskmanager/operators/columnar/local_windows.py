@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch, Batch
+from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.columnar.window_aggregates import (
     WINDOW_START,
@@ -140,8 +140,8 @@ class ColumnarWindowLocal(Operator):
         return True
 
     def _by_window(
-        self, plan: AggregatePlan, values: npt.NDArray[Any], data: pa.RecordBatch, stamps: Int64s, first: int, last: int
-    ) -> Iterator[tuple[int, npt.NDArray[Any], pa.RecordBatch]]:
+        self, plan: AggregatePlan, values: NumpyColumn, data: pa.RecordBatch, stamps: Int64s, first: int, last: int
+    ) -> Iterator[tuple[int, NumpyColumn, pa.RecordBatch]]:
         """Each window that has rows, their values, and the rows."""
         if first == last:
             yield first, values, data
@@ -160,7 +160,7 @@ class ColumnarWindowLocal(Operator):
                 yield window, part, rows
 
     def _add_range(
-        self, plan: AggregatePlan, window: int, low: int, high: int, values: npt.NDArray[Any], data: pa.RecordBatch
+        self, plan: AggregatePlan, window: int, low: int, high: int, values: NumpyColumn, data: pa.RecordBatch
     ) -> None:
         dense = self._dense.get(window)
         if dense is not None and (dense.book is not None or low < dense.low or high >= dense.low + dense.cardinality):
@@ -288,7 +288,7 @@ class ColumnarWindowLocal(Operator):
             self.context.output.emit(ArrowBatch(wire.slice(at, EMIT_ROWS)))
 
 
-def _narrow(column: pa.Array) -> npt.NDArray[Any] | None:
+def _narrow(column: pa.Array) -> NumpyColumn | None:
     """The values of a column of integers that lie close together."""
     if column.null_count or pa.types.is_dictionary(column.type):
         return None

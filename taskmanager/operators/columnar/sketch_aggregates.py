@@ -12,7 +12,7 @@ All of it is sorting and scattering in numpy: nothing runs for each row or key i
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.taskmanager.operators.keys.key_codes import Codes, as_numpy, integer_view, normalise_floats
 
 JointScatter = Literal[
@@ -197,13 +198,13 @@ class _Pairs:
 
     def __init__(self, item: type) -> None:
         self._codes: list[Codes] = []
-        self._items: list[npt.NDArray[Any]] = []
+        self._items: list[NumpyColumn] = []
         self._counts: list[Int64s] = []
         self._item = item
         self._held = 0
         self._limit = _MOST_HELD
 
-    def _append(self, codes: Codes, items: npt.NDArray[Any], counts: Int64s) -> None:
+    def _append(self, codes: Codes, items: NumpyColumn, counts: Int64s) -> None:
         self._codes.append(codes)
         self._items.append(items)
         self._counts.append(counts)
@@ -212,7 +213,7 @@ class _Pairs:
             self._shrink()
             self._limit = max(_MOST_HELD, 2 * self._held)
 
-    def _shrink(self) -> tuple[Codes, npt.NDArray[Any], Int64s]:
+    def _shrink(self) -> tuple[Codes, NumpyColumn, Int64s]:
         """Each pair once, sorted, its counts added up."""
         codes = np.concatenate([np.zeros(0, np.intp), *self._codes])
         items = np.concatenate([np.zeros(0, self._item), *self._items])
@@ -227,12 +228,10 @@ class _Pairs:
         self._codes, self._items, self._counts, self._held = [codes], [items], [counts], len(codes)
         return codes, items, counts
 
-    def _shortened(
-        self, codes: Codes, items: npt.NDArray[Any], counts: Int64s
-    ) -> tuple[Codes, npt.NDArray[Any], Int64s]:
+    def _shortened(self, codes: Codes, items: NumpyColumn, counts: Int64s) -> tuple[Codes, NumpyColumn, Int64s]:
         return codes, items, counts
 
-    def _ranges(self, present: Codes) -> tuple[Int64s, Int64s, npt.NDArray[Any], Int64s]:
+    def _ranges(self, present: Codes) -> tuple[Int64s, Int64s, NumpyColumn, Int64s]:
         """Offsets of the lists of some codes, and where their pairs are; then items and counts."""
         codes, items, counts = self._shrink()
         starts, ends = np.searchsorted(codes, present, "left"), np.searchsorted(codes, present, "right")
@@ -258,9 +257,7 @@ class _Distinct(_Pairs):
         offsets, places, items, _ = self._ranges(present)
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(items[places]), type=_HASHES)
 
-    def _shortened(
-        self, codes: Codes, items: npt.NDArray[Any], counts: Int64s
-    ) -> tuple[Codes, npt.NDArray[Any], Int64s]:
+    def _shortened(self, codes: Codes, items: NumpyColumn, counts: Int64s) -> tuple[Codes, NumpyColumn, Int64s]:
         rank = np.arange(len(codes)) - np.searchsorted(codes, codes, "left")
         few = rank < MOST_HASHES
         return codes[few], items[few], counts[few]

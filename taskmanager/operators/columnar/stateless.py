@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -66,7 +65,7 @@ class MapBatchesOperator(FunctionOperatorBase):
 
     works_on = "arrow"
 
-    def __init__(self, name: str, func: Callable[[pa.RecordBatch], Any], schema: pa.Schema) -> None:
+    def __init__(self, name: str, func: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> None:
         self._name = name
         self._func = func
         self._user = UserFunction(func, name)

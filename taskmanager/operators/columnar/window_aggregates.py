@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch
+from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.model.errors import SchemaMismatch
 from tidegate.taskmanager.operators.columnar.sketch_aggregates import (
     JOINT,
@@ -168,7 +169,7 @@ class Accumulators:
     def add(self, codes: Codes, data: pa.RecordBatch) -> None:
         """Row i of ``data`` belongs to ``codes[i]``."""
         counts = np.bincount(codes, minlength=len(self.rows))
-        columns: dict[str, tuple[Codes, npt.NDArray[Any]]] = {}
+        columns: dict[str, tuple[Codes, NumpyColumn]] = {}
         for partial, values in zip(self._plan.partials, self._values, strict=True):
             if partial.source is None:
                 continue
@@ -193,7 +194,7 @@ class Accumulators:
             codes, column = codes[as_numpy(column.is_valid())], column.drop_null()
         self._joint[name].add(codes, column)
 
-    def _valid_rows(self, source: str, codes: Codes, data: pa.RecordBatch) -> tuple[Codes, npt.NDArray[Any]]:
+    def _valid_rows(self, source: str, codes: Codes, data: pa.RecordBatch) -> tuple[Codes, NumpyColumn]:
         """Codes and values of the rows where the column is not null; the others are counted."""
         column = data.column(source)
         if pa.types.is_dictionary(column.type):
@@ -205,7 +206,7 @@ class Accumulators:
         integers = integer_view(column)
         return codes, as_numpy(column if integers is None else integers)
 
-    def _column(self, partial: PartialColumn, values: npt.NDArray[Any], present: Codes) -> pa.Array:
+    def _column(self, partial: PartialColumn, values: NumpyColumn, present: Codes) -> pa.Array:
         if partial.scatter in JOINT:
             return self._joint[partial.name].take(present)
         nulls = self._nulls.get(partial.source)
@@ -363,7 +364,7 @@ def _key_types(schema: pa.Schema, keys: Sequence[str]) -> tuple[pa.DataType, ...
     return tuple(k.value_type if pa.types.is_dictionary(k) else k for k in kinds)
 
 
-def _identity(partial: PartialColumn, cardinality: int) -> npt.NDArray[Any]:
+def _identity(partial: PartialColumn, cardinality: int) -> NumpyColumn:
     """What a scatter starts from."""
     if partial.scatter == "count":
         return np.zeros(0, np.int64)  # counts are taken from the numbers of valid rows
@@ -379,7 +380,7 @@ def _identity(partial: PartialColumn, cardinality: int) -> npt.NDArray[Any]:
     return np.full(cardinality, limits.max if partial.scatter == "min" else limits.min, dtype)
 
 
-def _scatter(partial: PartialColumn, into: npt.NDArray[Any], codes: Codes, values: npt.NDArray[Any]) -> None:
+def _scatter(partial: PartialColumn, into: NumpyColumn, codes: Codes, values: NumpyColumn) -> None:
     if partial.scatter == "sum":
         np.add.at(into, codes, values.astype(into.dtype, copy=False))
     elif np.issubdtype(into.dtype, np.floating):

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.model.errors import SchemaMismatch
 
 Codes = npt.NDArray[np.intp]
@@ -68,7 +68,7 @@ def encode_keys(columns: Sequence[pa.Array], rows: int, operator: str) -> KeyCod
 
     def decode(wanted: Codes) -> list[pa.Array]:
         found: list[pa.Array] = []
-        rest: npt.NDArray[Any] = wanted
+        rest: NumpyColumn = wanted
         for decoder, width, compaction in zip(
             reversed(decoders[1:]), reversed(radices[1:]), reversed(compactions[1:]), strict=True
         ):
@@ -92,9 +92,9 @@ def integer_view(column: pa.Array) -> pa.Array | None:
     return None
 
 
-def as_numpy(column: pa.Array) -> npt.NDArray[Any]:
+def as_numpy(column: pa.Array) -> NumpyColumn:
     """Numbers without nulls, with no copy where Arrow's layout allows it."""
-    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    values: NumpyColumn = column.to_numpy(zero_copy_only=False)
     return values
 
 
@@ -127,7 +127,7 @@ def _encode_column(column: pa.Array, limit: int, operator: str) -> tuple[Codes, 
     return codes, max(1, len(dictionary)), lambda wanted: dictionary.take(pa.array(wanted))
 
 
-def _narrow(values: npt.NDArray[Any], low: int) -> Codes:
+def _narrow(values: NumpyColumn, low: int) -> Codes:
     if low == 0:
         return values.astype(np.intp, copy=False)
     if values.dtype == np.int64:

@@ -11,13 +11,13 @@ A book is for keys that repeat: where the radices' product would pass ``MAX_CODE
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.taskmanager.operators.keys.key_codes import Codes, as_numpy, integer_view, normalise_floats, range_decoder
 
 MAX_CODES = 1 << 17
@@ -56,7 +56,7 @@ class KeyDictionary:
     def decode(self, wanted: Codes) -> list[pa.Array]:
         """The key columns of some codes."""
         found: list[pa.Array] = []
-        rest: npt.NDArray[Any] = wanted
+        rest: NumpyColumn = wanted
         for mine in reversed(self._columns):
             rest, digits = np.divmod(rest, mine.capacity)
             found.append(mine.decode(digits))
@@ -156,7 +156,7 @@ def _column_of(column: pa.Array) -> _Column | None:
     return _Range(int(values.min()), int(values.max()), integers.type, column.type)
 
 
-def _narrow_integers(column: pa.Array) -> npt.NDArray[Any] | None:
+def _narrow_integers(column: pa.Array) -> NumpyColumn | None:
     if pa.types.is_dictionary(column.type) or column.null_count or not len(column):
         return None
     integers = integer_view(column)

@@ -8,8 +8,7 @@ the selector makes of the record as its consumer sees it (``survives`` tells whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from tidegate.common.records.record_check import looks_fit
 from tidegate.common.records.record_codec import decode_column, encode_column
@@ -23,6 +22,7 @@ from tidegate.common.typeinfo import (
     TypeInformation,
 )
 from tidegate.model.program import KeySpec
+from tidegate.model.values import FieldValue, Key, Record
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import FunctionContext, close_function, open_function, user_error
 
@@ -36,7 +36,7 @@ class KeyFunction:
     """The selector of a ``KeySpec``, which has one. ``where`` names it in errors."""
 
     def __init__(self, spec: KeySpec, where: str) -> None:
-        self._select: Callable[[Any], Any] = spec.selector
+        self._select: Callable[[Record], Key] = spec.selector
         self._where = where
         self._type: TypeInformation | None = None if isinstance(spec.key_type, PickledBytesTypeInfo) else spec.key_type
         self._looks_fit = looks_fit(spec.key_type) if self._type is not None and _is_exact(spec.key_type) else None
@@ -50,7 +50,7 @@ class KeyFunction:
     def close(self) -> None:
         close_function(self._function, self._where)
 
-    def keys_of(self, values: Sequence[Any]) -> list[Any]:
+    def keys_of(self, values: Sequence[Record]) -> list[Key]:
         """Raises ``UserFunctionError``; ``SchemaMismatch`` for a key that does not fit its type."""
         try:
             keys = list(map(self._select, values))
@@ -61,7 +61,7 @@ class KeyFunction:
         return decode_column(self._type, encode_column(self._type, keys, self._where))
 
 
-def survives(type_info: Any, values: Sequence[Any]) -> bool:
+def survives(type_info: TypeInformation, values: Sequence[Record]) -> bool:
     """Whether records of this type come out of columns with equal fields of the same types. ``False``: perhaps not."""
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         if not set(map(type, values)) <= {tuple, list, Row}:
@@ -75,21 +75,21 @@ def survives(type_info: Any, values: Sequence[Any]) -> bool:
     return not _has_floats(type_info) or (_is_double(type_info) and _are_floats(values))
 
 
-def _are_floats(values: Any) -> bool:
+def _are_floats(values: Iterable[FieldValue]) -> bool:
     return set(map(type, values)) <= {float, type(None)}
 
 
-def _is_double(type_info: Any) -> bool:
+def _is_double(type_info: TypeInformation) -> bool:
     return isinstance(type_info, BasicTypeInfo) and type_info.basic_type is BasicType.DOUBLE
 
 
-def _is_exact(type_info: Any) -> bool:
+def _is_exact(type_info: TypeInformation) -> bool:
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return True
     return isinstance(type_info, BasicTypeInfo) and type_info.basic_type in _EXACT
 
 
-def _has_floats(type_info: Any) -> bool:
+def _has_floats(type_info: TypeInformation) -> bool:
     """Whether a FLOAT or DOUBLE is in it, at any depth."""
     if isinstance(type_info, BasicTypeInfo):
         return type_info.basic_type in (BasicType.FLOAT, BasicType.DOUBLE)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import RowTypeInfo, TypeInformation, Types
@@ -19,6 +18,7 @@ from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import AsyncRetryStrategy
 from tidegate.functions.state import ListStateDescriptor
 from tidegate.model.errors import InvalidJob, UserFunctionError
+from tidegate.model.values import Record
 from tidegate.taskmanager.machines.async_wait import (
     AsyncWaitCommand,
     AsyncWaitEvent,
@@ -40,9 +40,9 @@ STATE_NAME = "_async_wait_operator_state_"
 
 @dataclass(slots=True)
 class _Held:
-    value: Any
+    value: Record
     stamp: int | None
-    results: list[Any] | None = None
+    results: list[Record] | None = None
 
 
 class AsyncWaitOperator(FunctionOperatorBase):
@@ -51,11 +51,11 @@ class AsyncWaitOperator(FunctionOperatorBase):
     def __init__(
         self,
         name: str,
-        func: AsyncFunction[Any, Any],
+        func: AsyncFunction[Record, Record],
         input_type: TypeInformation,
         *,
         timeout_ms: int,
-        strategy: AsyncRetryStrategy[Any],
+        strategy: AsyncRetryStrategy[Record],
         capacity: int,
         ordered: bool,
     ) -> None:
@@ -121,7 +121,7 @@ class AsyncWaitOperator(FunctionOperatorBase):
             self._calls.close()
         self._user.close()
 
-    def _accept(self, value: Any, stamp: int | None) -> None:
+    def _accept(self, value: Record, stamp: int | None) -> None:
         self._next += 1
         self._records[self._next] = _Held(value, stamp)
         self._on(RecordArrived(self._next))
@@ -167,7 +167,7 @@ class AsyncWaitOperator(FunctionOperatorBase):
                 self._collector.flush()
                 self._marks.pop(number)()
 
-    def _invoke(self, number: int, value: Any) -> None:
+    def _invoke(self, number: int, value: Record) -> None:
         assert self._calls is not None
         function = self._func
         predicate = self._strategy.get_retry_predicate()

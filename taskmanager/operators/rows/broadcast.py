@@ -9,8 +9,8 @@ Broadcast state is operator state of the function: every subtask writes its copy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import NoReturn
 
 from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.functions.broadcast_functions import (
@@ -23,6 +23,7 @@ from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.timerservice import TimerService
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
+from tidegate.model.values import MapKey, StateValue, UserObject
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.rows.timer_service import KeyContext, RecordContext, UnkeyedTimers
@@ -47,10 +48,10 @@ class BroadcastStates:
             name: ReadOnlyEntries(state) for name, state in self._states.items() if isinstance(state, BroadcastEntries)
         }
 
-    def of(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+    def of(self, descriptor: MapStateDescriptor) -> BroadcastState[MapKey, StateValue]:
         return self._states[self._name(descriptor)]
 
-    def view_of(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+    def view_of(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[MapKey, StateValue]:
         return self._views[self._name(descriptor)]
 
     def _name(self, descriptor: MapStateDescriptor) -> str:
@@ -62,25 +63,25 @@ class BroadcastStates:
         return descriptor.name
 
 
-class ReadOnlyEntries(ReadOnlyBroadcastState[Any, Any]):
+class ReadOnlyEntries(ReadOnlyBroadcastState[MapKey, StateValue]):
     """What the other side sees of broadcast state."""
 
     def __init__(self, state: BroadcastEntries) -> None:
         self._state = state
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: MapKey) -> StateValue:
         return self._state.get(key)
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: MapKey) -> bool:
         return self._state.contains(key)
 
-    def items(self) -> Any:
+    def items(self) -> Iterable[tuple[MapKey, StateValue]]:
         return self._state.items()
 
-    def keys(self) -> Any:
+    def keys(self) -> Iterable[MapKey]:
         return self._state.keys()
 
-    def values(self) -> Any:
+    def values(self) -> Iterable[StateValue]:
         return self._state.values()
 
     def is_empty(self) -> bool:
@@ -107,7 +108,7 @@ class _Reading(_Times, RecordContext, BroadcastProcessFunction.ReadOnlyContext):
         super().__init__(timers)
         self._states = states
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[MapKey, StateValue]:
         return self._states.view_of(state_descriptor)
 
 
@@ -116,7 +117,7 @@ class _KeyedReading(_Times, KeyContext, KeyedBroadcastProcessFunction.OnTimerCon
         super().__init__(timers, backend)
         self._states = states
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[MapKey, StateValue]:
         return self._states.view_of(state_descriptor)
 
 
@@ -129,7 +130,7 @@ class _Writing(_Times, BroadcastProcessFunction.Context):
     def timestamp(self) -> int | None:
         return self.stamp
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[MapKey, StateValue]:
         return self._states.of(state_descriptor)
 
 
@@ -139,7 +140,9 @@ class _KeyedWriting(_Writing, KeyedBroadcastProcessFunction.Context):
         self._backend = backend
 
     def apply_to_keyed_state(
-        self, state_descriptor: StateDescriptor, function: KeyedStateFunction | Callable[[Any, Any], object]
+        self,
+        state_descriptor: StateDescriptor,
+        function: KeyedStateFunction | Callable[[StateValue, StateValue], object],
     ) -> None:
         backend = self._backend
         handle = StateStore(backend).of(state_descriptor)
@@ -174,7 +177,7 @@ class NoCurrentKey:
 class BroadcastProcessOperator(FunctionOperatorBase):
     works_on = "records"
 
-    def __init__(self, name: str, func: Any, descriptors: Sequence[MapStateDescriptor]) -> None:
+    def __init__(self, name: str, func: UserObject, descriptors: Sequence[MapStateDescriptor]) -> None:
         self._name = name
         self._descriptors = descriptors
         self._user = UserFunction(func, name, keeps_operator_state=True)
@@ -204,7 +207,7 @@ class BroadcastProcessOperator(FunctionOperatorBase):
 
 
 class KeyedBroadcastProcessOperator(FunctionOperatorBase, KeyedOperator):
-    def __init__(self, name: str, key: KeySpec, func: Any, descriptors: Sequence[MapStateDescriptor]) -> None:
+    def __init__(self, name: str, key: KeySpec, func: UserObject, descriptors: Sequence[MapStateDescriptor]) -> None:
         super().__init__(name, [key])
         self._func = func
         self._descriptors = descriptors

@@ -9,7 +9,6 @@ A record behind the watermark is late: side output, or counted and dropped. The 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tidegate.common.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation, Types
@@ -18,6 +17,7 @@ from tidegate.functions.state import MapState, MapStateDescriptor
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
+from tidegate.model.values import Record
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.boundary import user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
@@ -68,7 +68,7 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
 
     def open(self) -> None:
         store = StateStore(self._backend)
-        self._buffers: list[MapState[int, Any]] = [store.get_map_state(d) for d in self._descriptors]
+        self._buffers: list[MapState[int, Record]] = [store.get_map_state(d) for d in self._descriptors]
         self._user.open(self.context, store)
         super().open()
 
@@ -95,7 +95,7 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
         finally:
             super().close()
 
-    def _take(self, side: int, value: Any, stamp: int) -> None:
+    def _take(self, side: int, value: Record, stamp: int) -> None:
         watermark, tag = self._timers.watermark, self._late_tags[side]
         if watermark != MIN_TIMESTAMP and stamp < watermark:
             if tag is None:
@@ -114,7 +114,7 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
         self._timers.register_event_time_timer(stamp + max(0, self._bounds[side][1]))
         self._timers.namespace = None
 
-    def _join(self, side: int, value: Any, stamp: int, other: Any, at: int) -> None:
+    def _join(self, side: int, value: Record, stamp: int, other: Record, at: int) -> None:
         pair = self._pair
         left, right = (value, other) if side == 0 else (other, value)
         pair.left, pair.right = (stamp, at) if side == 0 else (at, stamp)

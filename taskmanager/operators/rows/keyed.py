@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import Any
 
-from tidegate.common.keys.hashing import hash_keys, key_groups
+from tidegate.common.keys.hashing import Hashes, hash_keys, key_groups
 from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
+from tidegate.functions.base import UserCode
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.model.errors import InternalError, InvalidJob
 from tidegate.model.keygroups import range_of
 from tidegate.model.program import KeySpec
+from tidegate.model.values import Key, Record, UserObject
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.operators.rows.timer_service import KeyContext, KeyedTimers
@@ -44,7 +45,7 @@ class KeyedOperator(Operator):
         self._name = name
         self._keys = keys
         self._selected = [KeyFunction(key, f"key selector of {name}") for key in keys]
-        self._only_key: tuple[Any, int] | None = None
+        self._only_key: tuple[Key, int] | None = None
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
@@ -100,11 +101,11 @@ class KeyedOperator(Operator):
     def on_timer(self, timer: Timer, domain: TimeDomain) -> None:
         """A timer fires; its key is the current one. Emits through ``_collector``."""
 
-    def keys_of(self, batch: RecordsBatch, input_index: int) -> tuple[list[Any], list[int]]:
+    def keys_of(self, batch: RecordsBatch, input_index: int) -> tuple[list[Key], list[int]]:
         """Canonical keys, checked to be this subtask's, and their key groups."""
         return self._keys_and_groups(batch, input_index)
 
-    def begin_key(self, key: Any, group: int) -> None:
+    def begin_key(self, key: Key, group: int) -> None:
         """In BATCH execution mode: all records until ``end_of_key`` are of this key."""
         self._only_key = (key, group)
 
@@ -143,7 +144,7 @@ class KeyedOperator(Operator):
         if at_ms is not None and self._scheduled is None:
             self._scheduled = (at_ms, self.context.timers.schedule(at_ms, self._on_processing_time))
 
-    def _keys_and_groups(self, batch: RecordsBatch, input_index: int) -> tuple[list[Any], list[int]]:
+    def _keys_and_groups(self, batch: RecordsBatch, input_index: int) -> tuple[list[Key], list[int]]:
         """Computes keys and key groups of all records of a batch at once."""
         if self._only_key is not None:
             key, group = self._only_key
@@ -156,7 +157,7 @@ class KeyedOperator(Operator):
         self._check(keys, groups)
         return keys, groups.tolist()
 
-    def _keyed_records(self, batch: RecordsBatch, input_index: int) -> Iterator[tuple[Any, int | None]]:
+    def _keyed_records(self, batch: RecordsBatch, input_index: int) -> Iterator[tuple[Record, int | None]]:
         """Each record and its timestamp, with its key made the current one."""
         keys, groups = self._keys_and_groups(batch, input_index)
         backend, hooks = self._backend, self._backend.each_record
@@ -168,7 +169,7 @@ class KeyedOperator(Operator):
                 call()
             yield value, stamp
 
-    def _check(self, keys: list[Any], groups: Any) -> None:
+    def _check(self, keys: list[Key], groups: Hashes) -> None:
         if not keys:
             return
         try:
@@ -192,7 +193,7 @@ class KeyedOperator(Operator):
 class KeyedProcessOperator(FunctionOperatorBase, KeyedOperator):
     """``KeyedProcessFunction`` (one input), ``KeyedCoProcessFunction`` and ``CoProcessFunction`` (two)."""
 
-    def __init__(self, name: str, keys: Sequence[KeySpec], func: Any, methods: tuple[str, ...]) -> None:
+    def __init__(self, name: str, keys: Sequence[KeySpec], func: UserObject, methods: tuple[str, ...]) -> None:
         super().__init__(name, keys)
         self._func = func
         self._user = UserFunction(func, name)
@@ -240,7 +241,7 @@ class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
     """Combines each record with the result so far of its key, and emits every new result. What is emitted is never the
     object in state, which the next call may change in place."""
 
-    def __init__(self, name: str, keys: Sequence[KeySpec], func: Any, value_type: TypeInformation) -> None:
+    def __init__(self, name: str, keys: Sequence[KeySpec], func: UserCode, value_type: TypeInformation) -> None:
         super().__init__(name, keys)
         self._user = UserFunction(func, name)
         self._reduce = method_of(func, "reduce")
@@ -256,7 +257,7 @@ class KeyedReduceOperator(FunctionOperatorBase, KeyedOperator):
         backend, reduce, hooks = self._backend, self._reduce, self._backend.each_record
         read, write, direct = self._table.read, self._table.write, self._table.direct
         keys, groups = self._keys_and_groups(batch, input_index)
-        reduced: list[Any] = []
+        reduced: list[Record] = []
         of_group = {group: direct(group) for group in set(groups)}
         for value, key, group in zip(batch.values, keys, groups, strict=True):
             backend.key, backend.group = key, group  # the function may have state of its own

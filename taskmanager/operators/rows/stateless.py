@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegate.common.records.batch import Batch, RecordsBatch
+from tidegate.functions.base import UserCode
 from tidegate.taskmanager.operators.rows.timer_service import RecordContext, UnkeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import Collector, method_of, stamped, user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
@@ -15,7 +14,7 @@ class FunctionOperator(FunctionOperatorBase):
 
     works_on = "records"
 
-    def __init__(self, name: str, func: Any, method: str) -> None:
+    def __init__(self, name: str, func: UserCode, method: str) -> None:
         self._name = name
         self._user = UserFunction(func, name)
         self._call = method_of(func, method)
@@ -75,7 +74,7 @@ class ProcessOperator(FunctionOperatorBase):
 
     works_on = "records"
 
-    def __init__(self, name: str, func: Any, methods: tuple[str, ...]) -> None:
+    def __init__(self, name: str, func: UserCode, methods: tuple[str, ...]) -> None:
         self._name = name
         self._user = UserFunction(func, name)
         self._calls = [method_of(func, method) for method in methods]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.functions.interfaces import KeyedTimerContext, TimedContext
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.timerservice import TimerService
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Key
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.state.backend import KeyedBackend
+from tidegate.taskmanager.state.entry import Namespace
 from tidegate.taskmanager.state.timers import EVENT_TIMERS, PROCESSING_TIMERS, TimerQueue
 
 
@@ -52,7 +52,7 @@ class KeyedTimers(UnkeyedTimers):
         super().__init__(context)
         self.event = TimerQueue(backend, EVENT_TIMERS)
         self.processing = TimerQueue(backend, PROCESSING_TIMERS)
-        self.namespace: Any = None
+        self.namespace: Namespace = None
         self.is_quiesced = False
         """New timers are ignored."""
 
@@ -95,7 +95,7 @@ class KeyContext(RecordContext, KeyedTimerContext):
         self.domain = TimeDomain.EVENT_TIME
         self._backend = backend
 
-    def get_current_key(self) -> Any:
+    def get_current_key(self) -> Key:
         return self._backend.key
 
     def time_domain(self) -> TimeDomain:

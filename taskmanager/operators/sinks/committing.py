@@ -11,12 +11,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.connectors.base import Committer
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.options import ExecutionOptions
+from tidegate.model.values import Committable
 from tidegate.taskmanager.operators.base import OperatorContext, RunAsync
 from tidegate.taskmanager.operators.user_code.boundary import user_error
 
@@ -29,7 +29,7 @@ _SHOWN = 3
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     checkpoint_id: int
-    committables: Sequence[Any]
+    committables: Sequence[Committable]
     done: Callable[[int], None]
 
 
@@ -49,7 +49,7 @@ class Commits:
     def is_committing(self, checkpoint_id: int) -> bool:
         return any(wanted.checkpoint_id == checkpoint_id for wanted in (*self._tried, *self._waiting))
 
-    def commit(self, checkpoint_id: int, committables: Sequence[Any], done: Callable[[int], None]) -> None:
+    def commit(self, checkpoint_id: int, committables: Sequence[Committable], done: Callable[[int], None]) -> None:
         """``done(checkpoint_id)`` follows in this thread. A failure fails the attempt."""
         run_async = self._context.run_async
         if run_async is None or self._committer is None or not committables:
@@ -85,17 +85,17 @@ class Commits:
 
         run_async(work, ended)
 
-    def commit_now(self, checkpoint_id: int, committables: Sequence[Any]) -> None:
+    def commit_now(self, checkpoint_id: int, committables: Sequence[Committable]) -> None:
         """Raises the last failure, with what was to be committed."""
         if self._committer is not None and committables:
             self._count(self._try([checkpoint_id], committables), committables)
 
-    def _count(self, failures: int, committables: Sequence[Any]) -> None:
+    def _count(self, failures: int, committables: Sequence[Committable]) -> None:
         if failures:
             self._context.metrics.add("retriedCommittables", failures * len(committables))
         self._context.metrics.add("successfulCommittables", len(committables))
 
-    def _try(self, checkpoints: Sequence[int], committables: Sequence[Any]) -> int:
+    def _try(self, checkpoints: Sequence[int], committables: Sequence[Committable]) -> int:
         """Any thread. How many times it failed before it succeeded."""
         assert self._committer is not None
         failures, backoff_s = 0, FIRST_BACKOFF_S
@@ -111,7 +111,7 @@ class Commits:
                 backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
 
     def _given_up(
-        self, checkpoints: Sequence[int], committables: Sequence[Any], failures: int, error: ExternalError
+        self, checkpoints: Sequence[int], committables: Sequence[Committable], failures: int, error: ExternalError
     ) -> ExternalError:
         assert self._committer is not None
         shown = ", ".join(self._committer.name_of(committable) for committable in committables[:_SHOWN])

@@ -12,8 +12,7 @@ runtime confirms ``COMMIT_EVERYTHING`` then (Flink: ``CommitterOperator.java``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -22,6 +21,7 @@ from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.model.checkpoint import OperatorSnapshot
+from tidegate.model.values import Committable, Record
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits
@@ -45,12 +45,12 @@ class SinkOperator(Operator):
         self._committer: Committer | None = None
         self._pending: dict[int, Vote] = {}
         self._has_unprepared = False
-        self._writer_elements: list[Any] = []
+        self._writer_elements: list[Record] = []
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         self._writer_elements = restore_elements(context.restored, context.segments, WRITER_STATE)
-        restored: dict[int, list[Any]] = {}
+        restored: dict[int, list[Committable]] = {}
         for checkpoint_id, committable in restore_elements(context.restored, context.segments, COMMITTABLES):
             restored.setdefault(checkpoint_id, []).append(committable)
         self._pending = {checkpoint_id: Vote(found) for checkpoint_id, found in restored.items()}
@@ -198,17 +198,17 @@ class SinkOperator(Operator):
 class Vote:
     """What one checkpoint is to commit; open until the slow part of it has run, which it does once."""
 
-    def __init__(self, sealed: Any) -> None:
+    def __init__(self, sealed: Sequence[Committable] | Callable[[], Sequence[Committable]]) -> None:
         """``sealed``: what ``SinkWriter.seal`` gave."""
         self._rest = sealed if callable(sealed) else None
-        self._found: Sequence[Any] = () if callable(sealed) else sealed
+        self._found: Sequence[Committable] = () if callable(sealed) else sealed
         self.error: Exception | None = None
 
     @property
     def is_open(self) -> bool:
         return self._rest is not None
 
-    def committables(self) -> Sequence[Any]:
+    def committables(self) -> Sequence[Committable]:
         """Raises what the rest of the vote raised, each time."""
         if self._rest is not None:
             rest = self._rest

@@ -30,6 +30,7 @@ from tidegate.common.watermark_strategy import (
 )
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.units import parse_duration_ms
+from tidegate.model.values import Record
 from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.user_code.boundary import user_error
@@ -213,7 +214,7 @@ class EventTimes:
         at_ms = self._context.clock.now_ms() + self._interval_ms
         self._timer = self._context.timers.schedule(at_ms, self._on_timer)
 
-    def _values(self, batch: Batch) -> list[Any]:
+    def _values(self, batch: Batch) -> list[Record]:
         if isinstance(batch, RecordsBatch):
             return batch.values
         return decode(self._type_info, batch.data, self._context.operator_name)
@@ -246,7 +247,7 @@ class EventTimes:
         return found
 
 
-def _whole(stamp: Any, value: Any, operator: str) -> int:
+def _whole(stamp: int, value: Record, operator: str) -> int:
     try:
         return int(stamp)
     except (TypeError, ValueError, OverflowError):

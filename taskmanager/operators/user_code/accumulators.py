@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from tidegate.model.accumulators import Accumulator
+from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.errors import InvalidJob
 from tidegate.taskmanager.operators.base import Metrics
 
-A = TypeVar("A", bound=Accumulator[Any, Any])
+A = TypeVar("A", bound=UserAccumulator)
 
 
 class FunctionAccumulators:
@@ -17,9 +17,9 @@ class FunctionAccumulators:
     def __init__(self, metrics: Metrics, operator: str) -> None:
         self._metrics = metrics
         self._operator = operator
-        self._known: dict[str, Accumulator[Any, Any]] = {}
+        self._known: dict[str, UserAccumulator] = {}
 
-    def add(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+    def add(self, name: str, accumulator: UserAccumulator) -> None:
         """Raises ``InvalidJob`` when there is one, or when the JobManager could not merge it."""
         if name in self._known:
             raise InvalidJob(
@@ -29,7 +29,7 @@ class FunctionAccumulators:
         self._metrics.accumulate(name, accumulator)
         self._known[name] = accumulator
 
-    def get(self, name: str) -> Accumulator[Any, Any]:
+    def get(self, name: str) -> UserAccumulator:
         """Raises ``InvalidJob`` when there is none."""
         if name not in self._known:
             raise InvalidJob(f"operator '{self._operator}' has no accumulator '{name}': add_accumulator comes first")

@@ -13,10 +13,11 @@ from itertools import repeat
 from typing import Any, Protocol
 
 import tidegate
-from tidegate.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
+from tidegate.common.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import ExecutionConfig
 from tidegate.common.records.batch import RecordsBatch
+from tidegate.functions.base import UserCode
 from tidegate.functions.interfaces import Function, RuntimeContext
 from tidegate.functions.output_tag import OutputTag
 from tidegate.functions.state import (
@@ -28,11 +29,14 @@ from tidegate.functions.state import (
     MapStateDescriptor,
     ReducingState,
     ReducingStateDescriptor,
+    StateDescriptor,
     ValueState,
     ValueStateDescriptor,
 )
 from tidegate.metrics import MetricGroup
+from tidegate.model.accumulators import UserAccumulator
 from tidegate.model.errors import InvalidJob, TidegateError, UserFunctionError
+from tidegate.model.values import MapKey, Record, StateValue
 from tidegate.taskmanager.operators.base import OperatorContext, Output
 from tidegate.taskmanager.operators.user_code.accumulators import FunctionAccumulators
 from tidegate.taskmanager.operators.user_code.metrics import OperatorMetricGroup
@@ -65,15 +69,15 @@ def user_traceback(error: BaseException) -> str:
     return "".join(first.format())
 
 
-def method_of(func: Any, name: str) -> Callable[..., Any]:
+def method_of(func: UserCode, name: str) -> Callable[..., Any]:
     """``func.name`` of a function object, or the callable itself."""
-    found: Callable[..., Any] = getattr(func, name) if hasattr(func, name) else func
+    found = getattr(func, name) if hasattr(func, name) else func
     if not callable(found):
         raise InvalidJob(f"{func!r} is neither callable nor has a method '{name}'")
     return found
 
 
-def open_function(func: Any, context: OperatorContext, runtime_context: RuntimeContext) -> None:
+def open_function(func: UserCode | None, context: OperatorContext, runtime_context: RuntimeContext) -> None:
     if isinstance(func, Function):
         try:
             func.open(runtime_context)
@@ -81,7 +85,7 @@ def open_function(func: Any, context: OperatorContext, runtime_context: RuntimeC
             raise user_error(context.operator_name, error) from error
 
 
-def close_function(func: Any, operator: str) -> None:
+def close_function(func: UserCode | None, operator: str) -> None:
     if isinstance(func, Function):
         try:
             func.close()
@@ -95,7 +99,7 @@ class Stamped(Protocol):
     stamp: int | None
 
 
-def stamped(batch: RecordsBatch) -> Iterable[tuple[Any, int | None]]:
+def stamped(batch: RecordsBatch) -> Iterable[tuple[Record, int | None]]:
     """The records of ``batch``, each with its timestamp."""
     return zip(batch.values, batch.timestamps or repeat(None, len(batch.values)), strict=True)
 
@@ -105,11 +109,11 @@ class Collector:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._values: list[Any] = []
+        self._values: list[Record] = []
         self._stamps: list[int | None] = []
-        self._sides: dict[str, tuple[list[Any], list[int | None]]] = {}
+        self._sides: dict[str, tuple[list[Record], list[int | None]]] = {}
 
-    def add_all(self, items: Iterable[Any] | None, stamp: int | None) -> None:
+    def add_all(self, items: Iterable[Record] | None, stamp: int | None) -> None:
         """``items`` as a function returned them: values, or ``(OutputTag, value)`` for a side output. Runs user code when
         it is a generator."""
         if items is None:
@@ -125,9 +129,9 @@ class Collector:
 
     def add_each(
         self,
-        call: Callable[[Any, Any], Iterable[Any] | None],
+        call: Callable[[Record, Any], Iterable[Record] | None],
         context: Stamped,
-        records: Iterable[tuple[Any, int | None]],
+        records: Iterable[tuple[Record, int | None]],
         operator: str,
     ) -> None:
         """Add what ``call(value, context)`` emits for each of ``records``, handing full batches on. What it raises carries
@@ -141,7 +145,7 @@ class Collector:
             if self.is_full():
                 self.flush()
 
-    def add_late(self, tag: str, value: Any, stamp: int | None) -> None:
+    def add_late(self, tag: str, value: Record, stamp: int | None) -> None:
         values, stamps = self._sides.setdefault(tag, ([], []))
         values.append(value)
         stamps.append(stamp)
@@ -160,7 +164,7 @@ class Collector:
                 self._output.emit_side(tag, _batch(values, stamps))
 
 
-def _batch(values: list[Any], stamps: list[int | None]) -> RecordsBatch:
+def _batch(values: list[Record], stamps: list[int | None]) -> RecordsBatch:
     return RecordsBatch(values, None if all(stamp is None for stamp in stamps) else stamps)
 
 
@@ -202,10 +206,10 @@ class FunctionContext(RuntimeContext):
     def get_metrics_group(self) -> MetricGroup:
         return self._metrics
 
-    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+    def add_accumulator(self, name: str, accumulator: UserAccumulator) -> None:
         self._accumulators.add(name, accumulator)
 
-    def get_accumulator(self, name: str) -> Accumulator[Any, Any]:
+    def get_accumulator(self, name: str) -> UserAccumulator:
         return self._accumulators.get(name)
 
     def get_int_counter(self, name: str) -> IntCounter:
@@ -220,22 +224,22 @@ class FunctionContext(RuntimeContext):
     def get_histogram(self, name: str) -> Histogram:
         return self._accumulators.get_or_add(name, Histogram)
 
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[StateValue]:
         return self._keyed(state_descriptor).get_state(state_descriptor)
 
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[StateValue]:
         return self._keyed(state_descriptor).get_list_state(state_descriptor)
 
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[MapKey, StateValue]:
         return self._keyed(state_descriptor).get_map_state(state_descriptor)
 
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[StateValue]:
         return self._keyed(state_descriptor).get_reducing_state(state_descriptor)
 
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Record, Record]:
         return self._keyed(state_descriptor).get_aggregating_state(state_descriptor)
 
-    def _keyed(self, descriptor: Any) -> StateStore:
+    def _keyed(self, descriptor: StateDescriptor) -> StateStore:
         if self._store is None:
             raise InvalidJob(
                 f"operator '{self._context.operator_name}': state '{descriptor.name}' is kept by key, but the stream has no "

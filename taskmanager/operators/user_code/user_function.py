@@ -9,10 +9,10 @@ State that was restored for a function which does not ask for it is kept and wri
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.adapters import user_function_of
+from tidegate.functions.base import UserCode
 from tidegate.functions.checkpointed_function import (
     CheckpointedFunction,
     CheckpointListener,
@@ -33,7 +33,7 @@ from tidegate.taskmanager.state.operator_state import FrozenParts
 
 
 class UserFunction:
-    def __init__(self, func: Any, operator: str, *, keeps_operator_state: bool = False) -> None:
+    def __init__(self, func: UserCode, operator: str, *, keeps_operator_state: bool = False) -> None:
         """``func`` as it is in the program, perhaps inside an adapter of ours. ``keeps_operator_state``: its operator does,
         through ``restore``."""
         self._keeps = keeps_operator_state

@@ -5,30 +5,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tidegate.common.typeinfo import ListTypeInfo, TupleTypeInfo, TypeInformation, Types
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Accumulated, Record, UserObject
 from tidegate.taskmanager.operators.user_code.boundary import method_of
-from tidegate.taskmanager.state.backend import Entry, KeyedBackend
+from tidegate.taskmanager.state.backend import KeyedBackend, Table
+from tidegate.taskmanager.state.entry import Entry
 
 STATE_NAME = "_window_contents"
 
-Fold = Callable[[Any, Any], Any]
+Fold = Callable[[Accumulated | None, Record], Accumulated]
 """(value or ``None``, record) -> value; (value, value) -> value"""
 
 
 class WindowContents(ABC):
     @abstractmethod
-    def add(self, group: int, entry: Entry, record: Any) -> bool:
+    def add(self, group: int, entry: Entry, record: Record) -> bool:
         """Whether something was there before. ``False``: perhaps not."""
 
     @abstractmethod
-    def results(self, group: int, entry: Entry) -> tuple[Any, ...]:
+    def results(self, group: int, entry: Entry) -> tuple[Accumulated, ...]:
         """One: what the window's function sees; none when nothing is there."""
 
     @abstractmethod
-    def replace(self, group: int, entry: Entry, records: Sequence[Any]) -> None:
+    def replace(self, group: int, entry: Entry, records: Sequence[Record]) -> None:
         """Nothing but these is there from now on. For contents that are records."""
 
     @abstractmethod
@@ -55,7 +56,9 @@ def contents_type(
     return kind, types[kind]
 
 
-def open_contents(kind: str, function: Any, backend: KeyedBackend, value_type: TypeInformation) -> WindowContents:
+def open_contents(
+    kind: str, function: UserObject, backend: KeyedBackend, value_type: TypeInformation
+) -> WindowContents:
     """``kind`` and type as ``contents_type`` tells. Raises ``InvalidJob``, ``SchemaMismatch``."""
     if kind == "process":
         return _Records(backend, value_type)
@@ -65,7 +68,7 @@ def open_contents(kind: str, function: Any, backend: KeyedBackend, value_type: T
     return _OneValue(table, fold, function.merge, function.get_result)
 
 
-def fold_of(kind: str, function: Any) -> Fold:
+def fold_of(kind: str, function: UserObject) -> Fold:
     """How a record comes to what is there already."""
     if kind == "reduce":
         reduce = method_of(function, "reduce")
@@ -73,27 +76,27 @@ def fold_of(kind: str, function: Any) -> Fold:
     return lambda found, record: function.add(record, function.create_accumulator() if found is None else found)
 
 
-def _as_it_is(found: Any) -> Any:
+def _as_it_is(found: Accumulated) -> Accumulated:
     return found
 
 
 class _OneValue(WindowContents):
-    def __init__(self, table: Any, add: Fold, merge: Fold, result: Callable[[Any], Any]) -> None:
+    def __init__(self, table: Table, add: Fold, merge: Fold, result: Callable[[Accumulated], Record]) -> None:
         self._table = table
         self._add = add
         self._merge = merge
         self._result = result
 
-    def add(self, group: int, entry: Entry, record: Any) -> bool:
+    def add(self, group: int, entry: Entry, record: Record) -> bool:
         found = self._table.read(group, entry)
         self._table.write(group, entry, self._add(found, record))
         return found is not None
 
-    def results(self, group: int, entry: Entry) -> tuple[Any, ...]:
+    def results(self, group: int, entry: Entry) -> tuple[Accumulated, ...]:
         found = self._table.read(group, entry)
         return () if found is None else (self._result(found),)
 
-    def replace(self, group: int, entry: Entry, records: Sequence[Any]) -> None:
+    def replace(self, group: int, entry: Entry, records: Sequence[Record]) -> None:
         raise InvalidJob("an evictor needs a window that keeps its records")
 
     def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:
@@ -120,15 +123,15 @@ class _Records(WindowContents):
     def __init__(self, backend: KeyedBackend, value_type: TypeInformation) -> None:
         self._cells = backend.list_cells(STATE_NAME, value_type, kind="process")
 
-    def add(self, group: int, entry: Entry, record: Any) -> bool:
+    def add(self, group: int, entry: Entry, record: Record) -> bool:
         self._cells.extend(group, entry, (record,))
         return False
 
-    def results(self, group: int, entry: Entry) -> tuple[Any, ...]:
+    def results(self, group: int, entry: Entry) -> tuple[Accumulated, ...]:
         found = self._cells.read(group, entry)
         return (found,) if found else ()
 
-    def replace(self, group: int, entry: Entry, records: Sequence[Any]) -> None:
+    def replace(self, group: int, entry: Entry, records: Sequence[Record]) -> None:
         self._cells.replace(group, entry, records)
 
     def merge(self, group: int, target: Entry, sources: Sequence[Entry]) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tidegate.functions.interfaces import KeyedStateStore, RuntimeContext, WindowContext
 from tidegate.functions.state import StateDescriptor
+from tidegate.metrics import MetricGroup
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import AssignedWindow
 from tidegate.taskmanager.operators.base import Clock
 from tidegate.taskmanager.operators.rows.timer_service import KeyedTimers
 from tidegate.taskmanager.operators.user_code.boundary import FunctionContext
 from tidegate.taskmanager.state.backend import KeyedBackend
+from tidegate.taskmanager.state.entry import Namespace
 from tidegate.taskmanager.state.handles import StateStore
 
 
@@ -22,7 +24,7 @@ class TriggerCall:
     the windows that became one."""
 
     def __init__(self, timers: KeyedTimers, store: StateStore, runtime: FunctionContext, clock: Clock) -> None:
-        self.merged: Sequence[Any] = ()
+        self.merged: Sequence[Namespace] = ()
         self.register_processing_time_timer = timers.register_processing_time_timer
         self.register_event_time_timer = timers.register_event_time_timer
         self.delete_processing_time_timer = timers.delete_processing_time_timer
@@ -35,13 +37,13 @@ class TriggerCall:
     def get_current_watermark(self) -> int:
         return self._timers.watermark
 
-    def get_metric_group(self) -> Any:
+    def get_metric_group(self) -> MetricGroup:
         return self._runtime.get_metrics_group()
 
     def get_runtime_context(self) -> RuntimeContext:
         return self._runtime
 
-    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> AssignedWindow:
         return self._store.of(state_descriptor)
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
@@ -54,20 +56,20 @@ class TriggerCall:
         state.merge_namespaces(self.merged)
 
 
-class FiringContext(WindowContext[Any]):
+class FiringContext(WindowContext[AssignedWindow]):
     """Context of a ``ProcessWindowFunction``: ``current`` is set before each call."""
 
     def __init__(
         self, timers: KeyedTimers, backend: KeyedBackend, window_store: StateStore | None, global_store: StateStore
     ) -> None:
         """``window_store`` is ``None`` where windows merge: state of a window that grows would have to be merged too."""
-        self.current: Any = None
+        self.current: AssignedWindow = None
         self._timers = timers
         self._backend = backend
         self._window_store = window_store
         self._global_store = global_store
 
-    def window(self) -> Any:
+    def window(self) -> AssignedWindow:
         return self.current
 
     def current_processing_time(self) -> int:

@@ -12,34 +12,38 @@ windows are at the end does not depend on the order in which they were added (``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from tidegate.functions.windows import MergingWindowAssigner
+from tidegate.model.values import AssignedWindow, Record
 
-OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
+OnMerge = Callable[[AssignedWindow, list[AssignedWindow], AssignedWindow, list[AssignedWindow]], None]
 """(the new window, the windows that it is made of, its state window, the other state windows)"""
 
 
 class MergingWindows:
-    def __init__(self, assigner: MergingWindowAssigner[Any, Any], mapping: Iterable[tuple[Any, Any]] = ()) -> None:
+    def __init__(
+        self,
+        assigner: MergingWindowAssigner[Record, AssignedWindow],
+        mapping: Iterable[tuple[AssignedWindow, AssignedWindow]] = (),
+    ) -> None:
         self._assigner = assigner
         self._mapping = dict(mapping)
         self.is_changed = False
 
-    def pairs(self) -> list[tuple[Any, Any]]:
+    def pairs(self) -> list[tuple[AssignedWindow, AssignedWindow]]:
         """(window, state window) of all."""
         return list(self._mapping.items())
 
-    def state_window(self, window: Any) -> Any:
+    def state_window(self, window: AssignedWindow) -> AssignedWindow:
         """Returns the window that holds the state of ``window``; ``None``: there is no such window."""
         return self._mapping.get(window)
 
-    def retire(self, window: Any) -> None:
+    def retire(self, window: AssignedWindow) -> None:
         """The window is over."""
         del self._mapping[window]
         self.is_changed = True
 
-    def add(self, window: Any, on_merge: OnMerge) -> Any:
+    def add(self, window: AssignedWindow, on_merge: OnMerge) -> AssignedWindow:
         """The window that ``window`` is, or has become a part of. ``on_merge`` is called when windows that were there
         before grow or become one."""
         if window in self._mapping:
@@ -67,7 +71,7 @@ class _Report:
     """Receives from the assigner which windows are to be merged."""
 
     def __init__(self) -> None:
-        self.merges: list[tuple[set[Any], Any]] = []
+        self.merges: list[tuple[set[AssignedWindow], AssignedWindow]] = []
 
-    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+    def merge(self, to_be_merged: Iterable[Record], merge_result: AssignedWindow) -> None:
         self.merges.append((set(to_be_merged), merge_result))

@@ -10,21 +10,21 @@ contents lie under the state window, the trigger's state and the timers under th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tidegate.common.records.batch import MAX_TIMESTAMP
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.windows import MergingWindowAssigner, TimeWindow, TimeWindowSerializer, TriggerResult
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import AssignedWindow, Record
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.windows.merging_windows import MergingWindows
 from tidegate.taskmanager.operators.windows.window import WindowOperator
-from tidegate.taskmanager.state.backend import Entry
+from tidegate.taskmanager.state.entry import Entry
 
 MERGING_WINDOWS = "_merging_windows"
 
 
-def merging_windows_type(assigner: MergingWindowAssigner[Any, Any]) -> TypeInformation:
+def merging_windows_type(assigner: MergingWindowAssigner[Record, AssignedWindow]) -> TypeInformation:
     """Returns the type of the state ``MERGING_WINDOWS``: columns for windows of time, pickled for windows of another
     kind."""
     if not isinstance(assigner.get_window_serializer(), TimeWindowSerializer):
@@ -35,7 +35,7 @@ def merging_windows_type(assigner: MergingWindowAssigner[Any, Any]) -> TypeInfor
 
 class MergingWindowOperator(WindowOperator):
     _merges = True
-    _assigner: MergingWindowAssigner[Any, Any]
+    _assigner: MergingWindowAssigner[Record, AssignedWindow]
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
@@ -47,7 +47,7 @@ class MergingWindowOperator(WindowOperator):
         self._windows_table = self._backend.table(MERGING_WINDOWS, "value", merging_windows_type(self._assigner))
         self._are_times = isinstance(self._assigner.get_window_serializer(), TimeWindowSerializer)
 
-    def _take(self, value: Any, stamp: int) -> None:
+    def _take(self, value: Record, stamp: int) -> None:
         is_skipped, backend = True, self._backend
         windows = self._windows_of_key()
         for own in self._assigner.assign_windows(value, stamp, self._calls):
@@ -67,7 +67,7 @@ class MergingWindowOperator(WindowOperator):
         if is_skipped:
             self._skip(value, stamp)
 
-    def _on_time(self, time_ms: int, window: Any, is_event: bool) -> None:
+    def _on_time(self, time_ms: int, window: AssignedWindow, is_event: bool) -> None:
         windows = self._windows_of_key()
         state_window = windows.state_window(window)
         if state_window is None:
@@ -80,7 +80,13 @@ class MergingWindowOperator(WindowOperator):
             windows.retire(window)
             self._keep(windows)
 
-    def _on_merge(self, result: Any, old: list[Any], state_window: Any, merged_states: list[Any]) -> None:
+    def _on_merge(
+        self,
+        result: AssignedWindow,
+        old: list[AssignedWindow],
+        state_window: AssignedWindow,
+        merged_states: list[AssignedWindow],
+    ) -> None:
         end_ms, now_ms = self._cleanup_time(result), self._timers.watermark
         if not self._is_event_time:
             now_ms = self._timers.current_processing_time()
@@ -102,7 +108,7 @@ class MergingWindowOperator(WindowOperator):
         if sources:
             self._contents.merge(self._backend.group, (key, state_window), sources)
 
-    def _delete_cleanup(self, window: Any) -> None:
+    def _delete_cleanup(self, window: AssignedWindow) -> None:
         at_ms = self._cleanup_time(window)
         if self._is_event_time:
             self._timers.delete_event_time_timer(at_ms)
@@ -119,7 +125,7 @@ class MergingWindowOperator(WindowOperator):
     def _keep(self, windows: MergingWindows) -> None:
         if not windows.is_changed:
             return
-        pairs: list[Any] = windows.pairs()
+        pairs: list[tuple[AssignedWindow, AssignedWindow]] = windows.pairs()
         place = (self._backend.group, (self._backend.key, None))
         if not pairs:
             self._windows_table.delete(*place)

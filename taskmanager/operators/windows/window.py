@@ -13,7 +13,6 @@ that has an evictor. The namespace of a window's state and timers is the window;
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
@@ -29,13 +28,14 @@ from tidegate.functions.windows import (  # fmt: skip
     WindowAssigner,
 )
 from tidegate.model.program import KeySpec
+from tidegate.model.values import Accumulated, AssignedWindow, Record, UserObject
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.rows.keyed import KeyedOperator
 from tidegate.taskmanager.operators.user_code.boundary import FunctionContext, close_function, open_function, user_error
 from tidegate.taskmanager.operators.user_code.user_function import FunctionOperatorBase, UserFunction
 from tidegate.taskmanager.operators.windows.contents import contents_type, fold_of, open_contents
 from tidegate.taskmanager.operators.windows.contexts import FiringContext, TriggerCall
-from tidegate.taskmanager.state.backend import Entry
+from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.handles import StateStore
 from tidegate.taskmanager.state.heap.copy_on_write_table import defensive_copy
 from tidegate.taskmanager.state.timers import Timer
@@ -55,9 +55,9 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         key: KeySpec,
         input_type: TypeInformation,
         *,
-        assigner: WindowAssigner[Any, Any],
-        trigger: Trigger[Any, Any] | None,
-        function: Sequence[Any],
+        assigner: WindowAssigner[Record, AssignedWindow],
+        trigger: Trigger[Record, AssignedWindow] | None,
+        function: Sequence[UserObject],
         evictor: Evictor | None = None,
         allowed_lateness_ms: int = 0,
         late_tag: str | None = None,
@@ -71,7 +71,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         self._lateness_ms = allowed_lateness_ms
         self._late_tag = late_tag
         kind, self._function = function[0], function[1]
-        self._process: Any = function[2] if len(function) > 2 else self._function if kind == "process" else None
+        self._process: UserObject = function[2] if len(function) > 2 else self._function if kind == "process" else None
         self._kind = kind
         self._user = UserFunction(self._process or self._function, name)
         self._held_kind, self._type = contents_type(kind, input_type, accumulator_type, is_timed=evictor is not None)
@@ -128,7 +128,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         except Exception as error:
             raise user_error(self._name, error) from error
 
-    def _take(self, value: Any, stamp: int) -> None:
+    def _take(self, value: Record, stamp: int) -> None:
         is_skipped, contents, backend = True, self._contents, self._backend
         for window in self._assigner.assign_windows(value, stamp, self._calls):
             if self._is_event_time and self._is_over(window):
@@ -148,17 +148,17 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         if is_skipped:
             self._skip(value, stamp)
 
-    def _on_time(self, time_ms: int, window: Any, is_event: bool) -> None:
+    def _on_time(self, time_ms: int, window: AssignedWindow, is_event: bool) -> None:
         entry = (self._backend.key, self._enter(window))
         self._call_trigger(time_ms, window, is_event, entry)
         if is_event is self._is_event_time and time_ms == self._cleanup_time(window):
             self._forget(window, entry)
 
-    def _call_trigger(self, time_ms: int, window: Any, is_event: bool, entry: Entry) -> None:
+    def _call_trigger(self, time_ms: int, window: AssignedWindow, is_event: bool, entry: Entry) -> None:
         call = self._trigger.on_event_time if is_event else self._trigger.on_processing_time
         self._obey(call(time_ms, window, self._calls), window, entry)
 
-    def _skip(self, value: Any, stamp: int) -> None:
+    def _skip(self, value: Record, stamp: int) -> None:
         """The record is in no window; it is late if its time is over."""
         if not self._is_event_time or stamp + self._lateness_ms > self._timers.watermark:
             return
@@ -167,7 +167,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         else:
             self.context.metrics.add(LATE_RECORDS)
 
-    def _obey(self, decision: TriggerResult, window: Any, entry: Entry) -> None:
+    def _obey(self, decision: TriggerResult, window: AssignedWindow, entry: Entry) -> None:
         if decision.is_fire():
             for held in self._contents.results(self._backend.group, entry):
                 if self._evictor is None:
@@ -177,7 +177,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
         if decision.is_purge():
             self._contents.clear(self._backend.group, entry)
 
-    def _fire_evicting(self, held: Sequence[Any], window: Any, entry: Entry, evictor: Evictor) -> None:
+    def _fire_evicting(self, held: Sequence[Record], window: AssignedWindow, entry: Entry, evictor: Evictor) -> None:
         elements = [TimestampedValue(value, stamp) for value, stamp in defensive_copy(held)]
         evictor.evict_before(elements, len(elements), window, self._calls)
         values = [element.value for element in elements]
@@ -193,7 +193,7 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
             left = [(element.value, element.timestamp) for element in elements]
             self._contents.replace(self._backend.group, entry, left)
 
-    def _emit(self, result: Any, window: Any) -> None:
+    def _emit(self, result: Accumulated, window: AssignedWindow) -> None:
         stamp = window.max_timestamp()
         if self._process is None:
             self._collector.add_all((result,), stamp)
@@ -202,29 +202,29 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
             self._firing.current = window
             self._collector.add_all(self._process.process(self._backend.key, self._firing, elements), stamp)
 
-    def _forget(self, window: Any, entry: Entry) -> None:
+    def _forget(self, window: AssignedWindow, entry: Entry) -> None:
         self._contents.clear(self._backend.group, entry)
         self._trigger.clear(window, self._calls)
         if self._process is not None:
             self._firing.current = window
             self._process.clear(self._firing)
 
-    def _enter(self, window: Any) -> Any:
+    def _enter(self, window: AssignedWindow) -> AssignedWindow:
         """The window's state and timers are the current ones. Returns its namespace."""
         space = None if window.__class__ is GlobalWindow else window
         self._backend.namespace = space
         self._timers.namespace = space
         return space
 
-    def _is_over(self, window: Any) -> bool:
+    def _is_over(self, window: AssignedWindow) -> bool:
         """For windows of event time."""
         return self._cleanup_time(window) <= self._timers.watermark
 
-    def _cleanup_time(self, window: Any) -> int:
+    def _cleanup_time(self, window: AssignedWindow) -> int:
         end: int = window.max_timestamp()
         return min(end + self._lateness_ms, MAX_TIMESTAMP) if self._is_event_time else end
 
-    def _register_cleanup(self, window: Any) -> None:
+    def _register_cleanup(self, window: AssignedWindow) -> None:
         at_ms = self._cleanup_time(window)
         if at_ms != MAX_TIMESTAMP:
             self._register(at_ms)

@@ -15,10 +15,10 @@ one that arises while commands are carried out waits until they are.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import (
@@ -69,7 +69,7 @@ class SnapshotDriver:
         open_store: OpenStore,
         port: ControlPort,
         clock: Clock,
-        probe: Callable[[str, dict[str, Any]], None],
+        probe: Callable[[str, Mapping[str, object]], None],
         on_started: Callable[[int], None],
         copies: LocalCopies | None = None,
         inline_bytes: int = 0,

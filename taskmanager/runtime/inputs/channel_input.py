@@ -13,8 +13,8 @@ has not been replayed. The snapshot receives it when the barriers of all channel
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Protocol, assert_never
+from collections.abc import Callable, Mapping
+from typing import Protocol, assert_never
 
 from tidegate.common.records.batch import ArrowBatch, to_wire
 from tidegate.model.channel_events import (
@@ -94,7 +94,7 @@ class ChannelInput:
         sizer: SliceSizer,
         counters: TaskCounters,
         clock: Clock,
-        probe: Callable[[str, dict[str, Any]], None],
+        probe: Callable[[str, Mapping[str, object]], None],
         alarms: TimerQueue,
         channels: InputChannels | None = None,
         replay: Replay | None = None,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from tidegate.model.accumulators import Accumulator, Told, check_known, merged, told
+from tidegate.model.accumulators import Told, UserAccumulator, check_known, merged, told
 from tidegate.model.errors import InvalidJob
 from tidegate.taskmanager.runtime.ports import TaskMetrics
 
@@ -36,10 +35,10 @@ class TaskCounters:
     watched: dict[str, Callable[[], float]] = field(default_factory=dict)
     """Functions that are read when metrics are reported."""
     late_records_dropped: int = 0
-    accumulators: dict[str, list[Accumulator[Any, Any]]] = field(default_factory=dict)
+    accumulators: dict[str, list[UserAccumulator]] = field(default_factory=dict)
     """By name: operators of one chain may have the same."""
 
-    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+    def accumulate(self, name: str, accumulator: UserAccumulator) -> None:
         """Adds up an accumulator. Raises ``InvalidJob`` for a type that cannot be merged, or another one than the name
         has."""
         check_known(name, accumulator)
@@ -103,5 +102,5 @@ class OperatorMetrics:
     def watch(self, name: str, read: Callable[[], float]) -> None:
         self._counters.watched[self._prefix + name] = read
 
-    def accumulate(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+    def accumulate(self, name: str, accumulator: UserAccumulator) -> None:
         self._counters.accumulate(name, accumulator)

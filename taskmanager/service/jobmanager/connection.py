@@ -21,9 +21,10 @@ import logging
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import grpc.aio
+from google.protobuf.message import Message
 
 from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, VersionMismatch
@@ -72,6 +73,11 @@ class Resident(Protocol):
     def on_rejected(self, attempt: str) -> None: ...
 
 
+_Heartbeats: TypeAlias = (
+    "grpc.aio.StreamStreamCall[jobmanager_pb2.TaskManagerHeartbeat, jobmanager_pb2.JobManagerHeartbeat]"
+)
+
+
 class JobManagerConnection:
     """``run`` goes on until it is cancelled, or raises: ``VersionMismatch``, or ``ExternalError`` when no JobManager
     accepted this TaskManager for ``taskmanager.registration.timeout``."""
@@ -104,7 +110,7 @@ class JobManagerConnection:
             await self._channel.close()
             self._channel = self._stub_of_channel = None
 
-    def tell(self, method: str, request: Any) -> None:
+    def tell(self, method: str, request: Message) -> None:
         """Sends ``request`` after everything sent before; drops it when there is no session."""
         if self._generation is not None:
             self._outbox.put(method, request)
@@ -194,7 +200,9 @@ class JobManagerConnection:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _send_heartbeats(self, stream: Any, resident: Resident, generation: Generation, interval_s: float) -> str:
+    async def _send_heartbeats(
+        self, stream: _Heartbeats, resident: Resident, generation: Generation, interval_s: float
+    ) -> str:
         try:
             while True:
                 await stream.write(resident.heartbeat(generation))
@@ -202,7 +210,7 @@ class JobManagerConnection:
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             return _reason(error)
 
-    async def _read_heartbeats(self, stream: Any, timeout_s: float) -> str:
+    async def _read_heartbeats(self, stream: _Heartbeats, timeout_s: float) -> str:
         try:
             while True:
                 beat = await asyncio.wait_for(stream.read(), timeout_s or None)
@@ -222,7 +230,7 @@ class JobManagerConnection:
             self._has_news.clear()
             await self._has_news.wait()
 
-    async def _tell_once(self, method: str, request: Any) -> list[Refusal]:
+    async def _tell_once(self, method: str, request: Message) -> list[Refusal]:
         """Repeat a call until it is answered; what was refused of it."""
         pause_s = RETRY_FIRST_S
         while True:
@@ -240,7 +248,7 @@ class JobManagerConnection:
             resident.on_rejected(attempt)
 
 
-def _refusals(request: Any, answer: common_pb2.Ack | jobmanager_pb2.AcknowledgeCheckpointAnswer) -> list[Refusal]:
+def _refusals(request: Message, answer: common_pb2.Ack | jobmanager_pb2.AcknowledgeCheckpointAnswer) -> list[Refusal]:
     if isinstance(answer, jobmanager_pb2.AcknowledgeCheckpointAnswer) and not answer.HasField("error"):
         return [(attempt, error_from_pb(error)) for attempt, error in answer.attempts.items()]
     return [(getattr(request, "attempt", ""), error_from_pb(answer.error))] if answer.HasField("error") else []

@@ -9,7 +9,8 @@ decides which acknowledgements come together.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+
+from google.protobuf.message import Message
 
 from tidegate.pb.jobmanager_pb2 import AcknowledgeCheckpointRequest
 
@@ -23,18 +24,18 @@ class JobManagerOutbox:
     """The outbox of one session with one generation of the JobManager."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[str, Any]] = deque()
+        self._waiting: deque[tuple[str, Message]] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def put(self, method: str, request: Any) -> None:
+    def put(self, method: str, request: Message) -> None:
         self._waiting.append((method, request))
 
-    def take(self) -> tuple[str, Any]:
+    def take(self) -> tuple[str, Message]:
         """Returns the next call. The caller repeats it until it is answered, before it takes the next."""
         method, request = self._waiting.popleft()
-        if method == ACKNOWLEDGE:
+        if isinstance(request, AcknowledgeCheckpointRequest):
             self._gather(request)
         return method, request
 
@@ -44,8 +45,8 @@ class JobManagerOutbox:
     def _gather(self, request: AcknowledgeCheckpointRequest) -> None:
         size_bytes = request.ByteSize()
         while self._waiting and size_bytes < BATCH_MAX_BYTES:
-            method, further = self._waiting[0]
-            if method != ACKNOWLEDGE or further.generation != request.generation:
+            _, further = self._waiting[0]
+            if not isinstance(further, AcknowledgeCheckpointRequest) or further.generation != request.generation:
                 return
             self._waiting.popleft()
             size_bytes += further.ByteSize()

@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegate.aio.listening import port_error
 from tidegate.aio.pool import Pool
@@ -153,7 +153,7 @@ class SubtaskControl:
 
     # ---- requests of a subtask ---------------------------------------------------------------------------------------
 
-    def _begin(self, answering: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, answering: Coroutine[object, None, None]) -> None:
         task = asyncio.create_task(answering)
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)

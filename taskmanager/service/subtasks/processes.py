@@ -8,7 +8,7 @@ import shutil
 import threading
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import AllocationId, AttemptId
@@ -25,7 +25,7 @@ BLOB_TIMEOUT_S = 60.0
 class FetchBlob(Protocol):
     """The content of a blob, on the loop."""
 
-    def __call__(self, key: str) -> Coroutine[Any, Any, bytes]: ...
+    def __call__(self, key: str) -> Coroutine[object, None, bytes]: ...
 
 
 class SparkSubtasks:

@@ -5,13 +5,13 @@ column ─▶ (numbers, nulls or None) ─▶ column          booleans are bytes
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Numbers = npt.NDArray[Any]
+from tidegate.common.records.numpy_column import NumpyColumn, NumpyType
+
+Numbers = NumpyColumn
 Nulls = npt.NDArray[np.bool_]
 
 
@@ -21,13 +21,13 @@ def is_fixed_width(kind: pa.DataType) -> bool:
     return is_number or (types.is_temporal(kind) and not types.is_interval(kind))
 
 
-def numpy_type(kind: pa.DataType) -> np.dtype[Any]:
+def numpy_type(kind: pa.DataType) -> NumpyType:
     """What a column of this type is held as."""
     if pa.types.is_boolean(kind):
         return np.dtype(np.bool_)
     if pa.types.is_temporal(kind):
         return np.dtype(f"i{kind.bit_width // 8}")
-    found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    found: NumpyType = np.dtype(kind.to_pandas_dtype())
     return found
 
 

@@ -8,11 +8,10 @@ group stay as they are until that snapshot has written the group.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from tidegate.common.records.numpy_column import NumpyType
 from tidegate.taskmanager.state.columnar.row_index import Places, Slots
 from tidegate.taskmanager.state.columnar.row_layout import Packed
 
@@ -20,7 +19,7 @@ from tidegate.taskmanager.state.columnar.row_layout import Packed
 class Overlay:
     """``epoch``: of all that is written here."""
 
-    def __init__(self, epoch: int, packed_type: np.dtype[Any], capacity: int) -> None:
+    def __init__(self, epoch: int, packed_type: NumpyType, capacity: int) -> None:
         self.epoch = epoch
         self.live = 0
         """Rows that are not in the state yet."""

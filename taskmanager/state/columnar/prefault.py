@@ -13,9 +13,8 @@ import mmap
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-import numpy.typing as npt
+from tidegate.common.records.numpy_column import NumpyColumn
 
 Populate = Callable[[int, int], bool]
 """(address, size in bytes, both of whole pages) -> whether it worked."""
@@ -35,7 +34,7 @@ _LIBC = ctypes.CDLL(None)  # its calls let other threads run
 
 
 @contextmanager
-def populated(array: npt.NDArray[Any], items: int, populate: Populate = _madvise) -> Iterator[None]:
+def populated(array: NumpyColumn, items: int, populate: Populate = _madvise) -> Iterator[None]:
     """While the block runs, the first ``items`` of the array become memory. No thread is left behind."""
     begin = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
     end = (array.ctypes.data + min(items, len(array)) * array.itemsize) // mmap.PAGESIZE * mmap.PAGESIZE

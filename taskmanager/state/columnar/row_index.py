@@ -12,10 +12,11 @@ that growing never stalls the subtask for long. Nothing is ever removed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from tidegate.common.records.numpy_column import NumpyColumn
 
 Slots = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
@@ -29,7 +30,7 @@ _FIRST_SIZE = 16
 _EARLY = 2
 
 
-def mixed(values: npt.NDArray[Any]) -> Hashes:
+def mixed(values: NumpyColumn) -> Hashes:
     """64-bit values as hashes whose low bits depend on all of theirs."""
     found = values.astype(np.uint64)  # a copy
     found ^= found >> np.uint64(32)

@@ -8,7 +8,7 @@ is touched becomes memory, and nothing is moved when the state grows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ _NULL_HASH = np.uint64(0x5851F42D4C957F2D)
 _BYTES_FOR_EACH_SLOT = 32
 """Address space that is reserved for texts; it grows by moving when that is not enough."""
 
+_Prepared: TypeAlias = Any
+"""What a key column makes of a column of a batch; only itself reads it."""
+
 
 class RowKeys:
     """All key columns of a state. ``prepare`` the columns of a batch once, then ask for its rows."""
@@ -36,19 +39,19 @@ class RowKeys:
     def __init__(self, fields: Sequence[pa.Field], capacity: int, operator: str) -> None:
         self._columns = [_column_of(field, capacity, operator) for field in fields]
 
-    def prepare(self, columns: Sequence[pa.Array]) -> list[Any]:
+    def prepare(self, columns: Sequence[pa.Array]) -> list[_Prepared]:
         return [mine.prepare(column) for mine, column in zip(self._columns, columns, strict=True)]
 
-    def hashes(self, prepared: Sequence[Any]) -> Hashes:
+    def hashes(self, prepared: Sequence[_Prepared]) -> Hashes:
         return _combined([mine.hashes(part) for mine, part in zip(self._columns, prepared, strict=True)])
 
-    def same(self, prepared: Sequence[Any], rows: Places, slots: Slots) -> npt.NDArray[np.bool_]:
+    def same(self, prepared: Sequence[_Prepared], rows: Places, slots: Slots) -> npt.NDArray[np.bool_]:
         found = self._columns[0].same(prepared[0], rows, slots)
         for mine, part in zip(self._columns[1:], prepared[1:], strict=True):
             found &= mine.same(part, rows, slots)
         return found
 
-    def put(self, prepared: Sequence[Any], rows: Places, slots: Slots) -> None:
+    def put(self, prepared: Sequence[_Prepared], rows: Places, slots: Slots) -> None:
         for mine, part in zip(self._columns, prepared, strict=True):
             mine.put(part, rows, slots)
 
@@ -61,13 +64,13 @@ class RowKeys:
 
 
 class _KeyColumn(Protocol):
-    def prepare(self, column: pa.Array) -> Any: ...
+    def prepare(self, column: pa.Array) -> _Prepared: ...
 
-    def hashes(self, prepared: Any) -> Hashes: ...
+    def hashes(self, prepared: _Prepared) -> Hashes: ...
 
-    def same(self, prepared: Any, rows: Places, slots: Slots) -> npt.NDArray[np.bool_]: ...
+    def same(self, prepared: _Prepared, rows: Places, slots: Slots) -> npt.NDArray[np.bool_]: ...
 
-    def put(self, prepared: Any, rows: Places, slots: Slots) -> None: ...
+    def put(self, prepared: _Prepared, rows: Places, slots: Slots) -> None: ...
 
     def hashes_of(self, slots: Slots) -> Hashes: ...
 

@@ -8,27 +8,28 @@ Opaque, because numpy copies such items whole; of a type with fields it would co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tidegate.common.records.numpy_column import NumpyColumn, NumpyType
 from tidegate.taskmanager.state.columnar.fixed_width import Nulls, Numbers
 
 Rows = list[tuple[Numbers, Nulls | None]]
 """For each value column: its values and which of them are null (``None``: the column never has nulls)."""
-Packed = npt.NDArray[Any]
+Packed = NumpyColumn
 """One opaque item for each row."""
 
 
 class RowLayout:
-    def __init__(self, kinds: Sequence[np.dtype[Any]], nullable: Sequence[bool]) -> None:
-        values: list[tuple[str, Any]] = [(f"v{i}", kind) for i, kind in enumerate(kinds)]
-        there: list[tuple[str, Any]] = [(f"t{i}", np.bool_) for i, may_be_null in enumerate(nullable) if may_be_null]
+    def __init__(self, kinds: Sequence[NumpyType], nullable: Sequence[bool]) -> None:
+        values: list[tuple[str, NumpyType]] = [(f"v{i}", kind) for i, kind in enumerate(kinds)]
+        there: list[tuple[str, NumpyType]] = [
+            (f"t{i}", np.dtype(np.bool_)) for i, may_be_null in enumerate(nullable) if may_be_null
+        ]
         values.sort(key=lambda field: -np.dtype(field[1]).itemsize)
-        self._fields = np.dtype([*values, *there] or [("nothing", np.bool_)], align=True)
+        self._fields = np.dtype([*values, *there] or [("nothing", np.dtype(np.bool_))], align=True)
         self._nullable = list(nullable)
-        self.packed_type: np.dtype[Any] = np.dtype(f"V{self._fields.itemsize}")
+        self.packed_type: NumpyType = np.dtype(f"V{self._fields.itemsize}")
 
     @property
     def row_bytes(self) -> int:

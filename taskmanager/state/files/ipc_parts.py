@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -25,7 +24,7 @@ class IpcParts(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, content: Any) -> int:
+    def write(self, content: bytes | pa.Buffer) -> int:
         part = content if isinstance(content, bytes) else memoryview(content)
         self._parts.append(part)
         return len(part)
@@ -47,7 +46,12 @@ def ipc_file(schema: pa.Schema, batches: Sequence[pa.RecordBatch], options: pa.i
     return [memoryview(copy.getvalue())]
 
 
-def _write(sink: Any, schema: pa.Schema, batches: Sequence[pa.RecordBatch], options: pa.ipc.IpcWriteOptions) -> None:
+def _write(
+    sink: IpcParts | pa.BufferOutputStream,
+    schema: pa.Schema,
+    batches: Sequence[pa.RecordBatch],
+    options: pa.ipc.IpcWriteOptions,
+) -> None:
     with pa.ipc.new_file(sink, schema, options=options) as writer:
         for batch in batches:
             writer.write_batch(batch)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +28,7 @@ import pyarrow.compute as pc
 from tidegate.model.checkpoint import OperatorStateHandle, SegmentHandle, StateHandle, StateRedistribution
 from tidegate.model.errors import CorruptData, InternalError
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.model.values import JsonObject
 from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.ipc_parts import ipc_file
 
@@ -219,8 +219,8 @@ def _name_of(handle: StateHandle, state_name: str) -> str:
     return f"state file {handle.path}" if handle.path else f"inline state '{state_name}'"
 
 
-def metadata_of(schema: pa.Schema) -> dict[str, Any]:
+def metadata_of(schema: pa.Schema) -> JsonObject:
     """The JSON object in a state file's metadata; empty when there is none."""
     content = (schema.metadata or {}).get(METADATA_KEY)
-    found: dict[str, Any] = json.loads(content) if content else {}
+    found: JsonObject = json.loads(content) if content else {}
     return found

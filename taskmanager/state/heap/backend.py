@@ -21,8 +21,9 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.store.levels import merged
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
-from tidegate.taskmanager.state.backend import Entry, KeyedBackend
+from tidegate.taskmanager.state.backend import KeyedBackend
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
+from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import (
     DELETED,

@@ -6,10 +6,10 @@ What was changed in place is written back: the table learns that the entry is an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.state.backend import Entry
+from tidegate.model.values import MapKey, StateValue
+from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.heap.copy_on_write_table import StateTable
 from tidegate.taskmanager.state.ttl import Ttl
 
@@ -18,10 +18,10 @@ class HeapListCells:
     def __init__(self, table: StateTable) -> None:
         self._table = table
 
-    def read(self, group: int, entry: Entry) -> list[Any]:
+    def read(self, group: int, entry: Entry) -> list[StateValue]:
         return self._table.read(group, entry) or []
 
-    def extend(self, group: int, entry: Entry, elements: Sequence[Any]) -> None:
+    def extend(self, group: int, entry: Entry, elements: Sequence[StateValue]) -> None:
         found = self._table.read(group, entry)
         if found is None:
             self.replace(group, entry, elements)
@@ -29,7 +29,7 @@ class HeapListCells:
             found.extend(elements)
             self._table.write(group, entry, found)
 
-    def replace(self, group: int, entry: Entry, elements: Sequence[Any]) -> None:
+    def replace(self, group: int, entry: Entry, elements: Sequence[StateValue]) -> None:
         if elements:
             self._table.write(group, entry, list(elements))
         else:
@@ -43,13 +43,13 @@ class HeapMapCells:
     def __init__(self, table: StateTable) -> None:
         self._table = table
 
-    def get(self, group: int, entry: Entry, key: Any) -> Any:
+    def get(self, group: int, entry: Entry, key: MapKey) -> StateValue:
         return (self._table.read(group, entry) or {}).get(key)
 
-    def contains(self, group: int, entry: Entry, key: Any) -> bool:
+    def contains(self, group: int, entry: Entry, key: MapKey) -> bool:
         return key in (self._table.peek(group, entry) or ())
 
-    def put_all(self, group: int, entry: Entry, items: Mapping[Any, Any]) -> None:
+    def put_all(self, group: int, entry: Entry, items: Mapping[MapKey, StateValue]) -> None:
         found = self._table.read(group, entry)
         if found is not None:
             found.update(items)
@@ -57,7 +57,7 @@ class HeapMapCells:
         elif items:
             self._table.write(group, entry, dict(items))
 
-    def remove(self, group: int, entry: Entry, keys: Iterable[Any]) -> None:
+    def remove(self, group: int, entry: Entry, keys: Iterable[MapKey]) -> None:
         found = self._table.read(group, entry)
         if found is None:
             return
@@ -68,7 +68,7 @@ class HeapMapCells:
         else:
             self._table.delete(group, entry)
 
-    def read(self, group: int, entry: Entry) -> dict[Any, Any]:
+    def read(self, group: int, entry: Entry) -> dict[MapKey, StateValue]:
         return dict(self._table.read(group, entry) or {})
 
     def is_empty(self, group: int, entry: Entry) -> bool:

@@ -19,14 +19,14 @@ import datetime
 import decimal
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from tidegate.common.row import Row, copied
 from tidegate.model.errors import NotSerializable
+from tidegate.model.values import StateValue
+from tidegate.taskmanager.state.entry import Entry
 
-Entry = tuple[Any, Any]
-"""(key, namespace); the namespace is ``None`` where there is none."""
-Layer = dict[Entry, Any]
+Layer = dict[Entry, StateValue]
 Changes = dict[int, set[Entry]]
 """By key group."""
 
@@ -41,7 +41,7 @@ class _Mark:
     def __repr__(self) -> str:
         return self._name
 
-    def __deepcopy__(self, memo: Any) -> _Mark:
+    def __deepcopy__(self, memo: object) -> _Mark:
         return self
 
 
@@ -56,7 +56,7 @@ _IMMUTABLE = frozenset(
 )  # fmt: skip
 
 
-def defensive_copy(value: Any) -> Any:
+def defensive_copy(value: StateValue) -> StateValue:
     """The value itself when nothing can change it, else a deep copy; of flat values, most of them, without ``deepcopy``. Raises ``NotSerializable`` for what has none."""
     kind = type(value)
     if kind in _IMMUTABLE or (kind is tuple and _IMMUTABLE.issuperset(map(type, value))):
@@ -99,7 +99,7 @@ class StateTable:
         self._changes: Changes | None = None
         self._sealed: list[tuple[int, Changes]] = []
 
-    def read(self, group: int, entry: Entry) -> Any:
+    def read(self, group: int, entry: Entry) -> StateValue:
         """The value for user code, or ``None``. It may be changed in place: a frozen one is a copy."""
         held = self._groups.get(group)
         if held is None:
@@ -116,7 +116,7 @@ class StateTable:
                     self._top(held)[entry] = mine
         return None if found is MISSING or found is DELETED else found
 
-    def peek(self, group: int, entry: Entry) -> Any:
+    def peek(self, group: int, entry: Entry) -> StateValue:
         """The value as it lies there, or ``None``: for callers that never change it."""
         held = self._groups.get(group)
         if held is None:
@@ -126,7 +126,7 @@ class StateTable:
             found = _peek_below(held.layers, entry)
         return None if found is MISSING or found is DELETED else found
 
-    def write(self, group: int, entry: Entry, value: Any) -> None:
+    def write(self, group: int, entry: Entry, value: StateValue) -> None:
         held = self._groups.get(group)
         if held is None:
             held = self._groups[group] = _Group(group, self._epoch)
@@ -154,7 +154,7 @@ class StateTable:
         if self._changes is not None:
             self._note(group, entry)
 
-    def entries(self) -> Iterator[tuple[int, Entry, Any]]:
+    def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
         """All entries now, by key group: (group, entry, value)."""
         for group in self.groups():
             for entry, value in _merged(self._groups[group].layers).items():
@@ -287,7 +287,7 @@ class FrozenTable:
         """Entries of a group that were written or removed after the freeze ``since``."""
         return set().union(*(changes[group] for epoch, changes in self._changes if epoch > since and group in changes))
 
-    def entries(self) -> Iterator[tuple[int, Entry, Any]]:
+    def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
         """All entries, by key group."""
         for group in self.groups():
             for entry, value in self.group(group).items():
@@ -304,7 +304,7 @@ class FrozenTable:
             table._release(self)
 
 
-def _peek_below(layers: list[Layer], entry: Entry) -> Any:
+def _peek_below(layers: list[Layer], entry: Entry) -> StateValue:
     for layer in layers[-2::-1]:
         found = layer.get(entry, MISSING)
         if found is not MISSING:

@@ -16,7 +16,6 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,8 @@ from tidegate.common.records.schema_evolution import TTL_COLUMN, Refusal, evolve
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.windows import CountWindow, TimeWindow
 from tidegate.model.errors import CorruptData, SchemaMismatch
-from tidegate.taskmanager.state.backend import Entry
+from tidegate.model.values import Key, StateValue
+from tidegate.taskmanager.state.entry import Entry, Namespace
 from tidegate.taskmanager.state.files.segments import DELETED, PICKLED, Groups, StateDescription, metadata_of
 from tidegate.taskmanager.state.ttl import Ttl, plain, stamped, stamps_of
 
@@ -86,7 +86,7 @@ class EntryFormat:
             return False
         return all(field.name in stored.names and stored.field(field.name).equals(field) for field in self.declared)
 
-    def living(self, entries: Mapping[Entry, Any], now_ms: int) -> Mapping[Entry, Any]:
+    def living(self, entries: Mapping[Entry, StateValue], now_ms: int) -> Mapping[Entry, StateValue]:
         """What a snapshot holds: without what has expired, if the state is configured so."""
         if self.ttl is None or not self.ttl.in_full_snapshot:
             return entries
@@ -100,10 +100,10 @@ class EntryColumns:
         """``kinds``: types of the namespaces of all batches that are to have the same columns."""
         self.layout = layout
         self.kinds = kinds
-        self.keys: list[Any] = []
-        self.namespaces: list[Any] = []
+        self.keys: list[Key] = []
+        self.namespaces: list[Namespace] = []
         """Nothing where all are ``None``."""
-        self.values: list[Any] = []
+        self.values: list[StateValue] = []
         self._groups: list[tuple[int, int]] = []
         self._has_namespaces = layout.value_type is None or not kinds <= {type(None)}
 
@@ -116,7 +116,7 @@ class EntryColumns:
         groups, counts = zip(*self._groups, strict=True) if self._groups else ((), ())
         return np.repeat(np.array(groups, np.int32), counts)
 
-    def add(self, group: int, entries: Mapping[Entry, Any]) -> None:
+    def add(self, group: int, entries: Mapping[Entry, StateValue]) -> None:
         self.values += entries.values()
         self.add_removed(group, entries)
 
@@ -133,7 +133,7 @@ def kinds_of(layout: EntryFormat, entries: Iterable[Entry]) -> set[type]:
     return set(map(type, namespaces if layout.value_type is not None else map(_NAMESPACE_OF, namespaces)))
 
 
-def canonical_key(key: Any) -> Any:
+def canonical_key(key: Key) -> Key:
     """The key as a dict finds it again: the one NaN of this process in place of any other, a list as a tuple."""
     if key.__class__ is float:
         return math.nan if key != key else key
@@ -178,7 +178,7 @@ def to_columns(entries: EntryColumns, *, is_delta: bool = False) -> tuple[Groups
 def removed_entries(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -> Iterator[tuple[int, Entry]]:
     """Yields the entries of rows of which only the keys, namespaces and times mean something."""
     keys = map(canonical_key, decode_column(layout.key_type, data.column(KEY)))
-    spaces: Iterable[Any] = namespaces_of(data)
+    spaces: Iterable[Namespace] = namespaces_of(data)
     if layout.value_type is None:
         spaces = zip(data.column(TIMESTAMP).to_pylist(), spaces, strict=True)
     yield from zip(groups.tolist(), zip(keys, spaces, strict=True), strict=True)
@@ -186,15 +186,15 @@ def removed_entries(layout: EntryFormat, groups: Groups, data: pa.RecordBatch) -
 
 def from_columns(
     layout: EntryFormat, groups: Groups, data: pa.RecordBatch, now_ms: int = 0
-) -> Iterator[tuple[int, Entry, Any]]:
+) -> Iterator[tuple[int, Entry, StateValue]]:
     """``now_ms``: when state that gets a time-to-live only now was written. Raises ``SchemaMismatch`` when the state was
     written with types that cannot be read as the job's."""
     data = _as_declared(layout, data)
     keys = map(canonical_key, decode_column(layout.key_type, data.column(KEY)))
-    spaces: Iterable[Any] = namespaces_of(data)
+    spaces: Iterable[Namespace] = namespaces_of(data)
     if layout.value_type is None:
         spaces = zip(data.column(TIMESTAMP).to_pylist(), spaces, strict=True)
-        values: list[Any] = [True] * data.num_rows
+        values: list[StateValue] = [True] * data.num_rows
     else:
         values = decode_column(layout.value_type, data.column(VALUE))
     if layout.ttl is not None:
@@ -203,7 +203,7 @@ def from_columns(
     yield from zip(groups.tolist(), zip(keys, spaces, strict=True), values, strict=True)
 
 
-def _namespace_columns(spaces: list[Any], kinds: Set[type]) -> Columns:
+def _namespace_columns(spaces: list[Namespace], kinds: Set[type]) -> Columns:
     if kinds <= {type(None)}:
         return []
     if kinds == {TimeWindow}:
@@ -226,7 +226,7 @@ def count_window_columns(windows: Sequence[CountWindow]) -> Columns:
     return [(pa.field(WINDOW_ID, pa.int64()), pa.array([window.id for window in windows], pa.int64()))]
 
 
-def namespaces_of(data: pa.RecordBatch) -> list[Any]:
+def namespaces_of(data: pa.RecordBatch) -> list[Namespace]:
     if WINDOW_START in data.schema.names:
         starts, ends = data.column(WINDOW_START).to_pylist(), data.column(WINDOW_END).to_pylist()
         return [TimeWindow(start, end) for start, end in zip(starts, ends, strict=True)]

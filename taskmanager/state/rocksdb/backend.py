@@ -16,8 +16,9 @@ from tidegate.model.checkpoint import CheckpointOptions, RestoredOperator
 from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import Increments, restored_chain
-from tidegate.taskmanager.state.backend import Entry, KeyedBackend, Table
+from tidegate.taskmanager.state.backend import KeyedBackend, Table
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource
+from tidegate.taskmanager.state.entry import Entry
 from tidegate.taskmanager.state.heap.backend import KeyedStateBackend
 from tidegate.taskmanager.state.heap.entries import EntryFormat
 from tidegate.taskmanager.state.rocksdb.changes import CHANGES_ID, ChangedEntries

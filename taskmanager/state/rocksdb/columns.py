@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.common.records.record_codec import encode_column
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.model.values import Key, MapKey
+from tidegate.taskmanager.state.entry import Namespace
 from tidegate.taskmanager.state.files.segment_streams import Rows
 from tidegate.taskmanager.state.heap.entries import KEY, VALUE
 from tidegate.taskmanager.state.rocksdb.database import Pair, View
@@ -50,10 +51,10 @@ class _Batch:
     """Entries on their way into columns. ``contents``: row values of each entry; ``map_keys`` beside them for maps."""
 
     groups: list[int] = field(default_factory=list)
-    keys: list[Any] = field(default_factory=list)
-    spaces: list[Any] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
+    spaces: list[Namespace] = field(default_factory=list)
     contents: list[list[bytes]] = field(default_factory=list)
-    map_keys: list[list[Any]] = field(default_factory=list)
+    map_keys: list[list[MapKey]] = field(default_factory=list)
 
 
 def whole_batches(form: Form, view: View, groups: KeyGroupRange | None) -> Iterator[Rows]:
@@ -126,7 +127,7 @@ def _living(form: Form, pairs: Iterable[Pair]) -> list[Pair]:
     return [pair for pair in pairs if last is None or stamp_of(pair[1]) > last]
 
 
-def _append(form: Form, batch: _Batch, entry: bytes, key: Any, namespace: Any, found: list[Pair]) -> None:
+def _append(form: Form, batch: _Batch, entry: bytes, key: Key, namespace: Namespace, found: list[Pair]) -> None:
     batch.groups.append(group_of(entry))
     batch.keys.append(key)
     batch.spaces.append(namespace)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.common.records.record_codec import encode_column
 from tidegate.common.typeinfo import TypeInformation, Types
+from tidegate.taskmanager.state.entry import Namespace
 from tidegate.taskmanager.state.files.segments import PICKLED, Groups
 from tidegate.taskmanager.state.heap.entries import KEY, NAMESPACE, Columns, count_window_columns, time_window_columns
 from tidegate.taskmanager.state.rocksdb.keys import PREFIX_BYTES, decode_key
@@ -48,7 +48,7 @@ def key_columns(
     return _groups(row_keys), columns + namespace_columns(namespaces, spaces)
 
 
-def namespace_columns(forms: frozenset[int], spaces: Sequence[Any]) -> Columns:
+def namespace_columns(forms: frozenset[int], spaces: Sequence[Namespace]) -> Columns:
     """Returns the namespace's columns, which are the same for all batches of a file, whatever is in this one."""
     if forms <= {_NONE}:
         return []

@@ -16,10 +16,10 @@ import io
 import math
 import pickle
 import struct
-from typing import Any
 
 from tidegate.functions.windows import CountWindow, TimeWindow
 from tidegate.model.errors import NotSerializable, TidegateError
+from tidegate.model.values import Key
 
 PREFIX_BYTES = 4
 """Bytes of state and key group in front of every key."""
@@ -39,7 +39,7 @@ def group_of(row_key: bytes) -> int:
     return row_key[2] << 8 | row_key[3]
 
 
-def encode_key(key: Any) -> bytes:
+def encode_key(key: Key) -> bytes:
     """Raises ``NotSerializable``."""
     kind = key.__class__
     if kind is int:
@@ -65,7 +65,7 @@ def encode_key(key: Any) -> bytes:
     return _encode_rare(key, kind)
 
 
-def decode_key(content: bytes, at: int = 0) -> tuple[Any, int]:
+def decode_key(content: bytes, at: int = 0) -> tuple[Key, int]:
     """The key that begins at ``at``, and where it ends."""
     mark = content[at]
     if mark == 0x69:  # i
@@ -103,7 +103,7 @@ def _sized(mark: bytes, content: bytes) -> bytes:
     return _SIZE.pack(mark, len(content)) + content
 
 
-def _encode_rare(key: Any, kind: type) -> bytes:
+def _encode_rare(key: Key, kind: type) -> bytes:
     if kind is decimal.Decimal and key.is_finite():
         return _sized(b"D", str(_shortest(key)).encode())
     if kind is frozenset:
@@ -129,7 +129,7 @@ def _encode_rare(key: Any, kind: type) -> bytes:
     return _sized(b"p", out.getvalue())
 
 
-def _decode_sized(mark: int, content: bytes) -> Any:
+def _decode_sized(mark: int, content: bytes) -> Key:
     match mark:
         case 0x73:
             return content.decode("utf-8", "surrogatepass")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from tidegate.common.records.record_codec import decode_column
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
+from tidegate.model.values import StateValue
 from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 from tidegate.taskmanager.state.files.read_ahead import ReadAhead, in_reading_order
 from tidegate.taskmanager.state.files.segments import (
@@ -112,7 +112,7 @@ def _load(
             groups = groups[~dead.to_numpy(zero_copy_only=False)]
             data = data.filter(pc.invert(dead)).drop_columns([DELETED])
     rows = cells.rows
-    pairs: list[tuple[bytes, Any]] = [
+    pairs: list[tuple[bytes, StateValue]] = [
         (rows.entry(group, entry), value) for group, entry, value in from_columns(layout, groups, data, now_ms)
     ]
     cells.load(pairs)

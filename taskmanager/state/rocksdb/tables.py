@@ -12,10 +12,10 @@ nothing. ``ChangedEntries`` receives every change, for incremental snapshots.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from tidegate.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
-from tidegate.taskmanager.state.backend import Entry
+from tidegate.model.values import Key, MapKey, StateValue
+from tidegate.taskmanager.state.entry import Entry, Namespace
 from tidegate.taskmanager.state.heap.entries import EntryFormat
 from tidegate.taskmanager.state.rocksdb.changes import ChangedEntries
 from tidegate.taskmanager.state.rocksdb.database import Pair, RocksDatabase
@@ -53,11 +53,11 @@ class StateRows:
         self._last_row = found = place(self._state_id, group) + encode_key(key) + namespace
         return found
 
-    def pack(self, value: Any) -> bytes:
+    def pack(self, value: StateValue) -> bytes:
         """Raises ``NotSerializable``."""
         return stamp(self._encode(value[0]), value[1]) if self._is_stamped else self._encode(value)
 
-    def unpack(self, content: bytes) -> Any:
+    def unpack(self, content: bytes) -> StateValue:
         if self._is_stamped:
             return decode(content[STAMP_BYTES:]), stamp_of(content)
         return decode(content)
@@ -74,7 +74,7 @@ def element_type_of(layout: EntryFormat) -> TypeInformation:
     return value_type
 
 
-def entry_end(row_key: bytes) -> tuple[Any, Any, int]:
+def entry_end(row_key: bytes) -> tuple[Key, Namespace, int]:
     """Key and namespace of a row, and where its entry ends."""
     key, at = decode_key(row_key, PREFIX_BYTES)
     namespace, end = decode_key(row_key, at)
@@ -89,7 +89,7 @@ class RocksCells:
         self._database = database
         self._changes = changes
 
-    def load(self, pairs: Sequence[tuple[bytes, Any]]) -> None:
+    def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
         """Restored entries: what the rows of each begin with, and its value."""
 
     def entry_keys(self) -> list[tuple[int, Entry]]:
@@ -113,18 +113,18 @@ class RocksCells:
 class RocksTable(RocksCells):
     """One object for each entry; what is handed out is a copy."""
 
-    def read(self, group: int, entry: Entry) -> Any:
+    def read(self, group: int, entry: Entry) -> StateValue:
         content = self._database.get(self.rows.entry(group, entry))
         return None if content is None else self.rows.unpack(content)
 
     peek = read
 
-    def write(self, group: int, entry: Entry, value: Any) -> None:
+    def write(self, group: int, entry: Entry, value: StateValue) -> None:
         row = self.rows.entry(group, entry)
         self._database.put(row, self.rows.pack(value))
         self._changes.add(row)
 
-    def direct(self, group: int) -> dict[Entry, Any] | None:
+    def direct(self, group: int) -> dict[Entry, StateValue] | None:
         return None
 
     def delete(self, group: int, entry: Entry) -> None:
@@ -132,12 +132,12 @@ class RocksTable(RocksCells):
         self._database.delete(row)
         self._changes.add(row)
 
-    def entries(self) -> Iterator[tuple[int, Entry, Any]]:
+    def entries(self) -> Iterator[tuple[int, Entry, StateValue]]:
         for row, content in self._database.rows(self.rows.prefix):
             key, namespace, _ = entry_end(row)
             yield group_of(row), (key, namespace), self.rows.unpack(content)
 
-    def load(self, pairs: Sequence[tuple[bytes, Any]]) -> None:
+    def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
         self._database.put_all([(entry, self.rows.pack(value)) for entry, value in pairs])
 
 
@@ -146,18 +146,18 @@ class RocksListCells(RocksCells):
         super().__init__(database, rows, changes)
         self._next = 0
 
-    def read(self, group: int, entry: Entry) -> list[Any]:
+    def read(self, group: int, entry: Entry) -> list[StateValue]:
         unpack = self.rows.unpack
         return [unpack(content) for _, content in self._database.rows(self.rows.entry(group, entry))]
 
-    def extend(self, group: int, entry: Entry, elements: Sequence[Any]) -> None:
+    def extend(self, group: int, entry: Entry, elements: Sequence[StateValue]) -> None:
         start = self.rows.entry(group, entry)
         for row, content in self._numbered(start, elements):
             self._database.put(row, content)
         if elements:
             self._changes.add(start)
 
-    def replace(self, group: int, entry: Entry, elements: Sequence[Any]) -> None:
+    def replace(self, group: int, entry: Entry, elements: Sequence[StateValue]) -> None:
         start = self.rows.entry(group, entry)
         self._remove(start)
         for row, content in self._numbered(start, elements):
@@ -167,13 +167,13 @@ class RocksListCells(RocksCells):
     def is_empty(self, group: int, entry: Entry) -> bool:
         return next(self._database.rows(self.rows.entry(group, entry)), None) is None
 
-    def load(self, pairs: Sequence[tuple[bytes, Any]]) -> None:
+    def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
         rows: list[Pair] = []
         for start, elements in pairs:
             rows += self._numbered(start, elements)
         self._database.put_all(rows)
 
-    def _numbered(self, start: bytes, elements: Sequence[Any]) -> list[Pair]:
+    def _numbered(self, start: bytes, elements: Sequence[StateValue]) -> list[Pair]:
         first = self._next
         self._next += len(elements)
         pack = self.rows.pack
@@ -181,27 +181,27 @@ class RocksListCells(RocksCells):
 
 
 class RocksMapCells(RocksCells):
-    def get(self, group: int, entry: Entry, key: Any) -> Any:
+    def get(self, group: int, entry: Entry, key: MapKey) -> StateValue:
         content = self._database.get(self.rows.entry(group, entry) + encode_key(key))
         return None if content is None else self.rows.unpack(content)
 
-    def contains(self, group: int, entry: Entry, key: Any) -> bool:
+    def contains(self, group: int, entry: Entry, key: MapKey) -> bool:
         return self._database.get(self.rows.entry(group, entry) + encode_key(key)) is not None
 
-    def put_all(self, group: int, entry: Entry, items: Mapping[Any, Any]) -> None:
+    def put_all(self, group: int, entry: Entry, items: Mapping[MapKey, StateValue]) -> None:
         start = self.rows.entry(group, entry)
         for key, value in items.items():
             self._database.put(start + encode_key(key), self.rows.pack(value))
         if items:
             self._changes.add(start)
 
-    def remove(self, group: int, entry: Entry, keys: Iterable[Any]) -> None:
+    def remove(self, group: int, entry: Entry, keys: Iterable[MapKey]) -> None:
         start = self.rows.entry(group, entry)
         for key in keys:
             self._database.delete(start + encode_key(key))
         self._changes.add(start)
 
-    def read(self, group: int, entry: Entry) -> dict[Any, Any]:
+    def read(self, group: int, entry: Entry) -> dict[MapKey, StateValue]:
         start, unpack = self.rows.entry(group, entry), self.rows.unpack
         return {decode_key(row, len(start))[0]: unpack(content) for row, content in self._database.rows(start)}
 
@@ -213,7 +213,7 @@ class RocksMapCells(RocksCells):
         self._remove(start)
         self._changes.add(start)
 
-    def load(self, pairs: Sequence[tuple[bytes, Any]]) -> None:
+    def load(self, pairs: Sequence[tuple[bytes, StateValue]]) -> None:
         pack = self.rows.pack
         self._database.put_all(
             [(start + encode_key(key), pack(value)) for start, items in pairs for key, value in items.items()]

@@ -11,7 +11,6 @@ import contextlib
 import pickle
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +18,14 @@ import pyarrow as pa
 from tidegate.common.records.column_codec import pickle_value
 from tidegate.common.records.record_codec import encode_column
 from tidegate.common.typeinfo import TypeInformation
+from tidegate.model.values import StateValue
 
 _INT64 = struct.Struct("<cq")
 _DOUBLE = struct.Struct("<cd")
 _STAMP = struct.Struct("<q")
 STAMP_BYTES = 8
 
-Encode = Callable[[Any], bytes]
+Encode = Callable[[StateValue], bytes]
 
 
 def encoder_of(type_info: TypeInformation) -> Encode:
@@ -41,7 +41,7 @@ def encoder_of(type_info: TypeInformation) -> Encode:
     return pickle_value
 
 
-def decode(content: bytes) -> Any:
+def decode(content: bytes) -> StateValue:
     mark = content[0]
     if mark == 0x80:
         return pickle.loads(content)
@@ -85,15 +85,15 @@ def _numbers(contents: Sequence[bytes], form: str) -> pa.Array | None:
     return pa.array(np.ascontiguousarray(rows["number"]))
 
 
-def _encode_integer(value: Any) -> bytes:
+def _encode_integer(value: StateValue) -> bytes:
     if value.__class__ is int and -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
         return _INT64.pack(b"q", value)
     return pickle_value(value)
 
 
-def _encode_double(value: Any) -> bytes:
+def _encode_double(value: StateValue) -> bytes:
     return _DOUBLE.pack(b"d", value) if value.__class__ is float else pickle_value(value)
 
 
-def _encode_text(value: Any) -> bytes:
+def _encode_text(value: StateValue) -> bytes:
     return b"s" + value.encode("utf-8", "surrogatepass") if value.__class__ is str else pickle_value(value)

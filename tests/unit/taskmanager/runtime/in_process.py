@@ -154,7 +154,7 @@ class InProcessJob:
     directory: Path
     restore: Completed | None = None
     attempt: int = 0
-    probes: Mapping[str, Callable[[AttemptId, dict[str, Any]], None]] = field(default_factory=dict)
+    probes: Mapping[str, Callable[[AttemptId, Mapping[str, object]], None]] = field(default_factory=dict)
     first_checkpoint: int = 1
     finished: frozenset[VertexId] = frozenset()
     """Vertices that had finished in the restored checkpoint."""
@@ -323,7 +323,7 @@ class InProcessJob:
     def _run(self, task: Task) -> None:
         program: VertexProgram = cloudpickle.loads(self.built.blobs[task.vertex.program])
 
-        def probe(point: str, told: dict[str, Any]) -> None:
+        def probe(point: str, told: Mapping[str, object]) -> None:
             if point in self.probes:
                 self.probes[point](task.attempt, told)
 

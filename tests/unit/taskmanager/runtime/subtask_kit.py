@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -145,5 +146,5 @@ class Subtask:
         assert self.writer.close(5000.0)
         self.run()
 
-    def _probe(self, point: str, told: dict[str, Any]) -> None:
+    def _probe(self, point: str, told: Mapping[str, object]) -> None:
         self.points.append(point)

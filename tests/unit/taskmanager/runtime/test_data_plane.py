@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -277,7 +277,7 @@ def test_the_protocol_points_are_seen_in_their_order(directory: Path) -> None:
     points = ("listening", "initialized", "before-barrier", "barrier-sent", "frozen", "before-ack", "after-ack")
     commits = ("before-commit", "during-commit", "after-commit", "end-of-data")
 
-    def note(point: str) -> Callable[[AttemptId, dict[str, Any]], None]:
+    def note(point: str) -> Callable[[AttemptId, Mapping[str, object]], None]:
         return lambda attempt, told: seen.setdefault(attempt, []).append(point)
 
     probes = {point: note(point) for point in (*points, *commits)}

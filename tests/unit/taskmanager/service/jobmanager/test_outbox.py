@@ -19,8 +19,12 @@ def acknowledgement(
 def batches(outbox: JobManagerOutbox) -> list[str | list[str]]:
     taken: list[str | list[str]] = []
     while outbox:
-        method, request = outbox.take()
-        taken.append([one.attempt for one in request.acknowledgements] if method == ACKNOWLEDGE else request.attempt)
+        _, request = outbox.take()
+        if isinstance(request, jobmanager_pb2.AcknowledgeCheckpointRequest):
+            taken.append([one.attempt for one in request.acknowledgements])
+        else:
+            assert isinstance(request, jobmanager_pb2.DeclineCheckpointRequest | jobmanager_pb2.UpdateTaskStateRequest)
+            taken.append(request.attempt)
     return taken
 
 
@@ -40,6 +44,7 @@ def test_what_comes_after_a_message_was_taken_is_in_the_next() -> None:
     _, first = outbox.take()
     outbox.put(ACKNOWLEDGE, acknowledgement("b"))
     outbox.put(ACKNOWLEDGE, acknowledgement("c"))
+    assert isinstance(first, jobmanager_pb2.AcknowledgeCheckpointRequest)
     assert [one.attempt for one in first.acknowledgements] == ["a"]
     assert batches(outbox) == [["b", "c"]]
 
