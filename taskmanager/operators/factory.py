@@ -128,18 +128,7 @@ def _keyed_reduce(spec: OperatorSpec) -> Operator:
 def _window(spec: OperatorSpec) -> Operator:
     o = options_of(spec, WindowOptions)
     make = MergingWindowOperator if isinstance(o.assigner, MergingWindowAssigner) else WindowOperator
-    return make(
-        spec.name,
-        key_of(spec, spec.key),
-        spec.input_types[0],
-        assigner=o.assigner,
-        trigger=o.trigger,
-        function=o.function,
-        evictor=o.evictor,
-        allowed_lateness_ms=o.allowed_lateness_ms,
-        late_tag=o.late_tag,
-        accumulator_type=o.accumulator_type,
-    )
+    return make(spec.name, key_of(spec, spec.key), spec.input_types[0], o)
 
 
 def _select(spec: OperatorSpec) -> Operator:

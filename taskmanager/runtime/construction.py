@@ -24,10 +24,10 @@ from tidegate.taskmanager.runtime.assembly import AssembledChain, ChainParts, as
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, OutgoingEdge
 from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
 from tidegate.taskmanager.runtime.checkpointing.replay import Replay
-from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
+from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver, SnapshotTarget
 from tidegate.taskmanager.runtime.environment import RuntimeSettings, SubtaskEnvironment
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, SubtaskInput
-from tidegate.taskmanager.runtime.inputs.source_input import SourceInput
+from tidegate.taskmanager.runtime.inputs.source_input import SourceInput, SourcePace
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.outputs import KeyedPartition
@@ -35,6 +35,7 @@ from tidegate.taskmanager.runtime.ports import (
     CallMail,
     ControlPort,
 )
+from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
 from tidegate.taskmanager.runtime.subtask import SubtaskLoop
 from tidegate.taskmanager.runtime.timers import TimerQueue
@@ -85,20 +86,20 @@ class SubtaskBuilder:
         self,
         partitions: dict[int, KeyedPartition],
         listener: socket.socket | None,
-    ) -> tuple[AssembledChain, TimerQueue]:
+        services: SubtaskServices,
+    ) -> AssembledChain:
         """Operators made, restored and open."""
         restore = self.deployment.restore
         segments: SegmentSource | None = None if restore is None else self.environment.open_segments(restore.location)
         if segments is not None and restore is not None and self.copies is not None and self.settings.from_local:
             segments = self.copies.source(segments, int(restore.checkpoint_id))
-        timers = TimerQueue(self.environment.clock)
         pool = self.environment.open_background("operator-work", self.mailbox)
         self.resources.callback(pool.close, 0.0)
         parts = ChainParts(
             deployment=self.deployment,
             environment=self.environment,
             clock=self.environment.clock,
-            timers=timers,
+            timers=services.timers,
             counters=self.counters,
             segments=segments,
             run_async=pool.submit,
@@ -110,59 +111,62 @@ class SubtaskBuilder:
         self.resources.callback(lambda: self.closing_errors.extend(assembled.chain.close()))
         assembled.chain.setup(assembled.contexts)
         assembled.chain.open()
-        return assembled, timers
+        return assembled
 
-    def make_loop(
-        self,
-        assembled: AssembledChain,
-        timers: TimerQueue,
-        partitions: dict[int, KeyedPartition],
-        gate: InputGate | None,
-        endpoint: DataEndpoint,
-    ) -> SubtaskLoop:
-        restore = self.deployment.restore
-        restored_id = 0 if restore is None else int(restore.checkpoint_id)
-        outputs = list(partitions.values())
-        alarms = TimerQueue(self.environment.clock)
-        snapshots = SnapshotDriver(
+    def make_services(self, endpoint: DataEndpoint) -> SubtaskServices:
+        """What the parts of this attempt work with in common."""
+        return SubtaskServices(
             attempt=self.deployment.attempt,
-            coordinator=SnapshotCoordinator(restored_id=restored_id),
-            chain=assembled.chain,
-            barriers=BarrierSender(outputs, self._outgoing_edges()),
-            alarms=alarms,
-            writer=self.environment.open_snapshot_writer(self.mailbox),
-            open_store=self.environment.open_store or self.settings.open_store,
-            inline_bytes=self.settings.inline_threshold_bytes,
-            port=self.port,
-            clock=self.environment.clock,
-            probe=self.probe,
-            on_started=lambda checkpoint_id: self.on_life(life.SnapshotStarted(checkpoint_id)),
-            copies=self.copies if self.settings.local_backup else None,
-        )
-        self.resources.callback(snapshots.close)
-        return SubtaskLoop(
-            subtask=self.subtask,
-            chain=assembled.chain,
-            work=self._make_input(assembled, snapshots, gate, alarms),
-            partitions=outputs,
-            snapshots=snapshots,
-            timers=timers,
-            alarms=alarms,
-            counters=self.counters,
             mailbox=self.mailbox,
             port=self.port,
             clock=self.environment.clock,
-            flush_ms=self.program.flush_ms(self.settings.flush_ms),
+            timers=TimerQueue(self.environment.clock),
+            alarms=TimerQueue(self.environment.clock),
+            counters=self.counters,
             probe=self.probe,
             check=endpoint.check,
         )
 
+    def make_loop(
+        self,
+        services: SubtaskServices,
+        assembled: AssembledChain,
+        partitions: dict[int, KeyedPartition],
+        gate: InputGate | None,
+    ) -> SubtaskLoop:
+        restore = self.deployment.restore
+        restored_id = 0 if restore is None else int(restore.checkpoint_id)
+        outputs = list(partitions.values())
+        snapshots = SnapshotDriver(
+            services,
+            coordinator=SnapshotCoordinator(restored_id=restored_id),
+            chain=assembled.chain,
+            barriers=BarrierSender(outputs, self._outgoing_edges()),
+            target=SnapshotTarget(
+                writer=self.environment.open_snapshot_writer(self.mailbox),
+                open_store=self.environment.open_store or self.settings.open_store,
+                copies=self.copies if self.settings.local_backup else None,
+                inline_bytes=self.settings.inline_threshold_bytes,
+            ),
+            on_started=lambda checkpoint_id: self.on_life(life.SnapshotStarted(checkpoint_id)),
+        )
+        self.resources.callback(snapshots.close)
+        return SubtaskLoop(
+            services,
+            subtask=self.subtask,
+            chain=assembled.chain,
+            work=self._make_input(services, assembled, snapshots, gate),
+            partitions=outputs,
+            snapshots=snapshots,
+            flush_ms=self.program.flush_ms(self.settings.flush_ms),
+        )
+
     def _make_input(
         self,
+        services: SubtaskServices,
         assembled: AssembledChain,
         snapshots: SnapshotDriver,
         gate: InputGate | None,
-        alarms: TimerQueue,
     ) -> SubtaskInput:
         chain = assembled.chain
         sizer = SliceSizer(
@@ -178,31 +182,29 @@ class SubtaskBuilder:
                 raise InvalidJob(f"{origin_of(self.deployment)} has no inputs, and its first operator is not a source")
             output = assembled.head_output
             return SourceInput(
+                services,
                 source=source,
                 chain=chain,
                 snapshots=snapshots,
                 sizer=sizer,
-                counters=self.counters,
-                clock=self.environment.clock,
                 emitted=lambda: output.records_emitted,
-                waits_for_checkpoint=self.settings.sources_wait,
-                rest_share=self.settings.source_rest if self.deployment.outputs else 0.0,
+                pace=SourcePace(
+                    waits_for_checkpoint=self.settings.sources_wait,
+                    rest_share=self.settings.source_rest if self.deployment.outputs else 0.0,
+                ),
             )
         head = self.program.operators[0]
-        return ChannelInput(
+        work = ChannelInput(
+            services,
             gate=gate,
-            input_indices=[spec.input_index for spec in self.deployment.inputs],
+            channels=InputChannels.of(self.deployment, head.operator_id, head.uid or head.name),
             chain=chain,
             handler=self._make_handler(gate),
             snapshots=snapshots,
             sizer=sizer,
-            counters=self.counters,
-            clock=self.environment.clock,
-            probe=self.probe,
-            alarms=alarms,
-            channels=InputChannels.of(self.deployment, head.operator_id, head.uid or head.name),
-            replay=self._make_replay(assembled),
         )
+        work.restore(self._make_replay(assembled))
+        return work
 
     def _make_handler(self, gate: InputGate) -> BarrierHandler:
         restore = self.deployment.restore

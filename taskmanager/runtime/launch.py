@@ -118,8 +118,9 @@ class SubtaskRun:
         build.probe("listening", {})
         self._on_life(life.InitializationStarted())
         build.copies = open_copies(self._environment.local_state_dir, deployment)
-        assembled, timers = build.initialize(partitions, listener)
-        loop = build.make_loop(assembled, timers, partitions, gate, endpoint)
+        services = build.make_services(endpoint)
+        assembled = build.initialize(partitions, listener, services)
+        loop = build.make_loop(services, assembled, partitions, gate)
         build.probe("initialized", {})
         yield from self._await_inputs(endpoint)
         if self._life.is_over:

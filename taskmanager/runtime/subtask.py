@@ -9,7 +9,7 @@ output has no room nothing is processed (backpressure), but mails are, and barri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 
 from tidegate.model.channel_events import Barrier, EndOfData, EndOfPartition
@@ -18,12 +18,10 @@ from tidegate.model.errors import ErrorInfo, InternalError
 from tidegate.taskmanager.exchange.base import ResultPartition
 from tidegate.taskmanager.machines import snapshot as s
 from tidegate.taskmanager.machines import subtask as life
-from tidegate.taskmanager.operators.base import Clock
 from tidegate.taskmanager.runtime.chain import Finishing, OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
 from tidegate.taskmanager.runtime.inputs.channel_input import SubtaskInput
-from tidegate.taskmanager.runtime.mailbox import AT_ONCE, Mailbox, Steps
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.mailbox import AT_ONCE, Steps
 from tidegate.taskmanager.runtime.ports import (
     AbortCheckpoint,
     CallMail,
@@ -31,11 +29,10 @@ from tidegate.taskmanager.runtime.ports import (
     ConfirmCheckpoint,
     ConnectInputs,
     ControlLost,
-    ControlPort,
     Mail,
     TriggerCheckpoint,
 )
-from tidegate.taskmanager.runtime.timers import TimerQueue
+from tidegate.taskmanager.runtime.services import SubtaskServices
 
 METRICS_INTERVAL_MS = 500.0
 """Chosen, not measured: twice as often as the heartbeats that carry them on."""
@@ -48,39 +45,31 @@ class SubtaskLoop:
 
     def __init__(
         self,
+        services: SubtaskServices,
         *,
         subtask: life.SubtaskLife,
         chain: OperatorChain,
         work: SubtaskInput,
         partitions: Sequence[ResultPartition],
         snapshots: SnapshotDriver,
-        timers: TimerQueue,
-        alarms: TimerQueue,
-        counters: TaskCounters,
-        mailbox: Mailbox,
-        port: ControlPort,
-        clock: Clock,
         flush_ms: int | None,
-        probe: Callable[[str, Mapping[str, object]], None],
-        check: Callable[[], None],
     ) -> None:
-        """``alarms`` fire in every state, whatever the outputs do. ``check()`` raises what broke outside of the subtask's thread (called now and then)."""
         self._life = subtask
         self._chain = chain
         self._work = work
         self._partitions = partitions
         self._snapshots = snapshots
-        self._timers = timers
-        self._alarms = alarms
-        self._counters = counters
-        self._mailbox = mailbox
-        self._port = port
-        self._clock = clock
+        self._timers = services.timers
+        self._alarms = services.alarms
+        self._counters = services.counters
+        self._mailbox = services.mailbox
+        self._port = services.port
+        self._clock = services.clock
         self._flush_ms = flush_ms
-        self._probe = probe
-        self._check = check
+        self._probe = services.probe
+        self._check = services.check
         self._flush_at_ms: float | None = None
-        self._metrics_at_ms = clock.monotonic_ms()
+        self._metrics_at_ms = self._clock.monotonic_ms()
         self._congested = False
         self._held: list[Barrier] = []
 

@@ -9,9 +9,11 @@ from pathlib import PurePosixPath
 
 from tests.architecture.source import name_of, python_files, tree_of
 
+PRODUCT = ("tidegate", "jobmanager", "taskmanager", "cli")
 FILE_LINES = 400
 FUNCTION_LINES = 50
 ROOM_FILES = 20
+CONSTRUCTOR_PARAMETERS = 7
 
 FILE_EXCEPTIONS: dict[str, int] = {}
 """File -> its lines today."""
@@ -26,15 +28,33 @@ def test_no_file_outgrows_one_sitting() -> None:
 
 
 def test_no_room_of_the_product_is_crowded() -> None:
-    product = ("tidegate", "jobmanager", "taskmanager", "cli")
     files = Counter(str(PurePosixPath(name_of(path)).parent) for path in python_files())
-    assert {room: n for room, n in files.items() if room.startswith(product) and n > ROOM_FILES} == {}
+    assert {room: n for room, n in files.items() if room.startswith(PRODUCT) and n > ROOM_FILES} == {}
 
 
 def test_no_function_outgrows_one_screen() -> None:
     sizes = dict(_functions())
     assert _beyond(sizes, FUNCTION_LINES, FUNCTION_EXCEPTIONS) == {}
     assert _stale(sizes, FUNCTION_LINES, FUNCTION_EXCEPTIONS) == []
+
+
+def test_no_constructor_takes_a_crowd() -> None:
+    """More than that is an object of its own: a dataclass, whose fields a caller names."""
+    found = {
+        f"{name_of(path)}:{kind.name}": count
+        for path in python_files()
+        if name_of(path).startswith(PRODUCT)
+        for kind in ast.walk(tree_of(path))
+        if isinstance(kind, ast.ClassDef)
+        for node in kind.body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+        if (count := _parameters(node.args) - 1) > CONSTRUCTOR_PARAMETERS
+    }
+    assert found == {}
+
+
+def _parameters(arguments: ast.arguments) -> int:
+    return len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
 
 
 def _functions() -> Iterator[tuple[str, int]]:

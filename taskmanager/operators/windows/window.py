@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
+from tidegate.connectors.operator_options import WindowOptions
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.windows import (  # fmt: skip
     EventTimeTrigger,
@@ -23,9 +24,7 @@ from tidegate.functions.windows import (  # fmt: skip
     GlobalWindow,
     ProcessingTimeTrigger,
     TimestampedValue,
-    Trigger,
     TriggerResult,
-    WindowAssigner,
 )
 from tidegate.model.program import KeySpec
 from tidegate.model.values import Accumulated, AssignedWindow, Record, UserObject
@@ -49,35 +48,23 @@ TRIGGER_STATES = "trigger."
 class WindowOperator(FunctionOperatorBase, KeyedOperator):
     _merges = False
 
-    def __init__(
-        self,
-        name: str,
-        key: KeySpec,
-        input_type: TypeInformation,
-        *,
-        assigner: WindowAssigner[Record, AssignedWindow],
-        trigger: Trigger[Record, AssignedWindow] | None,
-        function: Sequence[UserObject],
-        evictor: Evictor | None = None,
-        allowed_lateness_ms: int = 0,
-        late_tag: str | None = None,
-        accumulator_type: TypeInformation | None = None,
-    ) -> None:
-        """``function``: (``reduce`` | ``aggregate`` | ``process``, function[, process function])."""
+    def __init__(self, name: str, key: KeySpec, input_type: TypeInformation, options: WindowOptions) -> None:
         super().__init__(name, [key])
+        assigner, trigger = options.assigner, options.trigger
         self._assigner = assigner
         self._trigger = trigger if trigger is not None else assigner.get_default_trigger(None)
-        self._evictor = evictor
-        self._lateness_ms = allowed_lateness_ms
-        self._late_tag = late_tag
-        kind, self._function = function[0], function[1]
-        self._process: UserObject = function[2] if len(function) > 2 else self._function if kind == "process" else None
+        self._evictor = options.evictor
+        self._lateness_ms = options.allowed_lateness_ms
+        self._late_tag = options.late_tag
+        kind, self._function, *more = options.function
+        self._process: UserObject = more[0] if more else self._function if kind == "process" else None
         self._kind = kind
         self._user = UserFunction(self._process or self._function, name)
-        self._held_kind, self._type = contents_type(kind, input_type, accumulator_type, is_timed=evictor is not None)
+        is_timed = self._evictor is not None
+        self._held_kind, self._type = contents_type(kind, input_type, options.accumulator_type, is_timed=is_timed)
         self._is_event_time = assigner.is_event_time()
         at_end = EventTimeTrigger if self._is_event_time else ProcessingTimeTrigger
-        self._fires_once = type(self._trigger) is at_end and not allowed_lateness_ms
+        self._fires_once = type(self._trigger) is at_end and not self._lateness_ms
         """At the window's end, when it is cleaned up too: by one timer, registered with the first record."""
         self._restored_until = MIN_TIMESTAMP
         """Windows that were restored end no later. What is in them may have come with another trigger, and other timers."""

@@ -15,8 +15,8 @@ one that arises while commands are carried out waits until they are.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import assert_never
 
@@ -28,10 +28,9 @@ from tidegate.model.checkpoint import (
     SubtaskSnapshot,
 )
 from tidegate.model.errors import ErrorInfo, TidegateError
-from tidegate.model.ids import AttemptId, CheckpointId, OperatorId
+from tidegate.model.ids import CheckpointId, OperatorId
 from tidegate.store.segments import InlineSegmentStore
 from tidegate.taskmanager.machines import snapshot as m
-from tidegate.taskmanager.operators.base import Clock
 from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.async_part import (
     OF_CHANNELS,
@@ -45,8 +44,7 @@ from tidegate.taskmanager.runtime.checkpointing.async_part import (
 )
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, has_timeout
 from tidegate.taskmanager.runtime.checkpointing.in_flight import ChannelContent, with_channels, write_channels
-from tidegate.taskmanager.runtime.ports import ControlPort
-from tidegate.taskmanager.runtime.timers import TimerQueue
+from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.files.local_copies import LocalCopies
 
@@ -54,41 +52,43 @@ CLOSE_TIMEOUT_MS = 2_000.0
 """How long ``close`` waits for a write that is under way before it leaves it to the end of the process."""
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotTarget:
+    """Where snapshots are written, and by what. ``copies``: for local recovery. ``inline_bytes``: a state known to be no larger
+    is written by the subtask's thread, into the acknowledgement."""
+
+    writer: SnapshotWriter
+    open_store: OpenStore
+    copies: LocalCopies | None = None
+    inline_bytes: int = 0
+
+
 class SnapshotDriver:
     """Used from the subtask's thread."""
 
     def __init__(
         self,
+        services: SubtaskServices,
         *,
-        attempt: AttemptId,
         coordinator: m.SnapshotCoordinator,
         chain: OperatorChain,
         barriers: BarrierSender,
-        alarms: TimerQueue,
-        writer: SnapshotWriter,
-        open_store: OpenStore,
-        port: ControlPort,
-        clock: Clock,
-        probe: Callable[[str, Mapping[str, object]], None],
+        target: SnapshotTarget,
         on_started: Callable[[int], None],
-        copies: LocalCopies | None = None,
-        inline_bytes: int = 0,
     ) -> None:
-        """``alarms`` fire whatever the subtask is busy with. ``copies``: for local recovery. ``inline_bytes``: a state known to
-        be no larger is written by this thread, into the acknowledgement."""
-        self._attempt = attempt
+        self._attempt = services.attempt
         self._coordinator = coordinator
         self._chain = chain
         self._barriers = barriers
-        self._alarms = alarms
-        self._writer = writer
-        self._open_store = open_store
-        self._port = port
-        self._clock = clock
-        self._probe = probe
+        self._alarms = services.alarms
+        self._writer = target.writer
+        self._open_store = target.open_store
+        self._port = services.port
+        self._clock = services.clock
+        self._probe = services.probe
         self._on_started = on_started
-        self._copies = copies
-        self._inline_bytes = inline_bytes
+        self._copies = target.copies
+        self._inline_bytes = target.inline_bytes
         self._figures = AlignmentFigures()
         self._overtaken: list[ChannelContent] = []
         self._sync_began_ms = 0.0

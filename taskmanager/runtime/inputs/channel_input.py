@@ -13,7 +13,6 @@ has not been replayed. The snapshot receives it when the barriers of all channel
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from typing import Protocol, assert_never
 
 from tidegate.common.records.batch import ArrowBatch, to_wire
@@ -36,16 +35,14 @@ from tidegate.taskmanager.exchange.base import InputGate, RecordingEnded
 from tidegate.taskmanager.machines import alignment as a
 from tidegate.taskmanager.machines import watermarks as w
 from tidegate.taskmanager.machines.snapshot import AlignmentAborted
-from tidegate.taskmanager.operators.base import Clock
 from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigures
 from tidegate.taskmanager.runtime.checkpointing.in_flight import Item
 from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
 from tidegate.taskmanager.runtime.checkpointing.replay import Replay
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
-from tidegate.taskmanager.runtime.timers import TimerQueue
 
 
 class SubtaskInput(Protocol):
@@ -85,36 +82,30 @@ class SubtaskInput(Protocol):
 class ChannelInput:
     def __init__(
         self,
+        services: SubtaskServices,
         *,
         gate: InputGate,
-        input_indices: list[int],
+        channels: InputChannels,
         chain: OperatorChain,
         handler: a.BarrierHandler,
         snapshots: SnapshotDriver,
         sizer: SliceSizer,
-        counters: TaskCounters,
-        clock: Clock,
-        probe: Callable[[str, Mapping[str, object]], None],
-        alarms: TimerQueue,
-        channels: InputChannels | None = None,
-        replay: Replay | None = None,
     ) -> None:
-        """``input_indices[e]``: the operator's input that is fed by edge e of the deployment. ``alarms`` fire whatever the
-        subtask is busy with. ``channels``: what a checkpoint says of them."""
+        """``channels``: those of the gate, as the deployment and a checkpoint describe them."""
         self._gate = gate
-        self._alarms = alarms
-        self._channels = channels or InputChannels.unnamed(gate.channels)
-        self._replay = replay
+        self._alarms = services.alarms
+        self._channels = channels
+        self._replay: Replay | None = None
         self._in_flight: dict[int, list[Item]] = {}
         self._chain = chain
         self._handler = handler
         self._valve = w.WatermarkValve(gate.channels)
         self._snapshots = snapshots
-        self._counters = counters
-        self._clock = clock
-        self._probe = probe
+        self._counters = services.counters
+        self._clock = services.clock
+        self._probe = services.probe
         self._sizer = sizer
-        self._input_of = [input_indices[gate.input_of(channel)] for channel in range(gate.channels)]
+        self._input_of = [described.input_index for described in channels.described]
         self._open_data = set(range(gate.channels))
         self._open = set(range(gate.channels))
         self._drains = True
@@ -123,6 +114,10 @@ class ChannelInput:
         self._edge = 0
         self._position = 0
         self._alignment_bytes = 0
+
+    def restore(self, replay: Replay | None) -> None:
+        """Takes what was in flight in the restored checkpoint, which is processed before anything that arrives."""
+        self._replay = replay
 
     @property
     def data_ended(self) -> bool:

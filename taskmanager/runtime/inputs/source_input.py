@@ -9,15 +9,15 @@ behind its barrier (``machines.source_rest``): the confirmation, an abort or any
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tidegate.model.channel_events import Barrier
 from tidegate.taskmanager.machines.source_pause import SourcePause
 from tidegate.taskmanager.machines.watermarks import END_OF_TIME
-from tidegate.taskmanager.operators.base import Clock
 from tidegate.taskmanager.runtime.chain import OperatorChain, SourceHead
 from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigures
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
-from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
 
 FIRST_RETRY_MS = 1.0
@@ -25,30 +25,36 @@ MAX_RETRY_MS = 16.0
 """A reader cannot wake the mailbox: one that had nothing is asked again, less and less often."""
 
 
+@dataclass(frozen=True, slots=True)
+class SourcePace:
+    """``waits_for_checkpoint``: nothing is emitted before the first one. ``rest_share``: how much of its time it rests, at most."""
+
+    waits_for_checkpoint: bool = False
+    rest_share: float = 0.0
+
+
 class SourceInput:
     def __init__(
         self,
+        services: SubtaskServices,
         *,
         source: SourceHead,
         chain: OperatorChain,
         snapshots: SnapshotDriver,
         sizer: SliceSizer,
-        counters: TaskCounters,
-        clock: Clock,
         emitted: Callable[[], int],
-        waits_for_checkpoint: bool = False,
-        rest_share: float = 0.0,
+        pace: SourcePace,
     ) -> None:
-        """``emitted()``: records that the source emitted so far. ``rest_share``: of its time, at most."""
+        """``emitted()``: records that the source emitted so far."""
         self._source = source
         self._chain = chain
         self._snapshots = snapshots
-        self._counters = counters
-        self._clock = clock
+        self._counters = services.counters
+        self._clock = services.clock
         self._emitted = emitted
         self._sizer = sizer
-        self._waits = waits_for_checkpoint
-        self._rest = SourcePause(rest_share, clock.monotonic_ms())
+        self._waits = pace.waits_for_checkpoint
+        self._rest = SourcePause(pace.rest_share, self._clock.monotonic_ms())
         self._ended = False
         self._drained = True
         self._retry_ms = FIRST_RETRY_MS

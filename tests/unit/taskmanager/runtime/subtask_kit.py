@@ -29,12 +29,14 @@ from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHand
 from tidegate.taskmanager.machines.snapshot import SnapshotCoordinator
 from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender
+from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
 from tidegate.taskmanager.runtime.checkpointing.parallel_writes import SnapshotThreads
-from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver
+from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver, SnapshotTarget
 from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
 from tidegate.taskmanager.runtime.outputs import ChainOutput, NetworkTarget
+from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
 from tidegate.taskmanager.runtime.subtask import SubtaskLoop
 from tidegate.taskmanager.runtime.timers import TimerQueue
@@ -71,19 +73,24 @@ class Subtask:
         self.writer = SnapshotThreads(self.mailbox)
         self.timers = TimerQueue(self.clock)
         self.alarms = TimerQueue(self.clock)
+        self.services = SubtaskServices(
+            ATTEMPT,
+            self.mailbox,
+            self.port,
+            self.clock,
+            self.timers,
+            self.alarms,
+            self.counters,
+            self._probe,
+            lambda: None,
+        )
         self.snapshots = SnapshotDriver(
-            attempt=ATTEMPT,
+            self.services,
             coordinator=SnapshotCoordinator(),
             chain=chain,
             barriers=BarrierSender([self.partition]),
-            alarms=self.alarms,
-            writer=self.writer,
-            open_store=lambda *_: FakeStore(),
-            port=self.port,
-            clock=self.clock,
-            probe=self._probe,
+            target=SnapshotTarget(self.writer, lambda *_: FakeStore(), inline_bytes=inline_bytes),
             on_started=lambda n: list(self.life.on(life.SnapshotStarted(n), 0)).clear(),
-            inline_bytes=inline_bytes,
         )
         self.loop = self._loop(chain, handler or ExactlyOnceBarrierHandler(range(channels)), flush_ms)
         for event in (life.InitializationStarted(), life.Initialized()):
@@ -91,31 +98,21 @@ class Subtask:
 
     def _loop(self, chain: OperatorChain, handler: BarrierHandler, flush_ms: int | None) -> SubtaskLoop:
         return SubtaskLoop(
+            self.services,
             subtask=self.life,
             chain=chain,
             work=ChannelInput(
+                self.services,
                 gate=self.gate,
-                input_indices=[0],
+                channels=InputChannels.unnamed(self.gate.channels),
                 chain=chain,
                 handler=handler,
                 snapshots=self.snapshots,
                 sizer=SliceSizer(columnar=False),
-                counters=self.counters,
-                clock=self.clock,
-                probe=self._probe,
-                alarms=self.alarms,
             ),
             partitions=[self.partition],
             snapshots=self.snapshots,
-            timers=self.timers,
-            alarms=self.alarms,
-            counters=self.counters,
-            mailbox=self.mailbox,
-            port=self.port,
-            clock=self.clock,
             flush_ms=flush_ms,
-            probe=self._probe,
-            check=lambda: None,
         )
 
     def _chain(self) -> OperatorChain:

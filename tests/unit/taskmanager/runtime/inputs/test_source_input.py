@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.taskmanager.runtime.fakes import FakeClock
+from tests.unit.taskmanager.runtime.fakes import ATTEMPT, FakeClock, FakePort
 from tidegate.model.channel_events import Barrier
 from tidegate.model.checkpoint import CheckpointOptions
 from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigures
-from tidegate.taskmanager.runtime.inputs.source_input import FIRST_RETRY_MS, SourceInput
+from tidegate.taskmanager.runtime.inputs.source_input import FIRST_RETRY_MS, SourceInput, SourcePace
+from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.services import SubtaskServices
 from tidegate.taskmanager.runtime.slicing import SliceSizer
+from tidegate.taskmanager.runtime.timers import TimerQueue
 
 
 class _Source:
@@ -47,16 +50,25 @@ def source_input(
 ) -> SourceInput:
     unused: Any = None
     driver: Any = snapshots
+    time = clock or FakeClock()
     return SourceInput(
+        SubtaskServices(
+            ATTEMPT,
+            Mailbox(),
+            FakePort(),
+            time,
+            TimerQueue(time),
+            TimerQueue(time),
+            TaskCounters(),
+            lambda point, told: None,
+            lambda: None,
+        ),
         source=source,
         chain=unused,
         snapshots=driver,
         sizer=SliceSizer(columnar=False),
-        counters=TaskCounters(),
-        clock=clock or FakeClock(),
         emitted=lambda: source.emitted,
-        waits_for_checkpoint=waits,
-        rest_share=rest_share,
+        pace=SourcePace(waits, rest_share),
     )
 
 

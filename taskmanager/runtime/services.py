@@ -1,0 +1,29 @@
+"""What the parts of one subtask attempt work with in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tidegate.model.ids import AttemptId
+from tidegate.taskmanager.operators.base import Clock
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.ports import ControlPort
+from tidegate.taskmanager.runtime.timers import TimerQueue
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskServices:
+    """``timers`` are those of operators, ``alarms`` those of the runtime: they fire in every state, whatever the outputs do.
+    ``check()`` raises what broke outside of the subtask's thread."""
+
+    attempt: AttemptId
+    mailbox: Mailbox
+    port: ControlPort
+    clock: Clock
+    timers: TimerQueue
+    alarms: TimerQueue
+    counters: TaskCounters
+    probe: Callable[[str, Mapping[str, object]], None]
+    check: Callable[[], None]
