@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -69,7 +69,7 @@ def list_transactions(as_json: bool, exit_code: bool, **where: Any) -> None:
     aborted    given up with `tidegate txn abort`
     lost       neither pending nor committed: somebody removed it
     uncertain  too old for the broker to tell
-    unknown    the system was not asked: give --kafka or --postgres
+    unknown    the system was not asked: give --kafka or --postgres; those of a sink function always are
     """
     _, found = _found(**where)
     if as_json:
@@ -90,7 +90,7 @@ def commit(only: tuple[str, ...], yes: bool, **where: Any) -> None:
     Exits with 1 when one of them could not be committed. What no checkpoint lists is committed only by its name (--only).
     """
     logs, found = _found(**where)
-    chosen = [one for one in _chosen(found, only) if one.listed or only]
+    chosen = [one for one in _chosen(logs, found, only) if one.listed or only]
     _resolve(logs, chosen, "commit", "It becomes visible now; stop the job first.", yes)
 
 
@@ -105,7 +105,7 @@ def abort(only: tuple[str, ...], yes: bool, **where: Any) -> None:
     """
     logs, found = _found(**where)
     warning = "Its records are lost for good, also for a job restored from these checkpoints; stop the job first."
-    _resolve(logs, _chosen(found, only), "abort", warning, yes)
+    _resolve(logs, _chosen(logs, found, only), "abort", warning, yes)
 
 
 def _found(
@@ -137,21 +137,27 @@ def _logs(kafka: str, properties: Sequence[str], postgres: str, directories: Seq
     from tidegate.connectors.file_transactions import FileTransactions
     from tidegate.connectors.kafka.transactions import KafkaTransactions
     from tidegate.connectors.postgres.open_transactions import PostgresTransactions
+    from tidegate.connectors.two_phase_commit import FunctionTransactions
 
     pairs = [text.partition("=") for text in properties]
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise Misuse(f"--property {wrong[0]!r} is not NAME=VALUE")
     settings = {name: value for name, _, value in pairs}
-    return [FileTransactions(directories), KafkaTransactions(kafka, settings), PostgresTransactions(postgres)]
+    return [
+        FileTransactions(directories),
+        KafkaTransactions(kafka, settings),
+        PostgresTransactions(postgres),
+        FunctionTransactions(),
+    ]
 
 
-def _chosen(found: Sequence[Transaction], only: Sequence[str]) -> list[Transaction]:
+def _chosen(logs: Mapping[str, TransactionLog], found: Sequence[Transaction], only: Sequence[str]) -> list[Transaction]:
     """Those that can be decided on. Raises ``Misuse`` for a name that is not among them."""
     by_name = {one.name: one for one in found}
     if missing := [name for name in only if name not in by_name]:
         raise Misuse(f"there is no transaction {missing[0]!r}; `tidegate txn list` shows them all")
     if silent := [one for one in found if one.status.value == "unknown" and (not only or one.name in only)]:
-        raise Misuse(f"{silent[0].system} was not asked about {silent[0].name}: give --{silent[0].system}")
+        raise Misuse(logs[silent[0].system].refusal(silent[0]))
     return [one for one in found if one.status.is_open and (not only or one.name in only)]
 
 

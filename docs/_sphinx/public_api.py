@@ -74,6 +74,7 @@ TOPICS: dict[str, str] = {
         tidegate.connectors.throttle
         tidegate.connectors.postgres.sink
         tidegate.connectors.base
+        tidegate.functions.transactional_ids
         tidegate.datastream.connectors
         tidegate.datastream.connectors.base
         tidegate.datastream.connectors.file_system

@@ -19,6 +19,7 @@ from tidegate.connectors.operator_options import (
     FunctionOptions,
     IntervalJoinOptions,
     MapBatchesOptions,
+    SinkOptions,
     WindowOptions,
 )
 from tidegate.functions.adapters import user_function_of
@@ -44,7 +45,7 @@ from tidegate.taskmanager.operators.factory import key_of
 from tidegate.taskmanager.operators.rows.async_wait import STATE_NAME as ASYNC_STATE
 from tidegate.taskmanager.operators.rows.async_wait import state_descriptor as async_state
 from tidegate.taskmanager.operators.rows.interval_join import buffer_descriptors
-from tidegate.taskmanager.operators.sinks.sink import COMMITTABLES, WRITER_STATE
+from tidegate.taskmanager.operators.sinks.sink import SINK_STATES
 from tidegate.taskmanager.operators.sources.source import STATE_NAME as SPLITS
 from tidegate.taskmanager.operators.user_code.user_function import UserFunction
 from tidegate.taskmanager.operators.windows.contents import STATE_NAME as CONTENTS
@@ -63,7 +64,7 @@ KEYED_KINDS = frozenset(
     {"keyed_process", "keyed_co_process", "keyed_broadcast_process", "keyed_reduce", "interval_join", "window"}
 )
 _NO_GROUPS = KeyGroupRange(0, 0)
-_ELEMENTS = {"source": frozenset({SPLITS}), "sink": frozenset({WRITER_STATE, COMMITTABLES})}
+_ELEMENTS = {"source": frozenset({SPLITS}), "sink": SINK_STATES}
 _KINDS: dict[type[StateDescriptor], str] = {
     ValueStateDescriptor: "value",
     ListStateDescriptor: "list",
@@ -171,6 +172,8 @@ def _function_of(spec: OperatorSpec) -> UserObject:
             | IntervalJoinOptions(func=func)
         ):
             return func
+        case SinkOptions(sink=sink):
+            return sink.function
         case _:
             return None
 

@@ -30,6 +30,7 @@ from tidegate.model.checkpoint import (
     OperatorStateHandle,
     RestoredOperator,
     SnapshotType,
+    StateRedistribution,
 )
 from tidegate.model.errors import ExternalError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId, OperatorId
@@ -65,6 +66,7 @@ class FaultySink(Sink):
     def __init__(self, inner: Sink, faults: Faults) -> None:
         self._inner = inner
         self._faults = faults
+        self.function, self.keeps_together = inner.function, inner.keeps_together
 
     def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
         return self._inner.make_writer(context, state, input_type)
@@ -79,6 +81,7 @@ class _FaultyCommitter(Committer):
     def __init__(self, inner: Committer, faults: Faults) -> None:
         self._inner = inner
         self._faults = faults
+        self.in_subtask_thread = inner.in_subtask_thread
 
     def commit(self, committables: Sequence[Any]) -> None:
         self._faults.commits += 1
@@ -134,7 +137,7 @@ class SinkConformance:
             spec("sink", input_types=(Types.STRING(),), options={"sink": sink}),
             subtask=subtask,
             parallelism=parallelism,
-            restored=_share(restored, subtask, parallelism) if restored else None,
+            restored=share(restored, subtask, parallelism) if restored else None,
             restored_id=restored_id,
             configuration=RETRIES,
             attempt=SinkConformance.attempts,
@@ -377,19 +380,19 @@ def as_checkpoint(snapshot: OperatorSnapshot, directory: Path) -> str:
     return location
 
 
-def _share(snapshots: Sequence[OperatorSnapshot], subtask: int, parallelism: int) -> RestoredOperator:
-    """List state, dealt as widely as it can be: element after element."""
-    handles: list[OperatorStateHandle] = []
-    slices: list[tuple[int, int]] = []
+def share(snapshots: Sequence[OperatorSnapshot], subtask: int, parallelism: int) -> RestoredOperator:
+    """List state, dealt as widely as it can be: element after element. Union state whole, to each."""
+    taken: list[tuple[OperatorStateHandle, tuple[int, int]]] = []
     place = 0
-    for snapshot in snapshots:
-        for handle in snapshot.operator:
-            for element in range(handle.elements):
-                if place % parallelism == subtask:
-                    handles.append(handle)
-                    slices.append((element, element + 1))
-                place += 1
-    return RestoredOperator(operator=tuple(handles), slices=tuple(slices))
+    for handle in [handle for snapshot in snapshots for handle in snapshot.operator]:
+        if handle.redistribution is StateRedistribution.UNION:
+            taken.append((handle, (0, handle.elements)))
+            continue
+        for element in range(handle.elements):
+            if place % parallelism == subtask:
+                taken.append((handle, (element, element + 1)))
+            place += 1
+    return RestoredOperator(operator=tuple(h for h, _ in taken), slices=tuple(part for _, part in taken))
 
 
-__all__ = ["Faults", "SinkConformance", "Subject", "as_checkpoint"]
+__all__ = ["Faults", "SinkConformance", "Subject", "as_checkpoint", "share"]

@@ -16,6 +16,7 @@ Follows Flink's FLIP-27 ``SourceReader`` (without its coordinator) and Sink V2 `
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from tidegate.common.records.batch import Batch
+from tidegate.functions.base import Function
 
 _SHOWN = 200
 
@@ -183,6 +185,8 @@ class SinkContext:
     """A listening socket whose address the client of the job can ask for; only for a sink that ``listens``."""
     wakeup: Callable[[], None] | None = None
     """To be called, from any thread, when ``has_room`` or ``is_drained`` became true."""
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    """Wall clock, ms since the epoch."""
 
 
 class SinkWriter(ABC):
@@ -194,6 +198,9 @@ class SinkWriter(ABC):
     @abstractmethod
     def write(self, batch: Batch) -> None:
         """Takes a batch. It may keep the records until the next checkpoint."""
+
+    def write_watermark(self, timestamp_ms: int) -> None:  # noqa: B027  (optional hook)
+        """The stream has reached this event time (Flink: ``SinkWriter.writeWatermark``)."""
 
     def has_room(self) -> bool:
         """While not, the subtask takes no further input; barriers and mails go on."""
@@ -235,6 +242,9 @@ class SinkWriter(ABC):
 class Committer(ABC):
     """Global commit. Every method is idempotent: it is called again after a restart, possibly by another process."""
 
+    in_subtask_thread: bool = False
+    """Commits in the thread that writes, which stands still meanwhile; by default a pool's thread does."""
+
     @abstractmethod
     def commit(self, committables: Sequence[Any]) -> None:
         """Make them visible. Raises ``StorageError``/``ExternalError`` to be called again (``sink.committer.retries``)."""
@@ -256,6 +266,11 @@ class Sink(ABC):
 
     listens: bool = False
     """Whether its writer serves the client of the job: such a sink stands alone in its task."""
+    function: Function | None = None
+    """The user's function that the sink is made of: it is opened first, closed last, and may be a ``CheckpointedFunction``."""
+    keeps_together: bool = False
+    """What one subtask voted for, and the state of its writer, are restored by one subtask at any parallelism. The vote is then complete at
+    the barrier (``prepare_commit``)."""
 
     def validate(self) -> None:  # noqa: B027  (optional hook)
         """Called in the client when the job is submitted. Raises ``InvalidJob`` (a directory that is a file, say)."""

@@ -23,6 +23,8 @@ from tidegate.model.errors import CorruptData
 from tidegate.wire.state_columns import ELEMENT
 
 STATE = "committables"
+EPOCHS = "_epochs"
+"""The state of a sink that keeps its committables and its writer's state together."""
 
 
 class TransactionStatus(Enum):
@@ -91,6 +93,10 @@ class TransactionLog(ABC):
         """Open ones that none of the ``known`` names is. ``operators``: (job id, operator id) -> what it is called; those of
         other jobs are shown without."""
 
+    def refusal(self, transaction: Transaction) -> str:
+        """Says why one of unknown status cannot be resolved."""
+        return f"{self.system} was not asked about {transaction.name}: give --{self.system}"
+
     @abstractmethod
     def commit(self, transaction: Transaction) -> None:
         """Idempotent. Raises ``TidegateError``."""
@@ -108,14 +114,11 @@ def listed_in(path: str) -> list[Listed]:
     found = []
     for operator in checkpoint.operators:
         for state in operator.states:
-            if state.name != STATE or not state.elements:
+            if state.name not in (STATE, EPOCHS) or not state.elements:
                 continue
-            for content in checkpoint.table_of(state).column(ELEMENT).to_pylist():
-                checkpoint_id, committable = _decoded(content, checkpoint.location)
-                about = operator.described
-                found.append(
-                    Listed(checkpoint.manifest.job_id, about.operator_id, operator.title, checkpoint_id, committable)
-                )
+            contents = checkpoint.table_of(state).column(ELEMENT).to_pylist()
+            about = checkpoint.manifest.job_id, operator.described.operator_id, operator.title
+            found += [Listed(*about, *vote) for vote in _decoded(contents, state.name, checkpoint.location)]
     return found
 
 
@@ -128,9 +131,10 @@ def operators_in(path: str) -> dict[tuple[str, str], str]:
     return {(job_id, found.described.operator_id): found.title for found in checkpoint.operators}
 
 
-def _decoded(content: bytes, place: str) -> tuple[int, Any]:
+def _decoded(contents: Sequence[bytes], state: str, place: str) -> list[tuple[int, Any]]:
     try:
-        checkpoint_id, committable = msgspec.msgpack.decode(content)
-        return int(checkpoint_id), committable
+        elements = [msgspec.msgpack.decode(content) for content in contents]
+        votes = elements if state == STATE else [vote for _, voted in elements for vote in voted]
+        return [(int(checkpoint_id), committable) for checkpoint_id, committable in votes]
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise CorruptData(f"{place}: a committable is unreadable ({error})") from error

@@ -83,6 +83,7 @@ from tidegate.functions.java_functions import SinkFunction, SourceFunction
 from tidegate.functions.output_tag import OutputTag
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.timerservice import TimerService
+from tidegate.functions.two_phase_commit import TwoPhaseCommitSinkFunction
 
 __all__ = [
     "AggregateFunction",
@@ -153,6 +154,7 @@ __all__ = [
     "TimerService",
     "Trigger",
     "TriggerResult",
+    "TwoPhaseCommitSinkFunction",
     "Window",
     "WindowAssigner",
     "WindowFunction",

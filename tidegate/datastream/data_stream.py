@@ -20,6 +20,7 @@ from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Sink
 from tidegate.connectors.print_sink import PrintSink
+from tidegate.connectors.two_phase_commit import TwoPhaseCommitSink
 from tidegate.datastream._columns.column_methods import ColumnMethods
 from tidegate.datastream._graph.transformation import (
     ChainingStrategy,
@@ -46,6 +47,7 @@ from tidegate.functions.interfaces import (
 )
 from tidegate.functions.output_tag import OutputTag
 from tidegate.functions.state import MapStateDescriptor
+from tidegate.functions.two_phase_commit import TwoPhaseCommitSinkFunction
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.graph import Partitioner as Partitioning
 from tidegate.model.program import KeySpec, OperatorKind
@@ -275,9 +277,10 @@ class DataStream(ColumnMethods):
         made = self._env.add_operator("sink", "Sink", {"sink": sink}, None, (self._values_transformation(),))
         return DataStreamSink(self._env, made)
 
-    def add_sink(self, sink_func: Sink) -> DataStreamSink:
-        """Ends the stream in a sink, under PyFlink's older method."""
-        return self.sink_to(sink_func)
+    def add_sink(self, sink_func: Sink | TwoPhaseCommitSinkFunction[Any, Any, Any]) -> DataStreamSink:
+        """Ends the stream in a function that commits in two phases, or in a sink, under PyFlink's older method."""
+        sink = TwoPhaseCommitSink(sink_func) if isinstance(sink_func, TwoPhaseCommitSinkFunction) else sink_func
+        return self.sink_to(sink)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Writes each record as a line to the standard output of its subtask."""

@@ -47,6 +47,7 @@ from tidegate.functions.interfaces import (
 )
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.timerservice import TimerService
+from tidegate.functions.two_phase_commit import TwoPhaseCommitSinkFunction
 
 __all__ = [
     "AggregateFunction",
@@ -89,6 +90,7 @@ __all__ = [
     "SourceFunction",
     "TimeDomain",
     "TimerService",
+    "TwoPhaseCommitSinkFunction",
     "WindowContext",
     "WindowFunction",
 ]

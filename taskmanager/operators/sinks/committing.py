@@ -3,7 +3,7 @@
     commit(n) ─▶ waiting ─▶ pool thread: try · wait · try again ─▶ mail: done(n), or the error that fails the attempt
                     ▲ all that came meanwhile is tried together next: a system slower than the checkpoints does not fall behind
 
-Where there is no pool (``OperatorContext.run_async`` is ``None``) it is done at once, in the caller's thread.
+Where there is no pool (``OperatorContext.run_async`` is ``None``), and for a committer that works in the subtask's thread, it is done at once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Commits:
     def commit(self, checkpoint_id: int, committables: Sequence[Committable], done: Callable[[int], None]) -> None:
         """``done(checkpoint_id)`` follows in this thread. A failure fails the attempt."""
         run_async = self._context.run_async
-        if run_async is None or self._committer is None or not committables:
+        if run_async is None or self._committer is None or self._committer.in_subtask_thread or not committables:
             self.commit_now(checkpoint_id, committables)
             done(checkpoint_id)
             return

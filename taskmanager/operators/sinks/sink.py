@@ -13,6 +13,7 @@ runtime confirms ``COMMIT_EVERYTHING`` then (Flink: ``CommitterOperator.java``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import pyarrow as pa
 
@@ -26,11 +27,15 @@ from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.sinks.committing import Commits
 from tidegate.taskmanager.operators.user_code.boundary import user_error
+from tidegate.taskmanager.operators.user_code.user_function import UserFunction, joined
 from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 from tidegate.taskmanager.state.operator_state import FrozenElements, FrozenParts, freeze_elements, restore_elements
 
 WRITER_STATE = "writer"
 COMMITTABLES = "committables"
+EPOCHS = "_epochs"
+"""Both of them, of a sink that keeps them together: ``[[writer's elements], [[checkpoint id, committable]]]`` of each subtask."""
+SINK_STATES = frozenset({WRITER_STATE, COMMITTABLES, EPOCHS})
 
 
 class SinkOperator(Operator):
@@ -40,6 +45,7 @@ class SinkOperator(Operator):
         self._name = name
         self._sink = sink
         self._input_type = input_type
+        self._user = None if sink.function is None else UserFunction(sink.function, name, own_states=SINK_STATES)
         self._writer: SinkWriter | None = None
         self._commits: Commits | None = None
         self._committer: Committer | None = None
@@ -50,8 +56,12 @@ class SinkOperator(Operator):
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
         self._writer_elements = restore_elements(context.restored, context.segments, WRITER_STATE)
+        votes = restore_elements(context.restored, context.segments, COMMITTABLES)
+        for elements, voted in restore_elements(context.restored, context.segments, EPOCHS):
+            self._writer_elements += elements
+            votes += voted
         restored: dict[int, list[Committable]] = {}
-        for checkpoint_id, committable in restore_elements(context.restored, context.segments, COMMITTABLES):
+        for checkpoint_id, committable in votes:
             restored.setdefault(checkpoint_id, []).append(committable)
         self._pending = {checkpoint_id: Vote(found) for checkpoint_id, found in restored.items()}
 
@@ -68,8 +78,11 @@ class SinkOperator(Operator):
             configuration=dict(context.configuration),
             listener=context.listener,
             wakeup=context.wakeup,
+            now_ms=context.clock.now_ms,
         )
         try:
+            if self._user is not None:
+                self._user.open(context)
             self._committer = self._sink.make_committer(sink_context)
             self._commits = Commits(self._name, self._committer, context)
             restored = [c for _, vote in sorted(self._pending.items()) for c in vote.committables()]
@@ -101,6 +114,11 @@ class SinkOperator(Operator):
         except Exception as error:
             raise user_error(self._name, error) from error
 
+    def on_watermark(self, timestamp_ms: int) -> None:
+        assert self._writer is not None
+        self._writer.write_watermark(timestamp_ms)
+        super().on_watermark(timestamp_ms)
+
     def finish(self) -> None:
         assert self._writer is not None
         try:
@@ -118,6 +136,16 @@ class SinkOperator(Operator):
             raise user_error(self._name, error) from error
         if vote.is_open or (vote.committables() and self._committer is not None):
             self._pending[checkpoint_id] = vote
+        users = None if self._user is None else self._user.freeze(checkpoint_id)
+        return joined(users, self._frozen(state))
+
+    def _frozen(self, state: Sequence[Record]) -> FrozenState | None:
+        """``state``: of the writer."""
+        if self._sink.keeps_together:
+            voted = [
+                [n, committable] for n, vote in sorted(self._pending.items()) for committable in vote.committables()
+            ]
+            return freeze_elements(self._name, EPOCHS, [[list(state), voted]])
         writer_state = freeze_elements(self._name, WRITER_STATE, state)
         votes = dict(sorted(self._pending.items()))
         if any(vote.is_open for vote in votes.values()):
@@ -155,6 +183,8 @@ class SinkOperator(Operator):
                 if not self._commits.is_committing(pending_id):
                     found = self._pending[pending_id].committables()
                     self._commits.commit(pending_id, found, self._forget)
+            if self._user is not None:
+                self._user.notify_checkpoint_complete(checkpoint_id)
         except Exception as error:
             raise user_error(self._name, error) from error
 
@@ -162,6 +192,8 @@ class SinkOperator(Operator):
         assert self._writer is not None
         try:
             self._writer.notify_checkpoint_aborted(checkpoint_id)
+            if self._user is not None:
+                self._user.notify_checkpoint_aborted(checkpoint_id)
         except Exception as error:
             raise user_error(self._name, error) from error
 
@@ -178,12 +210,13 @@ class SinkOperator(Operator):
         return self._commits is not None and self._commits.is_busy
 
     def close(self) -> None:
-        try:
-            if self._writer is not None:
-                self._writer.close()
-        finally:
+        with ExitStack() as closing:  # last in, first out
+            if self._user is not None:
+                closing.callback(self._user.close)
             if self._committer is not None:
-                self._committer.close()
+                closing.callback(self._committer.close)
+            if self._writer is not None:
+                closing.callback(self._writer.close)
 
     def _forget(self, checkpoint_id: int) -> None:
         self._pending.pop(checkpoint_id, None)

@@ -9,6 +9,7 @@ State that was restored for a function which does not ask for it is kept and wri
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.adapters import user_function_of
@@ -21,7 +22,7 @@ from tidegate.functions.checkpointed_function import (
     OperatorStateStore,
 )
 from tidegate.functions.interfaces import KeyedStateStore
-from tidegate.model.checkpoint import StateRedistribution
+from tidegate.model.checkpoint import RestoredOperator, StateRedistribution
 from tidegate.model.errors import InvalidJob
 from tidegate.taskmanager.machines.subtask import COMMIT_EVERYTHING
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
@@ -33,9 +34,17 @@ from tidegate.taskmanager.state.operator_state import FrozenParts
 
 
 class UserFunction:
-    def __init__(self, func: UserCode, operator: str, *, keeps_operator_state: bool = False) -> None:
+    def __init__(
+        self,
+        func: UserCode,
+        operator: str,
+        *,
+        keeps_operator_state: bool = False,
+        own_states: frozenset[str] = frozenset(),
+    ) -> None:
         """``func`` as it is in the program, perhaps inside an adapter of ours. ``keeps_operator_state``: its operator does,
-        through ``restore``."""
+        through ``restore``. ``own_states``: names of operator state that its operator keeps beside the function's."""
+        self._own_states = own_states
         self._keeps = keeps_operator_state
         self._func = func
         self._given = user_function_of(func)
@@ -49,7 +58,7 @@ class UserFunction:
             self._backend = FunctionStateBackend(self._operator, context.subtask_index)
             if context.restored is not None:
                 assert context.segments is not None
-                self._backend.restore(context.restored, context.segments)
+                self._backend.restore(self._of_function(context.restored), context.segments)
         return self._backend
 
     def open(self, context: OperatorContext, store: StateStore | None = None) -> None:
@@ -88,6 +97,13 @@ class UserFunction:
 
     def close(self) -> None:
         close_function(self._func, self._operator)
+
+    def _of_function(self, restored: RestoredOperator) -> RestoredOperator:
+        pairs = zip(restored.operator, restored.slices, strict=True)
+        theirs = [pair for pair in pairs if pair[0].state_name not in self._own_states]
+        return replace(
+            restored, operator=tuple(handle for handle, _ in theirs), slices=tuple(part for _, part in theirs)
+        )
 
     def _call(self, call: Callable[[], object]) -> None:
         try:

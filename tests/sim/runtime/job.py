@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tests.sim.runtime import transactions
+from tests.sim.runtime.transactions import Bank, BankSink
 from tests.sim.watch import LawBroken
 from tidegate.common import Types, WatermarkStrategy
 from tidegate.common.configuration import Configuration
@@ -39,6 +41,10 @@ class Outside:
     completed: set[int] = field(default_factory=set)
     committed: dict[str, list[Any]] = field(default_factory=dict)
     broken: LawBroken | None = None
+    bank: Bank = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bank = Bank(self.fail, self.commit)
 
     def fail(self, law: int, text: str) -> None:
         """The subtask makes a failure of its own of what a function raises: the schedule looks here."""
@@ -73,6 +79,7 @@ outside = Outside()
 def enter(found: Outside) -> None:
     global outside
     outside = found
+    transactions.enter(found.bank)
 
 
 def numbers(first: int, number: int) -> pa.RecordBatch:
@@ -126,9 +133,16 @@ class _Committer(Committer):
 
 @cache
 def build(
-    sources: int, counters: int, sinks: int, *, incremental: bool, exactly_once: bool = True, pointwise: bool = False
+    sources: int,
+    counters: int,
+    sinks: int,
+    *,
+    incremental: bool,
+    exactly_once: bool = True,
+    pointwise: bool = False,
+    by_function: bool = False,
 ) -> BuiltJob:
-    """``pointwise``: barriers are aligned by force in front of the sinks."""
+    """``pointwise``: barriers are aligned by force in front of the sinks. ``by_function``: these are a ``TwoPhaseCommitSinkFunction``."""
     options = Configuration()
     options.set_string("execution.checkpointing.mode", "EXACTLY_ONCE" if exactly_once else "AT_LEAST_ONCE")
     options.set_string("execution.checkpointing.unaligned.enabled", "true" if exactly_once else "false")
@@ -146,5 +160,6 @@ def build(
     values = stream.map(lambda row: row[0], Types.LONG()).set_parallelism(sources)
     counted = values.key_by(lambda value: value % KEYS, Types.LONG()).process(Count(), types).uid("count")
     dealt = counted.rescale() if pointwise else counted.rebalance()
-    dealt.sink_to(OutsideSink()).uid("out").set_parallelism(sinks)
+    sink = dealt.add_sink(BankSink()) if by_function else dealt.sink_to(OutsideSink())
+    sink.uid("out").set_parallelism(sinks)
     return env.build()

@@ -12,7 +12,9 @@ from weakref import WeakKeyDictionary, WeakSet
 from tests.sim.plant import Plant, patched
 from tests.sim.runtime.gates import OVERTAKING
 from tests.sim.runtime.job import OUTPUT, TIME
+from tests.sim.runtime.transactions import TRANSACTIONS, BankSink
 from tests.sim.runtime.world import LIVENESS
+from tidegate.connectors.two_phase_commit import Transactions
 from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfData
 from tidegate.model.checkpoint import Acknowledgement, ChannelStateHandle, DeclineReason
 from tidegate.taskmanager.exchange import input_gate
@@ -182,6 +184,17 @@ def _writes_what_the_state_has_become() -> Any:
 _freeze = StateTable.freeze
 
 
+# ---- a sink function that commits in two phases ---------------------------------------------------------------------------
+
+
+def _commits_nothing_restored(transactions: Transactions, committable: Any) -> None:
+    if not transactions._is_recovering:
+        _commit(transactions, committable)
+
+
+_commit = Transactions.commit
+
+
 # ---- event time ----------------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +262,16 @@ PLANTS = (
         patched(OperatorChain, "notify_complete", _commits_what_is_newer),
     ),
     Plant("a frozen state goes on changing", _EXACT, _writes_what_the_state_has_become),
+    Plant(
+        "what was restored is not committed",
+        frozenset({OUTPUT, TRANSACTIONS}),
+        patched(Transactions, "commit", _commits_nothing_restored),
+    ),
+    Plant(
+        "what was open at the checkpoint is committed",
+        frozenset({5, TRANSACTIONS}),
+        patched(BankSink, "recover_and_abort", BankSink.commit),
+    ),
     Plant(
         "watermarks follow the fastest channel",
         frozenset({TIME}),

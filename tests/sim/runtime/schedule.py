@@ -50,6 +50,7 @@ class Schedule:
         self._slow_ms = self._random.choice((0.0, 1.0, 4.0))
         self._faulty_executions = self._random.randint(1, 3)
         self._pointwise = self._random.random() < 0.3
+        self._by_function = Random(f"{seed}: sink").random() < 0.3
         self._store = SimStore(self._is_disk_full)
 
     def run(self) -> Outcome:
@@ -65,6 +66,7 @@ class Schedule:
                 incremental=incremental,
                 exactly_once=self._exactly_once,
                 pointwise=self._pointwise,
+                by_function=self._by_function,
             )
             execution = Execution(
                 self._random,

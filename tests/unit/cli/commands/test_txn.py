@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from examples.sqlite_sink import SqliteSink
 from tests.conformance.sink_suite import as_checkpoint
 from tests.unit.cli.test_commands import refused, tidegate
 from tests.unit.taskmanager.operators.harness import spec, start
 from tidegate.common.typeinfo import Types
 from tidegate.connectors.file_sink import FileSink
+from tidegate.connectors.two_phase_commit import TwoPhaseCommitSink
 
 
 @pytest.fixture
@@ -83,3 +85,14 @@ def test_misuse(checkpoint: str, tmp_path: Path) -> None:
     assert "give a checkpoint or savepoint" in refused(tidegate("txn", "list"), 2)
     assert "not NAME=VALUE" in refused(tidegate("txn", "list", "--property", "x", checkpoint), 2)
     refused(tidegate("txn", "list", tmp_path / "none"), 1)
+
+
+def test_transactions_of_a_sink_function_are_shown_and_left_to_it(tmp_path: Path) -> None:
+    function = SqliteSink(str(tmp_path / "rows.db"))
+    options = {"sink": TwoPhaseCommitSink(function)}
+    running = start(spec("sink", input_types=(Types.STRING(),), options=options))
+    path = as_checkpoint(running.snapshot(1), tmp_path)
+    running.operator.close()
+    (found,) = listed(path)
+    assert (found["system"], found["status"], found["place"]) == ("function", "unknown", "['sink-0', 1]")
+    assert "only that function can resolve it" in refused(tidegate("txn", "commit", "--yes", path), 2)
