@@ -38,6 +38,7 @@ from tests.aio.jobmanager.cluster import KEY, PROGRAM, FakeTaskManager
 from tidegate.aio.rpc import CHANNEL_OPTIONS
 from tidegate.cli.embedded.children import Child, end_processes
 from tidegate.jobmanager.service.app import Listening
+from tidegate.jobmanager.service.high_availability.election import Term
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
@@ -151,7 +152,7 @@ def taskmanagers(rpc_port: int, count: int) -> None:
 
     async def run() -> None:
         for number in range(count):
-            await FakeTaskManager(f"tm-{number}", SLOTS).start(Listening(rpc_port, 0))
+            await FakeTaskManager(f"tm-{number}", SLOTS).start(Listening(rpc_port, 0, Term(0)))
         print("up", flush=True)
         await asyncio.Event().wait()
 
@@ -227,7 +228,7 @@ def cluster(folder: Path, subtasks: int) -> Iterator[tuple[Listening, psutil.Pro
     with contextlib.ExitStack() as resources:
         resources.callback(end_processes, [job_manager.pid])
         ports = job_manager.wait_ready(LIMIT_S)
-        at = Listening(ports["rpc_port"], ports["rest_port"])
+        at = Listening(ports["rpc_port"], ports["rest_port"], Term(0))
         count = -(-subtasks // (SLOTS * len(STAGES)))
         own = [sys.executable, "-m", "benchmarks.rest_load", "taskmanagers", str(at.rpc_port), str(count)]
         with process(own, stdout=subprocess.PIPE) as task_managers:

@@ -83,7 +83,7 @@ class ClusterFiles:
             with if_dead(self.directory) as is_dead:
                 if is_dead and is_ours:
                     remove_unfinished(
-                        self.checkpoints, {path.name for path in (self.directory / JOBS).glob("*/jobs/*")}
+                        self.checkpoints, {path.name for path in (self.directory / JOBS).glob("*/execution-plans/*")}
                     )
             return claim(self.directory)
         except OSError as error:
@@ -110,7 +110,7 @@ class ClusterFiles:
     def forget_jobs(self) -> bool:
         """The next JobManager starts with none. Whether there were any."""
         jobs = self.directory / JOBS
-        had_any = any(jobs.glob("*/jobs/*"))
+        had_any = any(jobs.glob("*/execution-plans/*"))
         shutil.rmtree(jobs, ignore_errors=True)
         return had_any
 

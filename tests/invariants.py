@@ -15,6 +15,8 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from unittest import mock
 
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
+from tidegate.jobmanager.machines.fenced_writes import FencedWrites
+from tidegate.jobmanager.machines.leadership import Leadership
 from tidegate.taskmanager.machines.async_wait import AsyncWaitQueue
 from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHandler
 from tidegate.taskmanager.machines.barrier_tracker import TrackingHandler
@@ -36,8 +38,10 @@ EVENTS: Mapping[type[Machine], tuple[str, ...]] = {
     AsyncWaitQueue: ("on",),
     BufferDebloater: ("on_worked", "window"),
     Dispatcher: ("on",),
+    FencedWrites: ("on",),
     ExactlyOnceBarrierHandler: ("on",),
     Increments: ("written", "confirmed", "aborted", "restored"),
+    Leadership: ("on",),
     ReceiverCredit: ("open", "on_received", "on_consumed", "on_asked", "decide_grant"),
     SenderCredit: ("should_ask", "on_sent", "on_credit"),
     SnapshotCoordinator: ("on",),

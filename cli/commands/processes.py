@@ -60,9 +60,9 @@ def jobmanager(
     configuration = load_configuration(config, definitions, *forced)
 
     def run(ready: Callable[[dict[str, Any]], None]) -> int:
-        from tidegate.jobmanager.service import app
+        from tidegate.jobmanager.service.process import run as run_job_manager
 
-        return app.run(configuration, lambda at: ready({"rpc_port": at.rpc_port, "rest_port": at.rest_port}))
+        return run_job_manager(configuration, lambda at: ready({"rpc_port": at.rpc_port, "rest_port": at.rest_port}))
 
     _serve(run, configuration, **process)
 

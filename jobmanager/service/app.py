@@ -5,25 +5,21 @@ blob store -> storage pool -> dispatcher, slot manager, job masters (one machine
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 import grpc.aio
 
 from tidegate.aio.pool import Pool
-from tidegate.aio.process import Services, Shutdown, collect_seldom
+from tidegate.aio.process import Services, Shutdown
 from tidegate.aio.rpc import start_server
 from tidegate.aio.working_directories import make_working_directory
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
-from tidegate.jobmanager.service.high_availability.services import StandbyEnded, open_high_availability
+from tidegate.jobmanager.service.high_availability.election import Term
+from tidegate.jobmanager.service.high_availability.services import open_high_availability
 from tidegate.jobmanager.service.job_recovery import recover_jobs
 from tidegate.jobmanager.service.reporting.reporters import start_reporters
-from tidegate.jobmanager.service.reporting.startup_log import announce
 from tidegate.jobmanager.service.rest_service import start_rest
 from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
 from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
@@ -36,7 +32,6 @@ from tidegate.pb.jobmanager_pb2_grpc import (
 from tidegate.store.checkpoints import CheckpointStorage
 
 STORAGE_THREADS = 4  # chosen, not measured: calls of the storage wait for disks, not for processors
-_log = logging.getLogger("jobmanager")
 
 
 class Listening(NamedTuple):
@@ -44,28 +39,7 @@ class Listening(NamedTuple):
 
     rpc_port: int
     rest_port: int
-
-
-def run(configuration: Configuration, on_ready: Callable[[Listening], None] = lambda _: None) -> int:
-    """Serve until a signal or a client ends the process: exit code 0, or 1 after an error. Raises ``TidegateError`` when it cannot start."""
-    collect_seldom()
-    return asyncio.run(serve(configuration, on_ready))
-
-
-async def serve(configuration: Configuration, on_ready: Callable[[Listening], None]) -> int:
-    """Serves on a running loop until it is shut down."""
-    announce(configuration)
-    services, shutdown = Services(), Shutdown()
-    shutdown.catch_signals()
-    try:
-        with suppress(StandbyEnded):
-            on_ready(await start_services(configuration, services, shutdown))
-            await shutdown.wait()
-        _log.info("shutting down: %s", shutdown.reason)
-    finally:
-        await services.stop_all()
-    _log.info("JobManager is stopped")
-    return shutdown.exit_code
+    term: Term
 
 
 async def start_services(configuration: Configuration, services: Services, shutdown: Shutdown) -> Listening:
@@ -73,13 +47,14 @@ async def start_services(configuration: Configuration, services: Services, shutd
     working = make_working_directory("jm", configuration)
     services.started(f"working directory: {working.directory}", working.remove)
     availability = await open_high_availability(configuration, shutdown)
-    services.started(f"leader in term {availability.term}", availability.release)
+    services.started(f"leader in term {availability.term.number}", availability.release)
     blobs = BlobStore(configuration.get(FileOptions.BLOB_DIRECTORY), working.directory, availability.blobs)
     services.started(f"blob store: {blobs.directory}", blobs.close)
     pool, storage = Pool(STORAGE_THREADS, "storage"), CheckpointStorage()
     services.started("checkpoint storage: up", pool.close)
     core = JobManagerCore(configuration, availability, blobs, storage, pool, lambda _: shutdown.ask("fatal error", 1))
     services.started(f"dispatcher and slot manager: up in generation {core.generation}", core.close)
+    availability.term.followers.append(core)
     submission = Submission(configuration, blobs, storage, pool, core.is_known)
     clients = ClientServicer(core, submission, blobs, storage, pool, shutdown, availability)
     rest = await start_rest(configuration, core, clients.disposal, working.directory, services, shutdown)
@@ -97,4 +72,4 @@ async def start_services(configuration: Configuration, services: Services, shutd
     rest.clients_may_dial(bound)
     await start_reporters(configuration, core, services)
     services.started(f"jobs: {availability.told}", core.suspend)
-    return Listening(bound, rest.port)
+    return Listening(bound, rest.port, availability.term)

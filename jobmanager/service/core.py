@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import assert_never
 
 from tidegate.aio.driver import Driver
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
+from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines import commands as cmd
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.jobmanager.machines.events import (
@@ -32,7 +33,6 @@ from tidegate.jobmanager.machines.events import (
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.snapshot_requests import SnapshotRequests
 from tidegate.jobmanager.service.clients.watchers import Watchers
-from tidegate.jobmanager.service.high_availability.job_store import Jobs, NoJobStore
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
 from tidegate.jobmanager.service.storage.inline_state import InlineState, Reading
@@ -42,9 +42,10 @@ from tidegate.jobmanager.service.task_managers.outbox import Link, TaskManagerCa
 from tidegate.jobmanager.service.task_managers.watermark_reports import WatermarkReports
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ErrorInfo, StorageError
+from tidegate.model.errors import StorageError
 from tidegate.model.ids import JobId, TaskManagerId
 from tidegate.model.options import RuntimeOptions
+from tidegate.model.states import JobState
 from tidegate.store.checkpoints import CheckpointStorage
 
 _log = logging.getLogger("jobmanager")
@@ -74,13 +75,18 @@ class JobManagerCore:
         self.snapshots = SnapshotRequests()
         self.watermarks = WatermarkReports()
         self._blobs = blobs
-        self._jobs: Jobs = availability.store or NoJobStore()
-        self._ended: set[JobId] = set()
+        self._jobs = availability.jobs
+        self._may_commit = asyncio.Event()
+        self._may_commit.set()
+        self._noting: dict[tuple[JobId, int], asyncio.Task[None]] = {}
+        self._endings: dict[JobId, asyncio.Task[None]] = {}
+        self._told: set[JobId] = set()
+        """Jobs with a result that is durable."""
         self._connect = connect
         self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
         self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal)
         timeout_ms = configuration.get(RuntimeOptions.METADATA_TIMEOUT)
-        self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs.note_savepoint)
+        self._files = CheckpointFiles(storage, pool, self.post, timeout_ms, self._jobs)
         self._inline_state = InlineState(storage, pool)
         self._known: set[JobId] = set()
         self.on_terminated: Callable[[JobId], None] = lambda _: None
@@ -128,6 +134,7 @@ class JobManagerCore:
                 self.generation,
                 self._answered,
                 confirm_retry_ms=self._confirm_retry_ms,
+                may_commit=self._may_commit,
             )
 
     def is_current_session(self, task_manager_id: TaskManagerId, session: str) -> bool:
@@ -138,13 +145,28 @@ class JobManagerCore:
         next JobManager goes on with."""
         self._driver.stop()
 
+    def pause(self) -> None:
+        """No confirm leaves until ``resume``: the store that says who leads does not answer."""
+        self._may_commit.clear()
+
+    def resume(self) -> None:
+        self._may_commit.set()
+
+    def depose(self, reason: str) -> None:
+        """Ends this life at once, since another JobManager leads: nothing is sent after this."""
+        del reason
+        self.suspend()
+        self._may_commit.clear()
+        for outbox in self._outboxes.values():
+            outbox.stop()
+
     async def close(self) -> None:
         """Stops handling messages; TaskManagers see their streams end and stop what they run."""
         self._driver.stop()
         self.streams.close_all("the JobManager is shutting down")
         for key in list(self._outboxes):
             self._close_outbox(*key)
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await asyncio.gather(*self._closing, *self._endings.values(), return_exceptions=True)
         await self._files.settled()
 
     def _answered(self, answer: CallAnswered) -> None:
@@ -185,7 +207,7 @@ class JobManagerCore:
                 self._keep_result(command.job_id)
                 self._log_late_records(command.job_id)
                 self.attempts.forget(command.job_id)
-                self._forget(command.job_id)
+                self._finishing(self._forget(command.job_id))
                 self._files.job_terminated(command.job_id)
                 self.watchers.changed(command.job_id)
                 self.on_asked()
@@ -203,30 +225,53 @@ class JobManagerCore:
 
     def _deploy(self, command: cmd.SubmitTask) -> None:
         attempt = command.deployment.attempt
-        try:
-            self._jobs.note_attempt(attempt.job_id, attempt.attempt)
-        except StorageError as error:
-            self.post(CallAnswered(command.call_id, ErrorInfo.of(error)))
-            return
         self.attempts.submitted(attempt)
-        self._send(command, self._inline_state.reading_of(command))
+        self._send(command, self._inline_state.reading_of(command), self._permit_for(attempt.job_id, attempt.attempt))
+
+    def _permit_for(self, job_id: JobId, attempt: int) -> asyncio.Task[None] | None:
+        """To deploy an attempt of this number: the job store knows it first. ``None``: it does already."""
+        if self._jobs.is_noted(job_id, attempt):
+            return None
+        key = (job_id, attempt)
+        if key not in self._noting:
+            noting = self._noting[key] = asyncio.create_task(self._jobs.note_attempt(job_id, attempt))
+            noting.add_done_callback(lambda done: self._noted(key, done))
+        return self._noting[key]
+
+    def _noted(self, key: tuple[JobId, int], noting: asyncio.Task[None]) -> None:
+        del self._noting[key]
+        if not noting.cancelled():
+            noting.exception()  # who waits for it tells
+
+    def is_told(self, job_id: JobId) -> bool:
+        """The job is over, and its result is durable: from here on no JobManager runs it again."""
+        return job_id in self._told
 
     def _keep_result(self, job_id: JobId) -> None:
-        """Keeps the result before the end of a job is reported: from here on no JobManager runs it again."""
+        """Keeps the result before the end of a job is reported."""
         state = self.machine.state_of(job_id)
-        if state is None or not state.is_terminal or job_id in self._ended:
-            return
-        self._ended.add(job_id)
+        if state is not None and state.is_terminal and job_id not in self._endings:
+            self._endings[job_id] = asyncio.create_task(self._end(job_id, state), name=f"result-{job_id}")
+
+    async def _end(self, job_id: JobId, state: JobState) -> None:
         try:
-            self._jobs.end(job_id, state)
+            await self._jobs.end(job_id, state)
+        except Deposed:
+            return
         except StorageError as error:
             _log.error("%s", with_ids(f"the next JobManager will run this job again: {error.message}", job=job_id))
+        self._told.add(job_id)
+        self.watchers.changed(job_id)
 
-    def _forget(self, job_id: JobId) -> None:
+    async def _forget(self, job_id: JobId) -> None:
         """The job is over and nothing of it is under way."""
+        if job_id in self._endings:
+            await self._endings[job_id]
+        if job_id not in self._told:
+            return
         self._blobs.release(job_id)
         try:
-            self._jobs.remove(job_id)
+            await self._jobs.remove(job_id)
         except StorageError as error:
             _log.warning("%s", with_ids(error.message, job=job_id))
 
@@ -234,13 +279,15 @@ class JobManagerCore:
         for late in self.attempts.late_records(job_id):
             _log.warning("%s", with_ids(str(late), job=job_id))
 
-    def _send(self, call: TaskManagerCall, reading: Reading | None = None) -> None:
+    def _send(
+        self, call: TaskManagerCall, reading: Reading | None = None, permit: asyncio.Task[None] | None = None
+    ) -> None:
         session = self._sessions.get(call.task_manager_id)
         outbox = self._outboxes.get((call.task_manager_id, session)) if session is not None else None
         if outbox is None:
             _log.debug("dropped for a TaskManager that is gone: %s", call)
             return
-        outbox.put(call, reading)
+        outbox.put(call, reading, permit)
 
     def _close_session(self, command: cmd.CloseTaskManager) -> None:
         if self._sessions.get(command.task_manager_id) == command.session:
@@ -252,9 +299,13 @@ class JobManagerCore:
     def _close_outbox(self, task_manager_id: TaskManagerId, session: str) -> None:
         outbox = self._outboxes.pop((task_manager_id, session), None)
         if outbox is not None:
-            task = asyncio.create_task(outbox.close(), name=f"close-outbox-{task_manager_id}")
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._finishing(outbox.close())
+
+    def _finishing(self, work: Coroutine[None, None, None]) -> None:
+        """The end waits for it."""
+        task = asyncio.create_task(work)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
 
 def _changes_a_job(event: Event) -> bool:

@@ -14,10 +14,10 @@ from tidegate.jobmanager.machines.events import FoundCheckpoint, JobRecovered
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients.submission import Submission
 from tidegate.jobmanager.service.core import JobManagerCore
-from tidegate.jobmanager.service.high_availability.inventory import find_checkpoints
 from tidegate.jobmanager.service.high_availability.job_store import JobStore, StoredJob, UnreadableJob
 from tidegate.jobmanager.service.high_availability.services import HighAvailability
 from tidegate.jobmanager.service.storage.checkpoint_files import JobDirectories
+from tidegate.jobmanager.service.storage.inventory import find_checkpoints
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import CheckpointId, JobId
 from tidegate.store.checkpoints import CheckpointStorage
@@ -65,7 +65,7 @@ class Recovery:
             return False
 
         def find(job_id: JobId, directories: JobDirectories) -> tuple[FoundCheckpoint, ...]:
-            return find_checkpoints(self.storage, directories, job_id, stored.savepoints)
+            return find_checkpoints(self.storage, directories, job_id, stored)
 
         try:
             submitted, directories, found = await self.submission.check_again(stored.request, find)
@@ -76,7 +76,7 @@ class Recovery:
         whole = [checkpoint.checkpoint_id for checkpoint in found if checkpoint.manifest is not None]
         told = f"goes on with {submitted.graph.name!r} of an earlier JobManager from "
         _log.info("%s", with_ids(told + (f"checkpoint {max(whole)}" if whole else "its beginning"), job=stored.job_id))
-        begun = [number for number, _ in stored.savepoints]
+        begun = [number for number, _ in stored.savepoints] + ([stored.last_id] if stored.last_id is not None else [])
         next_id = CheckpointId(max(begun) + 1) if begun else None
         self.core.recover(JobRecovered(submitted, found, stored.last_attempt + 1, next_id), directories)
         return True

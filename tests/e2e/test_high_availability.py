@@ -42,7 +42,7 @@ def test_the_result_is_exact_although_the_jobmanager_is_killed_again_and_again(t
         watch.wait_finished(_JOB_LIMIT_S)
         run.assert_exact()
         assert all(max(before) < min(after) for before, after in itertools.pairwise(attempts)), attempts
-        assert list((tmp_path / "ha" / "default" / "jobs").iterdir()) == []
+        assert list((tmp_path / "ha" / "default" / "execution-plans").iterdir()) == []
         assert list((tmp_path / "ha" / "default" / "blobs").iterdir()) == []
 
 

@@ -36,15 +36,13 @@ class Shutdown:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
 
+    @property
+    def is_asked(self) -> bool:
+        return self._asked.is_set()
+
     async def wait(self) -> None:
         """Waits for a request to stop."""
         await self._asked.wait()
-
-    async def asked_within(self, seconds: float) -> bool:
-        """Whether somebody has asked, or does so within this time."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._asked.wait(), seconds)
-        return self._asked.is_set()
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self._asked.is_set():

@@ -1,194 +1,241 @@
-"""The jobs of a cluster in a directory, each as it was submitted and with what its next life must know:
+"""The jobs of a cluster, each as it was submitted and with what its next life must know:
 
-    blobs/<sha256>                    programs and files of jobs
-    jobs/<job id>/submission          the request of the client, behind its checksum
-    jobs/<job id>/attempt             the highest number that an attempt of any subtask had
-    jobs/<job id>/savepoints/<n>      where snapshot n, a savepoint, was begun
-    jobs/<job id>/result              the state in which the job ended: it never runs again (Flink's dirty JobResultStore entry)
+    execution-plans/<job id>                   where the request of the client is, and its checksum
+    jobs/<job id>/attempt                      the highest number that an attempt of any subtask had
+    jobs/<job id>/checkpoint_id_counter        the highest id that a checkpoint may have
+    jobs/<job id>/checkpoints/<n>              where completed checkpoint n is: the pointer, which makes it one
+    jobs/<job id>/savepoints/<n>               where snapshot n, a savepoint, was begun
+    job-results/<job id>                       the state in which the job ended: it never runs again (Flink's dirty JobResultStore entry)
+    <storageDir>/submissions/<job id>-<random> the request
+    <storageDir>/blobs/<sha256>                programs and files of jobs
 
-A job whose result is written is removed as a whole after that, ``submission`` first; what a killed process left of that is removed by the
-next one. All methods block for some milliseconds at most and raise ``StorageError``.
+A job whose result is written is removed as a whole after that, its result last; what a killed process left of that is removed by the
+next one. All methods block and raise ``StorageError``; those that change something are made so that doing them twice does no harm.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+import secrets
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
+import msgspec
+from google.protobuf.message import DecodeError
+
+from tidegate.coordination.port import Entries
 from tidegate.model.errors import CorruptData, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId, parse_job_id
 from tidegate.model.states import JobState
 from tidegate.pb import jobmanager_pb2 as pb
-from tidegate.store.files import LocalFiles
+from tidegate.store.files import Files
+from tidegate.store.locations import open_files, reason_of
 
-_CHECKSUM_BYTES = hashlib.sha256().digest_size
+PLANS, JOBS, RESULTS, SUBMISSIONS = "execution-plans", "jobs", "job-results", "submissions"
+ID_BLOCK = 16
+"""Ids of checkpoints that are reserved at once: one write for so many. A new leader leaves out those that were not used."""
 _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    """The entry of a job. ``file`` is below the storage directory."""
+
+    file: str
+    sha256: str
+    submitted_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job that has not ended. ``last_attempt`` is -1 when nothing of it was ever deployed; ``savepoints`` are those that were begun."""
+    """A job that has not ended. ``last_attempt`` is -1 when nothing of it was ever deployed; ``savepoints`` are those that were begun;
+    ``pointers`` say where completed checkpoints are. ``last_id``: of a checkpoint, at most; ``None`` where the directories tell."""
 
     job_id: JobId
     request: pb.SubmitJobRequest
     last_attempt: int
     savepoints: tuple[tuple[CheckpointId, str], ...]
+    pointers: tuple[tuple[CheckpointId, str], ...]
+    last_id: CheckpointId | None
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableJob:
     """An entry that cannot be read. It is left as it is."""
 
-    place: Path
+    place: str
     error: TidegateError
 
 
-class Jobs(Protocol):
-    """What the JobManager tells of its jobs as they go."""
-
-    def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None: ...
-    def note_attempt(self, job_id: JobId, attempt: int) -> None: ...
-    def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
-    def end(self, job_id: JobId, state: JobState) -> None: ...
-    def remove(self, job_id: JobId) -> None: ...
-
-
-class NoJobStore:
-    """Jobs end with their JobManager."""
-
-    def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
-        """Nothing is kept."""
-
-    def note_attempt(self, job_id: JobId, attempt: int) -> None:
-        """Nothing is kept."""
-
-    def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
-        """Nothing is kept."""
-
-    def end(self, job_id: JobId, state: JobState) -> None:
-        """Nothing is kept."""
-
-    def remove(self, job_id: JobId) -> None:
-        """Nothing was kept."""
-
-
 class JobStore:
-    """The jobs below one directory, which belongs to this process as long as it leads."""
+    """``directory``: ``high-availability.storageDir`` with the name of the cluster, a path or URI."""
 
-    def __init__(self, directory: Path, files: LocalFiles | None = None) -> None:
+    def __init__(self, directory: str, entries: Entries, wall_clock_ms: Callable[[], int] | None = None) -> None:
         self.directory = directory
-        self._files = files or LocalFiles()
+        self._entries = entries
+        self._now_ms = wall_clock_ms or (lambda: int(time.time() * 1000))
         self._attempts: dict[JobId, int] = {}
+        self._reserved: dict[JobId, int] = {}
+        self._pointed: dict[JobId, set[CheckpointId]] = {}
 
-    @property
-    def blobs(self) -> Path:
-        return self.directory / "blobs"
+    # ---- a job's life ------------------------------------------------------------------------------------------------
 
-    def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
-        """The job is durable when this returns."""
+    def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> bool:
+        """The job is durable when this returns. ``False``: another leader has accepted a job of this id."""
         content = request.SerializeToString(deterministic=True)
-        with _named("keep", self._of(job_id)):
-            self._files.make_directory(str(self._of(job_id)))
-            self._files.sync(str(self._of(job_id).parent))
-            self._write(job_id, "submission", hashlib.sha256(content).digest() + content)
+        plan = Plan(
+            f"{SUBMISSIONS}/{job_id}-{secrets.token_hex(6)}", hashlib.sha256(content).hexdigest(), self._now_ms()
+        )
+        with self._file(plan.file, "keep") as (files, path):
+            files.make_directory(path.rpartition("/")[0])
+            files.write(path, [content])
+        if self._entries.create(f"{PLANS}/{job_id}", msgspec.json.encode(plan)):
+            return True
+        self._delete_file(plan.file)
+        return False
 
     def note_attempt(self, job_id: JobId, attempt: int) -> None:
         """Before an attempt of this number is deployed: names of files and transactions hold it, so it must not come again."""
-        if attempt <= self._attempts.get(job_id, -1):
+        if attempt > self._attempts.get(job_id, -1):
+            self._entries.put(f"{JOBS}/{job_id}/attempt", str(attempt).encode("ascii"))
+            self._attempts[job_id] = max(attempt, self._attempts.get(job_id, -1))
+
+    def is_noted(self, job_id: JobId, attempt: int) -> bool:
+        """It was noted before, or a higher one."""
+        return attempt <= self._attempts.get(job_id, -1)
+
+    def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
+        """Before anything of this checkpoint is made: a leader that was deposed may still be making it."""
+        if self._entries.excludes_others or checkpoint_id <= self._reserved.get(job_id, 0):
             return
-        with _named("keep", self._of(job_id)):
-            self._write(job_id, "attempt", str(attempt).encode("ascii"))
-        self._attempts[job_id] = attempt
+        last = checkpoint_id + ID_BLOCK - 1
+        self._entries.put(f"{JOBS}/{job_id}/checkpoint_id_counter", str(last).encode("ascii"))
+        self._reserved[job_id] = last
 
     def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
-        """Before a savepoint is triggered: it is in no directory that is looked through, and a job that was being stopped with it must go
-        on from it once it is complete."""
-        place = self._of(job_id) / "savepoints"
-        with _named("keep", place):
-            self._files.make_directory(str(place))
-            self._files.write(str(place / str(checkpoint_id)), [location.encode("utf-8")])
+        """Before a savepoint is triggered: it is in no directory that is looked through."""
+        self._entries.put(f"{JOBS}/{job_id}/savepoints/{checkpoint_id}", location.encode("utf-8"))
+
+    def point(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
+        """This is the commit: from here on the checkpoint is complete, under this leader and later ones. Its ``_metadata`` is durable."""
+        name = _pointer(job_id, checkpoint_id)
+        if not self._entries.create(name, location.encode("utf-8")):
+            raise CorruptData(f"{name} in the job store names another checkpoint than {location}; nothing was changed")
+        self._pointed.setdefault(job_id, set()).add(checkpoint_id)
+
+    def unpoint(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
+        """Called before a completed checkpoint is removed: after this no leader restores from it. No-op for others."""
+        if checkpoint_id in self._pointed.get(job_id, ()):
+            self._entries.delete(_pointer(job_id, checkpoint_id))
+            self._pointed[job_id].discard(checkpoint_id)
+
+    def is_pointed(self, job_id: JobId, checkpoint_id: CheckpointId) -> bool:
+        return checkpoint_id in self._pointed.get(job_id, ())
 
     def end(self, job_id: JobId, state: JobState) -> None:
         """The job has a result: it does not run again, whatever happens from now on."""
-        with _named("keep", self._of(job_id)):
-            self._write(job_id, "result", state.value.encode("ascii"))
+        self._entries.put(f"{RESULTS}/{job_id}", state.value.encode("ascii"))
 
     def remove(self, job_id: JobId) -> None:
         """Forget a job that has a result."""
-        with _named("remove", self._of(job_id)):
-            self._files.delete(str(self._of(job_id) / "submission"))
-            self._files.delete_tree(str(self._of(job_id)))
-        self._attempts.pop(job_id, None)
+        plan = self._entries.get(f"{PLANS}/{job_id}")
+        self._entries.delete(f"{JOBS}/{job_id}")
+        self._entries.delete(f"{PLANS}/{job_id}")
+        if plan is not None:
+            self._delete_file(self._read_plan(f"{PLANS}/{job_id}", plan).file)
+        self._entries.delete(f"{RESULTS}/{job_id}")
+        for known in (self._attempts, self._reserved, self._pointed):
+            known.pop(job_id, None)
+
+    # ---- the next leader ---------------------------------------------------------------------------------------------
 
     def jobs(self) -> Iterator[StoredJob | UnreadableJob]:
-        """Those that have not ended, in the order of their submission. What has ended, or was never whole, is removed on the way."""
-        root = self.directory / "jobs"
-        with _named("list", root):
-            names = self._files.directories(str(root))
+        """Those that have not ended, in the order of their submission. What has ended is removed on the way."""
+        ended = set(self._entries.names(RESULTS))
+        for name in ended:
+            self.remove(JobId(name))
         found = []
-        for name in names:
-            place = root / name
+        for name in self._entries.names(PLANS):
+            place = f"{PLANS}/{name}"
             try:
                 job_id = parse_job_id(name)
-                entries = self._files.sizes(str(place))
-                if "result" in entries or "submission" not in entries:
-                    self.remove(job_id)
-                    continue
-                found.append(((place / "submission").stat().st_mtime_ns, self._stored(job_id)))
+                content = self._entries.get(place)
+                if content is not None and name not in ended:
+                    plan = self._read_plan(place, content)
+                    found.append((plan.submitted_ms, self._stored(job_id, plan)))
             except TidegateError as error:
-                yield UnreadableJob(place, error)
-            except (OSError, ValueError) as error:
-                yield UnreadableJob(place, StorageError(f"{place} cannot be read: {error}"))
+                yield UnreadableJob(f"{self.directory}/{place}", error)
+            except ValueError as error:
+                yield UnreadableJob(f"{self.directory}/{place}", CorruptData(f"{place}: {error}"))
         yield from (job for _, job in sorted(found, key=lambda one: one[0]))
 
-    def _stored(self, job_id: JobId) -> StoredJob:
-        place = self._of(job_id)
-        content = self._files.read(str(place / "submission"))
-        checksum, content = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
-        if hashlib.sha256(content).digest() != checksum:
+    def _stored(self, job_id: JobId, plan: Plan) -> StoredJob:
+        with self._file(plan.file, "read") as (files, path):
+            content = files.read(path)
+        if hashlib.sha256(content).hexdigest() != plan.sha256:
             raise CorruptData(
-                f"{place / 'submission'} is damaged: its checksum does not fit; submit the job again with run -s"
+                f"{self.directory}/{plan.file} is damaged: its checksum does not fit; submit the job again with run -s"
             )
-        return StoredJob(
-            job_id, pb.SubmitJobRequest.FromString(content), self._last_attempt(place), self._savepoints(place)
-        )
-
-    def _last_attempt(self, place: Path) -> int:
         try:
-            text = self._files.read(str(place / "attempt"))
-        except FileNotFoundError:
-            return -1
-        if not text.isdigit():
-            raise CorruptData(
-                f"{place / 'attempt'} is damaged: it is {text[:20]!r}, not a number; submit the job again with run -s"
-            )
-        return int(text)
-
-    def _savepoints(self, place: Path) -> tuple[tuple[CheckpointId, str], ...]:
-        below = place / "savepoints"
-        names = [name for name in self._files.sizes(str(below)) if _NUMBER.fullmatch(name)]
-        return tuple(
-            (CheckpointId(number), self._files.read(str(below / str(number))).decode("utf-8"))
-            for number in sorted(map(int, names))
+            request = pb.SubmitJobRequest.FromString(content)
+        except DecodeError as error:
+            raise CorruptData(f"{self.directory}/{plan.file} cannot be read: {error}") from None
+        below = f"{JOBS}/{job_id}"
+        attempt = self._number(f"{below}/attempt")
+        last_id = self._number(f"{below}/checkpoint_id_counter")
+        pointers = self._places(f"{below}/checkpoints")
+        self._attempts[job_id] = -1 if attempt is None else attempt
+        self._pointed[job_id] = {number for number, _ in pointers}
+        return StoredJob(
+            job_id,
+            request,
+            self._attempts[job_id],
+            self._places(f"{below}/savepoints"),
+            pointers,
+            None if last_id is None else CheckpointId(last_id),
         )
 
-    def _of(self, job_id: JobId) -> Path:
-        return self.directory / "jobs" / job_id
+    def _read_plan(self, place: str, content: bytes) -> Plan:
+        try:
+            return msgspec.json.decode(content, type=Plan)
+        except msgspec.MsgspecError as error:
+            raise CorruptData(
+                f"{self.directory}/{place} is damaged: {error}; submit the job again with run -s"
+            ) from None
 
-    def _write(self, job_id: JobId, name: str, content: bytes) -> None:
-        self._files.write(str(self._of(job_id) / name), [content])
+    def _number(self, name: str) -> int | None:
+        text = self._entries.get(name)
+        if text is not None and not text.isdigit():
+            raise CorruptData(
+                f"{self.directory}/{name} is damaged: it is {text[:20]!r}, not a number; submit the job again with run -s"
+            )
+        return None if text is None else int(text)
+
+    def _places(self, below: str) -> tuple[tuple[CheckpointId, str], ...]:
+        numbers = sorted((int(name), name) for name in self._entries.names(below) if _NUMBER.fullmatch(name))
+        found = ((CheckpointId(number), self._entries.get(f"{below}/{name}")) for number, name in numbers)
+        return tuple((number, content.decode("utf-8", "replace")) for number, content in found if content is not None)
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _file(self, name: str, what: str) -> Iterator[tuple[Files, str]]:
+        place = f"{self.directory}/{name}"
+        try:
+            yield open_files(place)
+        except OSError as error:
+            raise StorageError(
+                f"cannot {what} a job in {place}: {reason_of(error)}; see high-availability.storageDir"
+            ) from error
+
+    def _delete_file(self, name: str) -> None:
+        with self._file(name, "remove") as (files, path):
+            files.delete(path)
 
 
-@contextmanager
-def _named(what: str, place: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"cannot {what} a job in {place}: {error.strerror or error}; see high-availability.storageDir"
-        ) from error
+def _pointer(job_id: JobId, checkpoint_id: CheckpointId) -> str:
+    """As in Flink, whose ids have nineteen digits: a list by name is one by number."""
+    return f"{JOBS}/{job_id}/checkpoints/{checkpoint_id:019d}"

@@ -1,105 +1,107 @@
 """High availability as it is configured: who leads, and where jobs are kept.
 
-Of several JobManagers with the same directory one leads. The others are standbys: they hold no port, so that the one that takes over can
-have those of the leader, where TaskManagers and clients look for it.
+Of several JobManagers of one cluster one leads. The others are standbys, which take over.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
+from tidegate.coordination.drivers import make_election, storage_directory
+from tidegate.coordination.filesystem import led_by
+from tidegate.jobmanager.service.high_availability.election import ElectionService, Term
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
-from tidegate.jobmanager.service.high_availability.leadership import Leadership, LedByAnother
+from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs, KeptJobs, NoJobStore
 from tidegate.model.configuration import Configuration
-from tidegate.model.errors import ConfigurationError
+from tidegate.model.fencing import UNORDERED, make_generation
 from tidegate.model.ids import Generation
+from tidegate.model.leadership import Contact
 from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
 
-STANDBY_LOOK_S = 0.1
-"""Between two tries to lead. A try is one system call; what follows, the ports and the jobs, takes longer than this."""
+STORE_THREADS = 4  # chosen, not measured: they wait for the store
 
 _log = logging.getLogger("jobmanager")
 
 
 @dataclass(frozen=True, slots=True)
 class HighAvailability:
-    """``store`` is ``None`` when jobs end with their JobManager."""
+    """One term of a leader. ``store`` is ``None`` when jobs end with their JobManager."""
 
     type: HighAvailabilityType
-    term: int
     generation: Generation
+    term: Term
+    jobs: Jobs
     store: JobStore | None
-    release: Callable[[], None]
+    release: Callable[[], Awaitable[None]]
+    publish: Callable[[Contact], Awaitable[None]]
+    blobs: Path | None = field(default=None)
+    """Where programs of jobs are kept."""
 
     @property
     def told(self) -> str:
         """For the log."""
         return f"kept in {self.store.directory}" if self.store is not None else "end with this process"
 
-    @property
-    def blobs(self) -> Path | None:
-        """Where programs of jobs are kept."""
-        return self.store.blobs if self.store is not None else None
-
 
 class StandbyEnded(Exception):
-    """The process was asked to end before it ever led."""
+    """The process was asked to end before it led (again)."""
 
 
 def without_high_availability() -> HighAvailability:
     """Jobs end with this process, which leads alone."""
-    return HighAvailability(HighAvailabilityType.NONE, 0, Generation(secrets.token_hex(16)), None, lambda: None)
+
+    async def nothing() -> None: ...
+
+    async def publish(contact: Contact) -> None:
+        del contact
+
+    generation = make_generation(UNORDERED, secrets.token_hex(12))
+    return HighAvailability(
+        HighAvailabilityType.NONE, generation, Term(UNORDERED), NoJobStore(), None, nothing, publish
+    )
 
 
 async def open_high_availability(configuration: Configuration, shutdown: Shutdown) -> HighAvailability:
-    """Take the lead, as soon as nobody else has it. Raises ``ConfigurationError``, ``ExternalError`` when the directory cannot be used, or
-    ``StandbyEnded``."""
+    """Take the lead, as soon as it is this process's turn. Raises ``ConfigurationError``, ``ExternalError`` when the store cannot be used,
+    or ``StandbyEnded``."""
     kind = configuration.get(HighAvailabilityOptions.TYPE)
     if kind is HighAvailabilityType.NONE:
         return without_high_availability()
-    directory = configuration.get(HighAvailabilityOptions.STORAGE_DIR)
-    if directory is None:
-        raise ConfigurationError(
-            f"high-availability.type is {kind.value}, and high-availability.storageDir is not set; set it to a directory on a local disk"
-        )
-    place = _local(directory) / _checked(configuration.get(HighAvailabilityOptions.CLUSTER_ID))
-    leadership = await _lead(place, shutdown)
-    return HighAvailability(kind, leadership.term, leadership.generation(), JobStore(place), leadership.release)
+    directory = storage_directory(configuration)
+    service = ElectionService(make_election(configuration))
+    pool = Pool(STORE_THREADS, "job-store")
 
+    async def release() -> None:
+        await service.resign()
+        pool.close()
 
-async def _lead(directory: Path, shutdown: Shutdown) -> Leadership:
-    is_standby = False
-    while True:
-        try:
-            return Leadership.take(directory)
-        except LedByAnother as error:
-            if not is_standby:
-                _log.info("standby: %s; this one takes over when that ends", error.message)
-            is_standby = True
-        if await shutdown.asked_within(STANDBY_LOOK_S):
+    try:
+        service.seek(Contact(f"{socket.gethostname()}:{os.getpid()}"))
+        term = await service.wait_to_lead(shutdown, lambda: _tell_standby(kind, directory))
+        if term is None:
             raise StandbyEnded
+    except BaseException:
+        await release()
+        raise
+    store = JobStore(directory, service.election.entries(term.number))
+    jobs = KeptJobs(store, pool, lambda reason: service.refused(term.number, reason))
+    term.followers.append(jobs)
+
+    async def publish(contact: Contact) -> None:
+        await pool.submit(lambda: service.election.publish(term.number, contact))
+
+    generation = make_generation(term.number, secrets.token_hex(8))
+    return HighAvailability(kind, generation, term, jobs, store, release, publish, Path(directory) / "blobs")
 
 
-def _local(directory: str) -> Path:
-    scheme, separator, rest = directory.partition("://")
-    if separator and scheme != "file":
-        raise ConfigurationError(
-            f"high-availability.storageDir is {directory}, which is not on a local disk; high-availability.type filesystem needs one"
-        )
-    path = Path(rest if separator else directory.removeprefix("file:"))
-    if not path.is_absolute():
-        raise ConfigurationError(f"high-availability.storageDir must be an absolute path, not {directory!r}")
-    return path
-
-
-def _checked(cluster_id: str) -> str:
-    """Flink's ids begin with a slash."""
-    name = cluster_id.strip("/")
-    if not name or name.startswith(".") or "/" in name:
-        raise ConfigurationError(f"high-availability.cluster-id {cluster_id!r} cannot be the name of a directory")
-    return name
+def _tell_standby(kind: HighAvailabilityType, directory: str) -> None:
+    led = led_by(Path(directory)) if kind is HighAvailabilityType.FILESYSTEM else "another JobManager leads the cluster"
+    _log.info("standby: %s; this one takes over when that ends", led)

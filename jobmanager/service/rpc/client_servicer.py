@@ -7,7 +7,6 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 
 from tidegate.aio.pool import Pool
@@ -77,11 +76,9 @@ class ClientServicer(SnapshotServicer):
 
     async def _keep(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
         """For the next JobManager. A job that cannot be kept is refused."""
-        if self._availability.store is None:
-            return
         try:
-            await self._pool.submit(partial(self._availability.store.add, job_id, request))
-        except StorageError:
+            await self._availability.jobs.add(job_id, request)
+        except TidegateError:
             self._blobs.release(job_id)
             raise
 
@@ -114,6 +111,9 @@ class ClientServicer(SnapshotServicer):
                 if job is None:
                     return
                 changed.clear()
+                if job.state.is_terminal and not self._core.is_told(job_id):
+                    await changed.wait()
+                    continue
                 attempts = self._core.attempts
                 found = status.job_status(job, attempts.metrics_of, attempts.late_records(job_id))
                 took_ms = (time.perf_counter() - began_s) * 1000

@@ -1,8 +1,11 @@
 """Carries out the machines' storage commands in a pool, one after the other for each checkpoint.
 
-    CreateLocation ─▶ LocationCreated          WriteManifest ─▶ ManifestWritten | ManifestWriteFailed
+    CreateLocation ─▶ LocationCreated          WriteManifest ─▶ _metadata ─▶ pointer ─▶ ManifestWritten | ManifestWriteFailed
     DiscardCheckpoint ─▶ CheckpointDiscarded   ReadBackManifest ─▶ the same two, outcome known
     DiscardSharedFiles ─▶ SharedFilesDiscarded
+
+``_metadata`` is the payload. What completes a checkpoint is its pointer in the job store, which only the leader can write (``Jobs.commit``);
+nothing is answered before. Once another JobManager leads, nothing is answered at all.
 
 A write that takes longer than its limit is answered with "outcome unknown" and goes on; a read-back waits for its end,
 and is repeated until it can tell. What is discarded goes in parallel, or one checkpoint and one file after the other
@@ -20,6 +23,7 @@ from typing import Any
 
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
+from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines.commands import (
     CreateLocation,
     DiscardCheckpoint,
@@ -35,6 +39,8 @@ from tidegate.jobmanager.machines.events import (
     ManifestWritten,
     SharedFilesDiscarded,
 )
+from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs
+from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, StorageError, TidegateError
 from tidegate.model.ids import CheckpointId, JobId
@@ -78,14 +84,14 @@ class CheckpointFiles:
         pool: Pool,
         post: Callable[[Event], None],
         metadata_timeout_ms: int,
-        note_savepoint: Callable[[JobId, CheckpointId, str], None] = lambda job_id, checkpoint_id, location: None,
+        jobs: Jobs,
     ) -> None:
-        """``note_savepoint`` is called in a thread before anybody hears of a savepoint's location. Raises ``StorageError``."""
         self._storage = storage
         self._pool = pool
         self._post = post
         self._metadata_timeout_ms = metadata_timeout_ms
-        self._note_savepoint = note_savepoint
+        self._jobs = jobs
+        self._kinds: dict[tuple[JobId, CheckpointId], SnapshotType] = {}
         self._directories: dict[JobId, JobDirectories] = {}
         self._last: dict[tuple[JobId, CheckpointId], asyncio.Task[None]] = {}
         self._writes: dict[tuple[JobId, CheckpointId], asyncio.Future[ManifestWrite]] = {}
@@ -129,7 +135,12 @@ class CheckpointFiles:
     async def _after(self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, Event]) -> None:
         if before is not None:
             await asyncio.wait([before])
-        self._post(await work)
+        try:
+            event = await work
+        except Deposed as error:
+            _log.info("left undone: %s", error.message)
+            return
+        self._post(event)
 
     def _forget(self, key: tuple[JobId, CheckpointId], task: asyncio.Task[None]) -> None:
         if self._last.get(key) is task:
@@ -154,7 +165,9 @@ class CheckpointFiles:
 
     async def _clean(self, command: DiscardCheckpoint | DiscardSharedFiles, at_once: int) -> Event:
         if isinstance(command, DiscardCheckpoint):
+            self._kinds.pop((command.job_id, command.checkpoint_id), None)
             return await self._discard(command)
+        await self._jobs.still_lead(command.job_id)
         return await self._discard_shared(command, at_once)
 
     async def _create(self, command: CreateLocation) -> LocationCreated:
@@ -172,16 +185,20 @@ class CheckpointFiles:
             create_subdir=places.create_subdir,
         )
         try:
+            await self._jobs.reserve_id(job_id, checkpoint_id)
             location = await self._pool.submit(call)
             if command.snapshot_type.is_savepoint:
-                await self._pool.submit(partial(self._note_savepoint, job_id, checkpoint_id, location))
+                await self._jobs.note_savepoint(job_id, checkpoint_id, location)
             shared = self._storage.shared_location(location, command.snapshot_type)
             return LocationCreated(job_id, checkpoint_id, location, shared_location=shared)
+        except Deposed:
+            raise
         except TidegateError as error:
             return LocationCreated(job_id, checkpoint_id, "", ErrorInfo.of(error))
 
     async def _write(self, command: WriteManifest) -> ManifestWritten | ManifestWriteFailed:
         key = (command.job_id, command.checkpoint_id)
+        self._kinds[key] = command.manifest.snapshot_type
         write = self._pool.submit(partial(self._storage.write_manifest, command.location, command.manifest))
         self._writes[key] = write
         done, _ = await asyncio.wait([write], timeout=self._metadata_timeout_ms / 1000)
@@ -195,7 +212,7 @@ class CheckpointFiles:
             outcome = ManifestWrite(0, late, outcome_unknown=True)
         if not outcome.outcome_unknown:
             del self._writes[key]
-        return _event_of(command, outcome)
+        return await self._commit(command, outcome)
 
     async def _read_back(self, command: ReadBackManifest) -> ManifestWritten | ManifestWriteFailed:
         key = (command.job_id, command.checkpoint_id)
@@ -205,19 +222,39 @@ class CheckpointFiles:
         while True:
             outcome = await self._pool.submit(partial(self._storage.read_back, command.location))
             if not outcome.outcome_unknown:
-                return _event_of(command, outcome)
+                return await self._commit(command, outcome)
             _log.warning("still unknown whether a checkpoint was written: %s", outcome.error)
             await asyncio.sleep(READ_BACK_RETRY_MS / 1000)
+
+    async def _commit(
+        self, command: WriteManifest | ReadBackManifest, outcome: ManifestWrite
+    ) -> ManifestWritten | ManifestWriteFailed:
+        """The point of no return. A savepoint needs no pointer unless its job stops with it: sinks commit nothing on account of it."""
+        key = (command.job_id, command.checkpoint_id)
+        kind = self._kinds.get(key, SnapshotType.CHECKPOINT)
+        if outcome.error is None and not is_memory(command.location) and (kind.is_synchronous or not kind.is_savepoint):
+            try:
+                await self._jobs.commit(*key, command.location)
+            except Deposed:
+                raise
+            except StorageError as error:
+                outcome = ManifestWrite(outcome.size_bytes, error)
+        if not outcome.outcome_unknown:
+            self._kinds.pop(key, None)
+        return _event_of(command, outcome)
 
     async def _discard(self, command: DiscardCheckpoint) -> CheckpointDiscarded:
         write = self._writes.pop((command.job_id, command.checkpoint_id), None)
         if write is not None:
             await asyncio.wait([write])  # or the write would bring the directory's file back
         try:
+            await self._jobs.may_remove(command.job_id, command.checkpoint_id)
             await self._pool.submit(partial(self._storage.discard, command.location))
             if command.shared_location:
                 sweep = partial(self._storage.discard_written_by, command.shared_location)
                 await self._pool.submit(partial(sweep, command.job_id, command.checkpoint_id))
+        except Deposed:
+            raise
         except TidegateError as error:
             return CheckpointDiscarded(command.job_id, command.checkpoint_id, ErrorInfo.of(error))
         return CheckpointDiscarded(command.job_id, command.checkpoint_id)

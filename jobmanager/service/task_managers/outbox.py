@@ -94,27 +94,38 @@ class TaskManagerOutbox:
         *,
         call_timeout_ms: int = 10_000,
         confirm_retry_ms: int = 1_000,
+        may_commit: asyncio.Event | None = None,
     ) -> None:
+        """``may_commit``: while it is not set, no confirm leaves."""
         self._name = name
         self._generation = generation
         self._on_answer = on_answer
         self._call_timeout_ms = call_timeout_ms
         self._confirm_retry_ms = confirm_retry_ms
+        self._may_commit = may_commit
         self._link = link
-        self._waiting: deque[tuple[TaskManagerCall, Reading | None]] = deque()
+        self._waiting: deque[tuple[TaskManagerCall, Reading | None, asyncio.Future[None] | None]] = deque()
         self._wakeup = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"outbox-{name}")
         self._repeats: set[asyncio.Task[None]] = set()
 
-    def put(self, call: TaskManagerCall, reading: Reading | None = None) -> None:
-        """Send it after everything that was put before. ``reading``: what a SubmitTask lacks is in there."""
-        self._waiting.append((call, reading))
+    def put(
+        self, call: TaskManagerCall, reading: Reading | None = None, permit: asyncio.Future[None] | None = None
+    ) -> None:
+        """Send it after everything that was put before. ``reading``: what a SubmitTask lacks is in there; ``permit``: what has to be
+        durable first."""
+        self._waiting.append((call, reading, permit))
         self._wakeup.set()
+
+    def stop(self) -> None:
+        """From now on nothing is sent."""
+        self._waiting.clear()
+        for task in (self._task, *self._repeats):
+            task.cancel()
 
     async def close(self) -> None:
         """Stops sending and answering."""
-        for task in (self._task, *self._repeats):
-            task.cancel()
+        self.stop()
         await asyncio.gather(self._task, *self._repeats, return_exceptions=True)
         await self._link.close()
 
@@ -123,12 +134,22 @@ class TaskManagerOutbox:
             await self._wakeup.wait()
             self._wakeup.clear()
             while self._waiting:
-                call, reading = self._waiting.popleft()
+                call, reading, permit = self._waiting.popleft()
+                if permit is not None and not await self._is_permitted(call, permit):
+                    continue
                 if reading is not None and isinstance(call, SubmitTask):
                     await self._submit(call, reading)
                 else:
                     await self._deliver(call)
                 del reading  # it may hold all inline state of a checkpoint
+
+    async def _is_permitted(self, call: TaskManagerCall, permit: asyncio.Future[None]) -> bool:
+        try:
+            await asyncio.shield(permit)
+        except TidegateError as error:
+            self._answered(call, Answer(ErrorInfo.of(error)))
+            return False
+        return True
 
     async def _submit(self, call: SubmitTask, reading: Reading) -> None:
         try:
@@ -166,6 +187,8 @@ class TaskManagerOutbox:
 
     async def _try(self, call: TaskManagerCall) -> Answer | TidegateError:
         """One try: what the TaskManager answered, or why it did not."""
+        if self._may_commit is not None and isinstance(call, ConfirmCheckpoint):
+            await self._may_commit.wait()
         try:
             error, attempts = await send(self._link.stub, self._generation, call, self._call_timeout_ms)
         except grpc.aio.AioRpcError as failure:

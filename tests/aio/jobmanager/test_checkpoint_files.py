@@ -26,6 +26,7 @@ from tidegate.jobmanager.machines.events import (
     ManifestWritten,
     SharedFilesDiscarded,
 )
+from tidegate.jobmanager.service.high_availability.kept_jobs import NoJobStore
 from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.ids import CheckpointId, JobId
@@ -68,7 +69,7 @@ class World:
         self.events: list[Event] = []
         self.pool = Pool(2, "test")
         storage = CheckpointStorage(LocalFiles(self.disk))
-        self.files = CheckpointFiles(storage, self.pool, self.events.append, timeout_ms)
+        self.files = CheckpointFiles(storage, self.pool, self.events.append, timeout_ms, NoJobStore())
         self.files.add_job(JOB, JobDirectories(str(directory), None))
         self.location = f"{directory}/{JOB}/chk-1"
         self.shared = f"{directory}/{JOB}/shared"

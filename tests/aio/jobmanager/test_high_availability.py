@@ -48,7 +48,7 @@ def kept_in(directory: Path, **more: str) -> dict[str, str]:
 
 
 def jobs_in(directory: Path) -> list[str]:
-    return sorted(path.name for path in (directory / "ha" / "default" / "jobs").iterdir())
+    return sorted(path.name for path in (directory / "ha" / "default" / "execution-plans").iterdir())
 
 
 @asynccontextmanager
@@ -99,7 +99,7 @@ async def test_a_job_that_has_ended_does_not_run_again(tmp_path: Path) -> None:
         await run_job(client)
         await client.CancelJob(pb.JobRequest(job_id=JOB))
         await watch_until(client, JOB, lambda status: status.state == "CANCELED")
-        assert jobs_in(tmp_path) == [] or (tmp_path / "ha/default/jobs" / JOB / "result").exists()
+        assert jobs_in(tmp_path) == [] or (tmp_path / "ha/default/job-results" / JOB).exists()
     async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
         assert await listed(client) == {}
         assert jobs_in(tmp_path) == []
@@ -111,13 +111,15 @@ async def test_a_result_that_was_written_last_is_cleaned_up(tmp_path: Path) -> N
     async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
         await put_blob(client)
         await submit(client, make_graph())
-    (tmp_path / "ha/default/jobs" / JOB / "result").write_text("FINISHED")
+    results = tmp_path / "ha/default/job-results"
+    results.mkdir(exist_ok=True)
+    (results / JOB).write_text("FINISHED")
     async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
         assert await listed(client) == {}
         assert jobs_in(tmp_path) == []
 
 
-@pytest.mark.parametrize("damage", ["submission", "attempt"])
+@pytest.mark.parametrize("damage", ["submissions/a*", f"execution-plans/{JOB}", f"jobs/{JOB}/attempt"])
 async def test_one_damaged_job_keeps_no_other_from_going_on_and_is_left_alone(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -125,7 +127,7 @@ async def test_one_damaged_job_keeps_no_other_from_going_on_and_is_left_alone(
         await run_job(client)
         await put_blob(client)
         await start_second(client)
-    place = tmp_path / "ha/default/jobs" / JOB / damage
+    [place] = (tmp_path / "ha/default").glob(damage)
     content = place.read_bytes()
     place.write_bytes(content[:-1] + b"\xff")
     caplog.set_level(logging.ERROR)
@@ -171,9 +173,9 @@ async def test_a_job_that_was_stopped_with_a_savepoint_goes_on_from_it(tmp_path:
 async def test_a_store_that_cannot_be_written_refuses_jobs(tmp_path: Path) -> None:
     async with running_job_manager(**kept_in(tmp_path)) as listening, client_of(listening) as client:
         await put_blob(client)
-        (tmp_path / "ha/default/jobs").write_text("a file has the name of the directory")
+        (tmp_path / "ha/default/execution-plans").write_text("a file has the name of the directory")
         answer = await submit(client, make_graph())
-        assert "cannot keep a job in" in answer.error.message
+        assert "cannot keep" in answer.error.message
         assert "high-availability.storageDir" in answer.error.message
         assert await listed(client) == {}
 

@@ -14,6 +14,7 @@ from tests.unit.jobmanager.machines.cluster_kit import CHECKPOINTED, JOB, Cluste
 from tidegate.aio.pool import Pool
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines.events import Event
+from tidegate.jobmanager.service.high_availability.kept_jobs import NoJobStore
 from tidegate.jobmanager.service.storage.checkpoint_files import CheckpointFiles, JobDirectories
 from tidegate.model.states import ExecutionState as E
 from tidegate.model.states import JobState as J
@@ -51,7 +52,7 @@ class Job:
     def __init__(self, directory: Path, **settings: str) -> None:
         self.disk, self.events, self.pool = Disk(), list[Event](), Pool(2, "test")
         self.storage = CheckpointStorage(LocalFiles(self.disk))
-        self.files = CheckpointFiles(self.storage, self.pool, self.events.append, 10_000)
+        self.files = CheckpointFiles(self.storage, self.pool, self.events.append, 10_000, NoJobStore())
         self.files.add_job(JOB, JobDirectories(str(directory), None))
         self.home = directory / JOB
         self.cluster = Cluster()

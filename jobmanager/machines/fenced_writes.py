@@ -1,0 +1,203 @@
+"""Changes of the store under a leader's token: in the order in which a job asked for them, and granted only when they are durable.
+
+    WriteAsked ─▶ Write ──┬─ WriteDone ──────▶ Grant: what depends on it may happen, such as a confirm, a deployment, a removal of files
+                          ├─ WriteUnanswered ─▶ Write again, when WriteDue: a write is made so that a second one does no harm
+                          └─ WriteRefused ────▶ Deposed: everything is abandoned, now and later
+
+Laws: nothing is granted before its write is durable; the writes of a job keep their order, so a pointer moves before the checkpoint before it
+is removed, and a result is there before its job is cleaned up; while paused none is begun or granted; after the end none is ever again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+RETRY_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAsked:
+    """``lane``: writes of one lane keep their order. Numbers are used once."""
+
+    lane: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDone:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteUnanswered:
+    """It may have happened."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRefused:
+    """The store knows a later leader."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDue:
+    """The pause before another try is over."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class WritesPaused:
+    """The store does not answer just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class WritesResumed:
+    """The term goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TermOver:
+    """This process leads no more."""
+
+
+WritesEvent = (
+    WriteAsked | WriteDone | WriteUnanswered | WriteRefused | WriteDue | WritesPaused | WritesResumed | TermOver
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """What was to depend on it must not happen, whether or not it was written."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUp:
+    """Answer with ``WriteDue`` after this time."""
+
+    number: int
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resign:
+    """The store has a later leader."""
+
+
+WritesCommand = Write | Grant | Abandon | WakeUp | Resign
+
+
+class FencedWrites:
+    """The writes of one term."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, deque[int]] = {}
+        self._lane_of: dict[int, str] = {}
+        self._under_way: set[int] = set()
+        self._done: list[int] = []
+        """Durable, and not granted because of a pause."""
+        self.is_paused = False
+        self.is_over = False
+
+    def on(self, event: WritesEvent, now_ms: int) -> Sequence[WritesCommand]:
+        del now_ms
+        match event:
+            case WriteAsked():
+                return self._on_asked(event)
+            case WriteDone():
+                return self._on_done(event.number)
+            case WriteUnanswered():
+                self._under_way.discard(event.number)
+                return () if self._is_stale(event.number) else (WakeUp(event.number, RETRY_MS),)
+            case WriteRefused():
+                return () if self._is_stale(event.number) else [Resign(), *self._end()]
+            case WriteDue():
+                return self._begin(event.number)
+            case WritesPaused():
+                self.is_paused = True
+                return ()
+            case WritesResumed():
+                return self._resume()
+            case TermOver():
+                return self._end()
+            case _:
+                assert_never(event)
+
+    def _on_asked(self, event: WriteAsked) -> Sequence[WritesCommand]:
+        if self.is_over:
+            return (Abandon(event.number),)
+        lane = self._lanes.setdefault(event.lane, deque())
+        lane.append(event.number)
+        self._lane_of[event.number] = event.lane
+        return self._begin(event.number)
+
+    def _on_done(self, number: int) -> Sequence[WritesCommand]:
+        self._under_way.discard(number)
+        if self._is_stale(number):
+            return ()
+        if self.is_paused:
+            self._done.append(number)
+            return ()
+        return self._grant(number)
+
+    def _grant(self, number: int) -> Sequence[WritesCommand]:
+        name = self._lane_of.pop(number)
+        lane = self._lanes[name]
+        lane.popleft()
+        if not lane:
+            del self._lanes[name]
+            return (Grant(number),)
+        return [Grant(number), *self._begin(lane[0])]
+
+    def _begin(self, number: int) -> Sequence[WritesCommand]:
+        """Only the first of a lane, only once at a time."""
+        is_blocked = self.is_paused or self._is_stale(number) or number in self._under_way or number in self._done
+        if is_blocked or self._lanes[self._lane_of[number]][0] != number:
+            return ()
+        self._under_way.add(number)
+        return (Write(number),)
+
+    def _resume(self) -> Sequence[WritesCommand]:
+        self.is_paused = False
+        done, self._done = self._done, []
+        granted = [command for number in done for command in self._grant(number)]
+        return [*granted, *(command for lane in list(self._lanes.values()) for command in self._begin(lane[0]))]
+
+    def _end(self) -> Sequence[WritesCommand]:
+        self.is_over = True
+        abandoned = [Abandon(number) for number in sorted(self._lane_of)]
+        self._lanes.clear()
+        self._lane_of.clear()
+        self._under_way.clear()
+        self._done.clear()
+        return abandoned
+
+    def _is_stale(self, number: int) -> bool:
+        return number not in self._lane_of
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when it contradicts itself; between events."""
+        waiting = [number for lane in self._lanes.values() for number in lane]
+        assert sorted(waiting) == sorted(self._lane_of), f"{waiting} wait, and {self._lane_of} is known"
+        heads = {lane[0] for lane in self._lanes.values()}
+        assert self._under_way <= heads, f"{self._under_way - heads} are under way before what was asked earlier"
+        assert set(self._done) <= heads, f"{self._done} are done before what was asked earlier"
+        assert not (self.is_over and waiting), f"the term is over, and {waiting} wait"

@@ -1,0 +1,173 @@
+"""One JobManager's part in an election, as a machine.
+
+                Connected                LockAcquired                 Suspended
+    CONNECTING ───────────▶ STANDBY ─────────────────▶ LEADING ◀──────────────▶ PAUSED
+        ▲                   │     ▲                       │       Connected        │
+        └─ Suspended, Lost ─┘     └── Connected (new) ────┴── Lost, StoreRefused ──┘
+
+Laws: it leads in one term at a time, and terms only grow; what was acquired in a session counts in that session alone; while PAUSED nothing
+is committed or confirmed, and nothing is given up either; once a term is over, nothing of it comes back.
+
+Flink ends leadership as soon as the connection is suspended (``tolerate-suspended-connections: false``). Here it pauses: whatever happens in the
+meantime, the store refuses what a deposed leader asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from tidegate.model.leadership import (
+    Connected,
+    ElectionEvent,
+    LockAcquired,
+    Lost,
+    ResignationAsked,
+    StoreRefused,
+    Suspended,
+)
+
+LeadershipEvent = ElectionEvent | StoreRefused | ResignationAsked
+
+
+class LeadershipState(Enum):
+    CONNECTING = "CONNECTING"
+    STANDBY = "STANDBY"
+    LEADING = "LEADING"
+    PAUSED = "PAUSED"
+    ENDED = "ENDED"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForTurn:
+    """Get in line for the lock, in this session."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartLeading:
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseCommits:
+    """Nothing is committed and no confirm leaves until ``ResumeCommits``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeCommits:
+    """The session has gone on, and so has the term."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopLeading:
+    """The term is over for good: none of its decisions may leave after this."""
+
+    term: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpLock:
+    """Another JobManager may have it at once."""
+
+
+LeadershipCommand = WaitForTurn | StartLeading | PauseCommits | ResumeCommits | StopLeading | GiveUpLock
+
+
+class Leadership:
+    """The machine. ``term`` is that of the lead, 0 without one."""
+
+    def __init__(self) -> None:
+        self.state = LeadershipState.CONNECTING
+        self.term = 0
+        self._session = 0
+        self._waits_in = 0
+        """The session in which it is in line; 0: in none."""
+        self._turn = 0
+        """A term that is ours, and that we could not take up because the connection was suspended."""
+        self._highest = 0
+
+    @property
+    def leads(self) -> bool:
+        return self.state in (LeadershipState.LEADING, LeadershipState.PAUSED)
+
+    def on(self, event: LeadershipEvent, now_ms: int) -> Sequence[LeadershipCommand]:
+        del now_ms  # nothing here depends on time: sessions do, and the store keeps those
+        if self.state is LeadershipState.ENDED:
+            return (GiveUpLock(),) if isinstance(event, LockAcquired) else ()
+        match event:
+            case Connected():
+                return self._on_connected(event.session)
+            case Suspended():
+                return self._on_suspended()
+            case Lost():
+                return self._over(event.reason or "its session is over", LeadershipState.CONNECTING)
+            case LockAcquired():
+                return self._on_turn(event)
+            case StoreRefused():
+                if event.term != self.term or not self.leads:
+                    return ()
+                return [*self._over(event.reason, LeadershipState.STANDBY), GiveUpLock(), *self._get_in_line()]
+            case ResignationAsked():
+                return [*self._over("the process ends", LeadershipState.ENDED), GiveUpLock()]
+            case _:
+                assert_never(event)
+
+    def _on_connected(self, session: int) -> Sequence[LeadershipCommand]:
+        if self.leads and session == self._session:
+            if self.state is LeadershipState.LEADING:
+                return ()
+            self.state = LeadershipState.LEADING
+            return (ResumeCommits(),)
+        over = self._over("its session is over", LeadershipState.STANDBY) if self.leads else ()
+        if session != self._session:
+            self._turn = 0
+        self._session = session
+        self.state = LeadershipState.STANDBY
+        if self._turn:
+            return self._lead(self._turn)
+        return [*over, *self._get_in_line()]
+
+    def _on_suspended(self) -> Sequence[LeadershipCommand]:
+        if self.state is LeadershipState.STANDBY:
+            self.state = LeadershipState.CONNECTING
+        if self.state is not LeadershipState.LEADING:
+            return ()
+        self.state = LeadershipState.PAUSED
+        return (PauseCommits(),)
+
+    def _on_turn(self, event: LockAcquired) -> Sequence[LeadershipCommand]:
+        if event.session != self._session or event.term <= self._highest or self.leads:
+            return ()  # it came late: the session that it was acquired in is over
+        if self.state is LeadershipState.STANDBY:
+            return self._lead(event.term)
+        self._turn = event.term
+        return ()
+
+    def _lead(self, term: int) -> Sequence[LeadershipCommand]:
+        self.state, self.term, self._highest, self._turn = LeadershipState.LEADING, term, term, 0
+        return (StartLeading(term),)
+
+    def _over(self, reason: str, state: LeadershipState) -> Sequence[LeadershipCommand]:
+        term, led = self.term, self.leads
+        self.state, self.term, self._turn, self._waits_in = state, 0, 0, 0
+        if state is LeadershipState.CONNECTING:
+            self._session = 0
+        return (StopLeading(term, reason),) if led else ()
+
+    def _get_in_line(self) -> Sequence[LeadershipCommand]:
+        if self._waits_in == self._session:
+            return ()
+        self._waits_in = self._session
+        return (WaitForTurn(self._session),)
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when it contradicts itself; between events."""
+        assert self.leads == (self.term != 0), f"{self.state} in term {self.term}"
+        assert self.term in (0, self._highest), f"leads in term {self.term} after {self._highest}"
+        assert not self.leads or self._session, "leads without a session"
+        assert not (self.leads and self._turn), f"leads, and has the turn of term {self._turn}"

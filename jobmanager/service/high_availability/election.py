@@ -1,0 +1,136 @@
+"""A JobManager's election: what the driver tells goes through the machine, and its commands to the driver and to the leader's services.
+
+driver's threads ──▶ loop ──▶ Leadership ──▶ WaitForTurn, GiveUpLock ──▶ driver
+                                   └──────▶ StartLeading, PauseCommits, ResumeCommits, StopLeading ──▶ Term
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, assert_never
+
+from tidegate.aio.process import Shutdown
+from tidegate.coordination.port import Election
+from tidegate.jobmanager.machines import leadership as lead
+from tidegate.model.leadership import Contact, ElectionEvent, ResignationAsked, StoreRefused
+
+LOOK_S = 0.1
+"""Between two looks whether the process is to end, while it does not lead."""
+
+_log = logging.getLogger("jobmanager")
+
+
+class Follower(Protocol):
+    """What happens to the lead happens to it, in the same step of the loop."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+    def depose(self, reason: str) -> None:
+        """Nothing of the term may leave after that."""
+
+
+class Term:
+    """One lead, which ends once. The last follower hears of it first."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.is_over = asyncio.Event()
+        self.followers: list[Follower] = []
+
+    def pause(self) -> None:
+        for follower in reversed(self.followers):
+            follower.pause()
+
+    def resume(self) -> None:
+        for follower in self.followers:
+            follower.resume()
+
+    def end(self, reason: str) -> None:
+        for follower in reversed(self.followers):
+            follower.depose(reason)
+        self.is_over.set()
+
+
+class ElectionService:
+    """Belongs to the loop's thread."""
+
+    def __init__(self, election: Election) -> None:
+        self.election = election
+        self._machine = lead.Leadership()
+        self._loop = asyncio.get_running_loop()
+        self._term: Term | None = None
+        self._has_begun = asyncio.Event()
+        self._driver = ThreadPoolExecutor(1, "election")  # one thread: its calls keep their order
+
+    def seek(self, contact: Contact) -> None:
+        """Raises ``TidegateError`` where it can never work."""
+        self.election.seek(contact, self._tell)
+
+    async def wait_to_lead(self, shutdown: Shutdown, on_standby: Callable[[], None]) -> Term | None:
+        """The next term of this process. ``None``: the process is to end. ``on_standby`` is called when it does not lead at once."""
+        is_told = False
+        while not await self._led_within(LOOK_S):
+            if shutdown.is_asked:
+                return None
+            if not is_told:
+                on_standby()
+            is_told = True
+        return self._term
+
+    def refused(self, term: int, reason: str) -> None:
+        """The store knows a later leader than that of this term."""
+        self._on(StoreRefused(term, reason))
+
+    async def resign(self) -> None:
+        """Lead no more, in this process. Again: no-op."""
+        self._on(ResignationAsked())
+        await self._loop.run_in_executor(self._driver, self.election.close)
+        self._driver.shutdown(wait=False)
+
+    async def _led_within(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._has_begun.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _tell(self, event: ElectionEvent) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._on, event)
+        except RuntimeError:
+            return  # the loop is closed, and this process has stopped leading
+
+    def _on(self, event: lead.LeadershipEvent) -> None:
+        for command in self._machine.on(event, 0):
+            self._carry_out(command)
+
+    def _carry_out(self, command: lead.LeadershipCommand) -> None:
+        match command:
+            case lead.WaitForTurn():
+                self._driver.submit(self.election.wait_for_turn, command.session)
+            case lead.GiveUpLock():
+                self._driver.submit(self.election.give_up)
+            case lead.StartLeading():
+                _log.info("leads in term %d", command.term)
+                self._term = Term(command.term)
+                self._has_begun.set()
+            case lead.PauseCommits():
+                _log.warning("the connection is suspended: nothing is committed or confirmed until it is back")
+                if self._term is not None:
+                    self._term.pause()
+            case lead.ResumeCommits():
+                _log.info("the connection is back, and so is the lead")
+                if self._term is not None:
+                    self._term.resume()
+            case lead.StopLeading():
+                _log.info("leads no more: %s", command.reason)
+                term, self._term = self._term, None
+                self._has_begun.clear()
+                if term is not None:
+                    term.end(command.reason)
+            case _:
+                assert_never(command)

@@ -1,0 +1,190 @@
+"""What the JobManager tells of its jobs as they go: each change under the token of its term, in order, and granted when it is durable."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol, assert_never
+
+from tidegate.aio.pool import Pool
+from tidegate.coordination.port import Deposed, Unavailable
+from tidegate.jobmanager.machines import fenced_writes as writes
+from tidegate.jobmanager.service.high_availability.job_store import JobStore
+from tidegate.model.errors import InvalidJob, TidegateError
+from tidegate.model.ids import CheckpointId, JobId
+from tidegate.model.states import JobState
+from tidegate.pb import jobmanager_pb2 as pb
+
+_log = logging.getLogger("jobmanager")
+
+
+class Jobs(Protocol):
+    """All methods return when what they tell is durable. They raise ``StorageError``: ``Deposed`` once another leads."""
+
+    async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None: ...
+    async def note_attempt(self, job_id: JobId, attempt: int) -> None: ...
+    def is_noted(self, job_id: JobId, attempt: int) -> bool: ...
+    async def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None: ...
+    async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
+    async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None: ...
+    async def may_remove(self, job_id: JobId, checkpoint_id: CheckpointId) -> None: ...
+    async def still_lead(self, job_id: JobId) -> None: ...
+    async def end(self, job_id: JobId, state: JobState) -> None: ...
+    async def remove(self, job_id: JobId) -> None: ...
+
+
+class NoJobStore:
+    """Jobs end with their JobManager, which leads alone: everything may happen at once."""
+
+    async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
+        """Nothing is kept."""
+
+    async def note_attempt(self, job_id: JobId, attempt: int) -> None:
+        """Nothing is kept."""
+
+    def is_noted(self, job_id: JobId, attempt: int) -> bool:
+        return True
+
+    async def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
+        """Nothing is kept."""
+
+    async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
+        """Nothing is kept."""
+
+    async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
+        """A durable ``_metadata`` is enough."""
+
+    async def may_remove(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
+        """It may."""
+
+    async def still_lead(self, job_id: JobId) -> None:
+        """There is no other JobManager."""
+
+    async def end(self, job_id: JobId, state: JobState) -> None:
+        """Nothing is kept."""
+
+    async def remove(self, job_id: JobId) -> None:
+        """Nothing was kept."""
+
+
+class KeptJobs:
+    """The jobs of one term. Belongs to the loop's thread; the store is asked in threads of ``pool``."""
+
+    def __init__(self, store: JobStore, pool: Pool, on_refused: Callable[[str], None]) -> None:
+        """``on_refused``: the store knows a later leader."""
+        self._store = store
+        self._pool = pool
+        self._on_refused = on_refused
+        self._machine = writes.FencedWrites()
+        self._calls: dict[int, Callable[[], object]] = {}
+        self._answers: dict[int, asyncio.Future[None]] = {}
+        self._failures: dict[int, TidegateError] = {}
+        self._last = 0
+        self._why = ""
+
+    # ---- what is kept ------------------------------------------------------------------------------------------------
+
+    async def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> None:
+        """Raises ``InvalidJob`` when another leader has accepted a job of this id."""
+
+        def add() -> None:
+            if not self._store.add(job_id, request):
+                raise InvalidJob(f"job {job_id} was submitted before; build the graph again to get another id")
+
+        await self._written(job_id, add)
+
+    async def note_attempt(self, job_id: JobId, attempt: int) -> None:
+        await self._written(job_id, partial(self._store.note_attempt, job_id, attempt))
+
+    def is_noted(self, job_id: JobId, attempt: int) -> bool:
+        return not self._machine.is_over and self._store.is_noted(job_id, attempt)
+
+    async def reserve_id(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
+        await self._written(job_id, partial(self._store.reserve_id, job_id, checkpoint_id))
+
+    async def note_savepoint(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
+        await self._written(job_id, partial(self._store.note_savepoint, job_id, checkpoint_id, location))
+
+    async def commit(self, job_id: JobId, checkpoint_id: CheckpointId, location: str) -> None:
+        await self._written(job_id, partial(self._store.point, job_id, checkpoint_id, location))
+
+    async def may_remove(self, job_id: JobId, checkpoint_id: CheckpointId) -> None:
+        await self._written(job_id, partial(self._store.unpoint, job_id, checkpoint_id))
+
+    async def still_lead(self, job_id: JobId) -> None:
+        """After everything else of the job that was asked for; as far as this process knows."""
+        await self._written(job_id, lambda: None)
+
+    async def end(self, job_id: JobId, state: JobState) -> None:
+        await self._written(job_id, partial(self._store.end, job_id, state))
+
+    async def remove(self, job_id: JobId) -> None:
+        await self._written(job_id, partial(self._store.remove, job_id))
+
+    # ---- the lead ----------------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        self._on(writes.WritesPaused())
+
+    def resume(self) -> None:
+        self._on(writes.WritesResumed())
+
+    def depose(self, reason: str) -> None:
+        """Whatever waits is answered with ``Deposed``, and so is what comes."""
+        self._why = self._why or reason
+        self._on(writes.TermOver())
+
+    async def _written(self, lane: str, call: Callable[[], object]) -> None:
+        self._last += 1
+        number, answer = self._last, asyncio.get_running_loop().create_future()
+        self._calls[number], self._answers[number] = call, answer
+        self._on(writes.WriteAsked(lane, number))
+        await answer
+
+    def _on(self, event: writes.WritesEvent) -> None:
+        for command in self._machine.on(event, 0):
+            match command:
+                case writes.Write():
+                    asking = self._pool.submit(self._calls[command.number])
+                    asking.add_done_callback(partial(self._answered, command.number))
+                case writes.Grant():
+                    self._settle(command.number, self._failures.pop(command.number, None))
+                case writes.Abandon():
+                    self._settle(command.number, Deposed(f"this JobManager leads no more: {self._why}"))
+                case writes.WakeUp():
+                    asyncio.get_running_loop().call_later(
+                        command.delay_ms / 1000, self._on, writes.WriteDue(command.number)
+                    )
+                case writes.Resign():
+                    self._on_refused(self._why)
+                case _:
+                    assert_never(command)
+
+    def _answered(self, number: int, asking: asyncio.Future[object]) -> None:
+        error = asking.exception()
+        match error:
+            case Unavailable():
+                _log.warning("the job store does not answer: %s; asking again", error.message)
+                self._on(writes.WriteUnanswered(number))
+            case Deposed():
+                self._why = error.message
+                self._on(writes.WriteRefused(number))
+            case TidegateError():
+                self._failures[number] = error  # an answer like any other: the one who asked decides
+                self._on(writes.WriteDone(number))
+            case None:
+                self._on(writes.WriteDone(number))
+            case _:
+                raise error
+
+    def _settle(self, number: int, error: TidegateError | None) -> None:
+        answer = self._answers.pop(number)
+        del self._calls[number]
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(error)

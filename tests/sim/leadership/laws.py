@@ -1,0 +1,25 @@
+"""What must hold, by number:
+
+1  terms of successful changes never go down
+2  no TaskManager obeys a term lower than one it has obeyed, or the same one of another leader; no sink commits what the next leader
+   does not restore from, or from beyond
+3  the pointer is one register: it never goes back, and what it names is there
+4  a leader that is paused or deposed confirms, deploys and removes nothing
+5  once nothing fails, the job ends
+6  a job with a result never runs again, and nothing of it is left; a job id is accepted once
+"""
+
+from __future__ import annotations
+
+
+class LawBroken(AssertionError):
+    """``law``: its number."""
+
+    def __init__(self, law: int, what: str) -> None:
+        super().__init__(f"law {law}: {what}")
+        self.law = law
+
+
+def require(law: int, holds: bool, what: str) -> None:
+    if not holds:
+        raise LawBroken(law, what)

@@ -1,0 +1,78 @@
+"""Bugs on purpose, each with the laws that may catch it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.sim.leadership.job_manager import PLAN, SimJobManager, SimTerm
+from tests.sim.leadership.store import Store
+from tests.sim.plant import Plant, patched
+from tidegate.jobmanager.machines import fenced_writes as writes
+from tidegate.jobmanager.machines.leadership import Leadership, LeadershipCommand
+from tidegate.model import fencing
+from tidegate.model.ids import Generation
+
+_create = Store.create
+_on = writes.FencedWrites.on
+_fenced_off = fencing.fenced_off
+
+
+def _confirms_first(self: SimTerm, number: int) -> None:
+    self.store.files.add(f"pointer/{number}")
+    self._committed(number)
+    self.write(lambda: self.store.create(self.number, f"pointer/{number}", self.generation), lambda _: None)
+
+
+def _each_on_its_own(
+    self: writes.FencedWrites, event: writes.WritesEvent, now_ms: int
+) -> Sequence[writes.WritesCommand]:
+    if isinstance(event, writes.WriteAsked):
+        event = writes.WriteAsked(str(event.number), event.number)
+    return _on(self, event, now_ms)
+
+
+def _equal_is_fine(generation: Generation, highest: Generation | None) -> str | None:
+    if highest is not None and fencing.term_of(generation) == fencing.term_of(highest):
+        return None
+    return _fenced_off(generation, highest)
+
+
+def _not_suspended(self: Leadership) -> Sequence[LeadershipCommand]:
+    del self
+    return ()
+
+
+def _goes_on(self: SimJobManager) -> None:
+    self.term = None
+
+
+def _as_before_the_lock(self: SimTerm) -> tuple[list[int], int]:
+    return self.owner.early[0], int(self.store.entries.get("attempt", "0"))
+
+
+def _discards_first(self: SimTerm, number: int) -> None:
+    self.discard(f"pointer/{number}")
+    self.write(lambda: self.store.delete(self.number, f"pointer/{number}"), lambda _: None)
+
+
+def _whoever_asks(self: Store, term: int, name: str, value: str) -> bool:
+    if name != PLAN:
+        return _create(self, term, name, value)
+    self.entries[name] = value
+    return True
+
+
+PLANTS = (
+    Plant("confirmed before the pointer is swapped", frozenset({2, 3}), patched(SimTerm, "_seal", _confirms_first)),
+    Plant("the pointer is read before the lock", frozenset({2}), patched(SimTerm, "found", _as_before_the_lock)),
+    Plant("a suspended connection is ignored", frozenset({4}), patched(Leadership, "_on_suspended", _not_suspended)),
+    Plant("the old leader repeats a confirm after it lost", frozenset({4}), patched(SimJobManager, "depose", _goes_on)),
+    Plant("an equal term of another leader is obeyed", frozenset({2}), patched(fencing, "fenced_off", _equal_is_fine)),
+    Plant(
+        "a result is written after the clean-up", frozenset({6}), patched(writes.FencedWrites, "on", _each_on_its_own)
+    ),
+    Plant(
+        "a checkpoint is removed before the pointer moved", frozenset({3}), patched(SimTerm, "remove", _discards_first)
+    ),
+    Plant("two clients submit one id at a failover", frozenset({6}), patched(Store, "create", _whoever_asks)),
+)

@@ -1,0 +1,46 @@
+"""Fencing tokens: what one leader's messages have that another one's have not, in an order.
+
+A generation begins with the term of its leader, sixteen hexadecimal digits, of which a later leader has a higher one. Term 0 is that of
+a JobManager without high availability: it is not compared, since nothing orders such processes (Flink: ``JobMasterId``, a
+random fencing token, which does not order either).
+"""
+
+from __future__ import annotations
+
+from tidegate.model.ids import Generation
+
+_DIGITS = 16
+UNORDERED = 0
+
+
+def make_generation(term: int, suffix: str) -> Generation:
+    """``suffix`` tells two processes apart that claim one term."""
+    return Generation(f"{term:0{_DIGITS}x}{suffix}")
+
+
+def term_of(generation: Generation) -> int:
+    """0 where it has none."""
+    digits = generation[:_DIGITS]
+    try:
+        return int(digits, 16) if len(digits) == _DIGITS else UNORDERED
+    except ValueError:
+        return UNORDERED
+
+
+def fenced_off(generation: Generation, highest: Generation | None) -> str | None:
+    """Returns why a process that has obeyed ``highest`` must not obey ``generation``, or ``None``. The reason: its term is lower, or the same from another leader."""
+    term, seen = term_of(generation), UNORDERED if highest is None else term_of(highest)
+    if seen == UNORDERED or generation == highest or term > seen:
+        return None
+    if term == UNORDERED:
+        return f"it has no term (high-availability.type NONE), and a JobManager of term {seen} led here"
+    if term == seen:
+        return f"it claims term {term}, which another JobManager has"
+    return f"its term is {term}, and a JobManager of term {seen} has led since"
+
+
+def highest_of(generation: Generation, highest: Generation | None) -> Generation:
+    """What is to be compared with from now on."""
+    if highest is None or term_of(generation) > term_of(highest):
+        return generation
+    return highest
