@@ -20,8 +20,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.model.accumulators import Accumulator
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
 from tidegate.taskmanager.operators.columnar.local_windows import ColumnarWindowLocal
@@ -148,7 +149,7 @@ def _drive(make: Callable[[], Operator], batches: Timed) -> tuple[float, Timed, 
     operator.open()
     emitted: Timed = []
     total = longest = 0.0
-    for batch, watermark in [*batches, (None, MAX_TIMESTAMP)]:
+    for batch, watermark in [*batches, (None, END_OF_TIME)]:
         begun = time.process_time()
         if batch is not None:
             operator.process(batch, 0)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-NO_WATERMARK = -(2**63)
+from tidegate.model.channel_events import NO_WATERMARK
 
 
 @dataclass(slots=True)

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-NO_WATERMARK = -(2**63)
-END_OF_TIME = 2**63 - 1
+from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 
 
 @dataclass(frozen=True, slots=True)

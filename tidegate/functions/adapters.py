@@ -32,10 +32,9 @@ from tidegate.functions.interfaces import (
     WindowFunction,
 )
 from tidegate.functions.state import ReducingStateDescriptor
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import AssignedWindow, FieldValue, Key, Record, UserObject
-
-END_OF_TIME = 2**63 - 1
 
 
 def check_function(func: UserObject, kind: type[Function], method: str) -> None:

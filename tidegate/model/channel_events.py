@@ -10,6 +10,11 @@ from dataclasses import dataclass
 
 from tidegate.model.checkpoint import CheckpointOptions
 
+NO_WATERMARK = -(2**63)
+"""The event time of a channel, in ms, that had no watermark yet (Flink: ``Watermark.UNINITIALIZED``)."""
+END_OF_TIME = 2**63 - 1
+"""The last watermark, in ms: everything was read (Flink: ``Watermark.MAX_WATERMARK``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Barrier:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.pb.common_pb2 import TaskMetrics
 
 RATE_WINDOW_MS = 5_000
 """Rates are over at least this time, when the attempt has been heard of so long."""
-NO_WATERMARK = -(2**63)
 PROFILE = "profile."
 """Begins the names of user metrics that are the profile of a subtask: ms by kind of work."""
 NANOS_PER_MS = 1_000_000

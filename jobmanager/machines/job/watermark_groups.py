@@ -18,7 +18,6 @@ from tidegate.jobmanager.machines.events import WatermarkReported
 from tidegate.model.ids import JobId
 
 FORGET_MS = 10_000
-END_OF_TIME = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

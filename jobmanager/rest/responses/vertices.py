@@ -18,8 +18,9 @@ from tidegate.jobmanager.rest.responses.tasks import (
     status_durations,
     timespan,
 )
+from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.ids import TaskManagerId
-from tidegate.wire.task_metrics import NO_WATERMARK, Span
+from tidegate.wire.task_metrics import Span
 
 NOT_MEASURED: Json = {"status": "deprecated"}
 """Flink's word for it; what is not known is left out (``JobVertexBackPressureInfo.java``)."""

@@ -21,9 +21,10 @@ from itertools import chain
 
 import pyarrow as pa
 
-from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch, Batch, RecordsBatch
+from tidegate.common.records.batch import ArrowBatch, Batch, RecordsBatch
 from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob
 from tidegate.model.options.job import ExecutionOptions
 from tidegate.model.units import parse_size_bytes
@@ -129,7 +130,7 @@ class SortedInputs(Operator):
     def finish(self) -> None:
         self._inner.finish()
         self._output.flush()
-        self.context.output.emit_watermark(MAX_TIMESTAMP)
+        self.context.output.emit_watermark(END_OF_TIME)
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         raise InvalidJob(

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
@@ -117,7 +118,7 @@ class ColumnarTotals(ColumnarAggregate):
         return True
 
     def finish(self) -> None:
-        self.context.output.emit_watermark(MAX_TIMESTAMP)
+        self.context.output.emit_watermark(END_OF_TIME)
 
     def freeze(self, checkpoint_id: int) -> FrozenState | None:
         raise InvalidJob(

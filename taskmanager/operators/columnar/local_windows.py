@@ -18,9 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.records.numpy_column import NumpyColumn
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.taskmanager.operators.base import Operator
+from tidegate.taskmanager.operators.columnar.emission import emit_rows
 from tidegate.taskmanager.operators.columnar.window_aggregates import (
     WINDOW_START,
     Accumulators,
@@ -45,8 +47,6 @@ MAX_HELD_ROWS = 1 << 18
 """How many partials (or places for them) are held at most: they delay a barrier by a few milliseconds."""
 MAX_WINDOWS_OF_BATCH = 8
 """A batch that spreads over more windows is grouped by window and key in one go."""
-EMIT_ROWS = 1 << 16
-"""The largest batch that goes through an exchange (docs/adr/0005)."""
 MIN_ROWS_TO_JUDGE = 1024
 PASS_BATCHES = 32
 """After a batch whose rows hardly ever share a key, so many go on as they are before grouping is tried again."""
@@ -82,7 +82,7 @@ class ColumnarWindowLocal(Operator):
         self._held: list[pa.RecordBatch] = []
         """Partials of other windows and keys, each batch sorted by its column 0: the number of the window."""
         self._held_rows = 0
-        self._first_held = MAX_TIMESTAMP
+        self._first_held = END_OF_TIME
         """Number of the earliest window among ``_held``."""
         self._pass = 0
         """How many more batches go on ungrouped."""
@@ -272,7 +272,7 @@ class ColumnarWindowLocal(Operator):
         if len(self._held) > 1:
             self._merge_held()
         (held,) = self._held
-        self._held, self._held_rows, self._first_held = [], self._held_rows - held.num_rows, MAX_TIMESTAMP
+        self._held, self._held_rows, self._first_held = [], self._held_rows - held.num_rows, END_OF_TIME
         if last is not None:
             windows = as_numpy(held.column(0))
             at = int(np.searchsorted(windows, last, side="right"))
@@ -284,8 +284,7 @@ class ColumnarWindowLocal(Operator):
     def _emit(self, held: pa.RecordBatch) -> None:
         starts = pa.array(as_numpy(held.column(0)) * self._size_ms + self._offset_ms)
         wire = pa.RecordBatch.from_arrays([starts, *held.columns[1:]], names=[WINDOW_START, *held.schema.names[1:]])
-        for at in range(0, wire.num_rows, EMIT_ROWS):
-            self.context.output.emit(ArrowBatch(wire.slice(at, EMIT_ROWS)))
+        emit_rows(self.context.output, wire)
 
 
 def _narrow(column: pa.Array) -> NumpyColumn | None:

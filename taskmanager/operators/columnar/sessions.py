@@ -21,9 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.columnar.emission import emit_rows
 from tidegate.taskmanager.operators.columnar.window_aggregates import (
     ROWS,
     WINDOW,
@@ -43,8 +45,6 @@ from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.columnar.sessions import FrozenSessions, SessionPlace, restored_sessions
 from tidegate.taskmanager.state.columnar.windows import check_columns
 
-EMIT_ROWS = 1 << 16
-"""The largest batch that goes through an exchange (docs/adr/0005)."""
 NEWER_ROWS = 1 << 16
 """How many partials, or as many as there are sessions, wait to be merged."""
 
@@ -101,7 +101,7 @@ class ColumnarSessionLocal(Operator):
             self._plan = plan_of_rows(self._name, self._keys, self._aggregates, self._schema, count_rows=True)
         stamps = timestamps_of(batch, self._name)
         data = with_times(self._plan, batch.data, stamps)
-        ends = np.where(stamps > MAX_TIMESTAMP - self._gap_ms, MAX_TIMESTAMP, stamps + self._gap_ms)
+        ends = np.where(stamps > END_OF_TIME - self._gap_ms, END_OF_TIME, stamps + self._gap_ms)
         self.context.output.emit(ArrowBatch(_merged(self._plan, data, stamps, ends)[0]))
 
 
@@ -118,9 +118,9 @@ class ColumnarSession(Operator):
         self._sessions: list[pa.RecordBatch] = []
         """Partials; the first batch has each session once if it was merged."""
         self._newer_rows = 0
-        self._first_end = MAX_TIMESTAMP
+        self._first_end = END_OF_TIME
         """No session that is held ends earlier."""
-        self._watermark = MIN_TIMESTAMP
+        self._watermark = NO_WATERMARK
 
     def setup(self, context: OperatorContext) -> None:
         super().setup(context)
@@ -172,7 +172,7 @@ class ColumnarSession(Operator):
         self._first_end = min(self._first_end, int(as_numpy(partials.column(WINDOW_END)).min()))
 
     def _forget(self) -> None:
-        self._sessions, self._newer_rows, self._first_end = [], 0, MAX_TIMESTAMP
+        self._sessions, self._newer_rows, self._first_end = [], 0, END_OF_TIME
 
     def _without_late(self, data: pa.RecordBatch, late: npt.NDArray[np.bool_]) -> pa.RecordBatch:
         """What is late by itself is not if it belongs to a session that has not ended."""
@@ -208,8 +208,7 @@ class ColumnarSession(Operator):
         for place, name in enumerate((WINDOW_START, WINDOW_END)):
             results = results.set_column(place, name, sessions.column(name))
         stamps = pc.subtract(results.column(WINDOW_END), 1)
-        for at in range(0, results.num_rows, EMIT_ROWS):
-            self.context.output.emit(ArrowBatch(results.slice(at, EMIT_ROWS), stamps.slice(at, EMIT_ROWS)))
+        emit_rows(self.context.output, results, stamps)
 
 
 def _sessions_of(data: pa.RecordBatch, keys: Sequence[str], operator: str) -> Sessions:

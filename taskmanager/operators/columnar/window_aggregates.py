@@ -19,8 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch
+from tidegate.common.records.batch import MIN_TIMESTAMP, ArrowBatch
 from tidegate.common.records.numpy_column import NumpyColumn
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import SchemaMismatch
 from tidegate.taskmanager.operators.columnar.sketch_aggregates import (
     JOINT,
@@ -258,7 +259,7 @@ def finish(
 ) -> pa.RecordBatch:
     """The results of windows: ``window_start``, ``window_end``, keys, aggregates. ``plan`` is one ``by_window``."""
     starts = as_numpy(partials.column(WINDOW)) * slide_ms + offset_ms
-    ends = np.where(starts > MAX_TIMESTAMP - size_ms, MAX_TIMESTAMP, starts + size_ms)
+    ends = np.where(starts > END_OF_TIME - size_ms, END_OF_TIME, starts + size_ms)
     keys = plan.keys[1:]
     names = [WINDOW_START, WINDOW_END, *keys]
     arrays = [pa.array(starts), pa.array(ends), *(partials.column(name) for name in keys)]
@@ -294,7 +295,7 @@ def with_times(plan: AggregatePlan, data: pa.RecordBatch, stamps: npt.NDArray[np
 def last_ended(watermark: int, size_ms: int, slide_ms: int, offset_ms: int) -> int:
     """Number of the last window that ``watermark`` ends, as an int64. One begins every ``slide_ms``."""
     number = (watermark + 1 - offset_ms - size_ms) // slide_ms
-    return max(MIN_TIMESTAMP, min(number, MAX_TIMESTAMP))
+    return max(MIN_TIMESTAMP, min(number, END_OF_TIME))
 
 
 def with_windows(windows: pa.Array, data: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:

@@ -17,9 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.common.records.batch import MIN_TIMESTAMP, ArrowBatch, Batch
+from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
+from tidegate.taskmanager.operators.columnar.emission import emit_rows
 from tidegate.taskmanager.operators.columnar.window_aggregates import (
     ROWS,
     WINDOW,
@@ -40,9 +42,6 @@ from tidegate.taskmanager.operators.columnar.window_merging import merge
 from tidegate.taskmanager.operators.keys.key_codes import as_numpy
 from tidegate.taskmanager.state.base import FrozenState
 from tidegate.taskmanager.state.columnar.windows import ColumnarWindowState, WindowTimes
-
-EMIT_ROWS = 1 << 16
-"""The largest batch that goes through an exchange (docs/adr/0005)."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -74,7 +73,7 @@ class ColumnarWindow(Operator):
         self._takes_partials = takes_partials
         self._plan: AggregatePlan | None = None
         self._merging: AggregatePlan | None = None
-        self._ended = MIN_TIMESTAMP
+        self._ended = NO_WATERMARK
         """Number of the last window that the watermark has passed."""
 
     def setup(self, context: OperatorContext) -> None:
@@ -155,5 +154,4 @@ class ColumnarWindow(Operator):
         assert self._merging is not None  # what comes out of the state was merged
         results = finish(self._merging, partials, self._size_ms, self._slide_ms, self._offset_ms)
         stamps = pc.subtract(results.column(WINDOW_END), 1)
-        for at in range(0, results.num_rows, EMIT_ROWS):
-            self.context.output.emit(ArrowBatch(results.slice(at, EMIT_ROWS), stamps.slice(at, EMIT_ROWS)))
+        emit_rows(self.context.output, results, stamps)

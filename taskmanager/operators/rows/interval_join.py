@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.common.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
+from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.join_functions import JoinContext, ProcessJoinFunction
 from tidegate.functions.state import MapState, MapStateDescriptor
 from tidegate.functions.time_domain import TimeDomain
+from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 from tidegate.model.values import Record
@@ -97,7 +98,7 @@ class IntervalJoinOperator(FunctionOperatorBase, KeyedOperator):
 
     def _take(self, side: int, value: Record, stamp: int) -> None:
         watermark, tag = self._timers.watermark, self._late_tags[side]
-        if watermark != MIN_TIMESTAMP and stamp < watermark:
+        if watermark != NO_WATERMARK and stamp < watermark:
             if tag is None:
                 self.context.metrics.add(LATE_RECORDS)
             else:

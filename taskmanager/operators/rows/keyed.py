@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 
 from tidegate.common.keys.hashing import Hashes, hash_keys, key_groups
-from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
+from tidegate.common.records.batch import Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.base import UserCode
 from tidegate.functions.time_domain import TimeDomain
+from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.errors import InternalError, InvalidJob
 from tidegate.model.keygroups import range_of
 from tidegate.model.program import KeySpec
@@ -113,13 +114,13 @@ class KeyedOperator(Operator):
         """In BATCH execution mode, after the last record of a key, the only one that there is: its timers fire, and nothing of it
         is left."""
         timers = self._timers
-        timers.watermark, timers.is_quiesced = MAX_TIMESTAMP, True
-        for timer in timers.event.pop_due(MAX_TIMESTAMP):
+        timers.watermark, timers.is_quiesced = END_OF_TIME, True
+        for timer in timers.event.pop_due(END_OF_TIME):
             self._fire(timer, TimeDomain.EVENT_TIME)
-        for timer in timers.processing.pop_due(MAX_TIMESTAMP):
+        for timer in timers.processing.pop_due(END_OF_TIME):
             self._fire(timer, TimeDomain.PROCESSING_TIME)
         self._collector.flush()
-        timers.watermark, timers.is_quiesced = MIN_TIMESTAMP, False
+        timers.watermark, timers.is_quiesced = NO_WATERMARK, False
         self._backend.forget_all()
         self._only_key = None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.functions.interfaces import KeyedTimerContext, TimedContext
 from tidegate.functions.time_domain import TimeDomain
 from tidegate.functions.timerservice import TimerService
+from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Key
 from tidegate.taskmanager.operators.base import OperatorContext
@@ -19,7 +19,7 @@ class UnkeyedTimers(TimerService):
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
-        self.watermark = MIN_TIMESTAMP
+        self.watermark = NO_WATERMARK
 
     def current_processing_time(self) -> int:
         return self._context.clock.now_ms()

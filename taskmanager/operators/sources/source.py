@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.common.records.batch import MAX_TIMESTAMP, Batch
+from tidegate.common.records.batch import Batch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.checkpoint import StateRedistribution
 from tidegate.model.errors import InternalError
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
@@ -156,7 +157,7 @@ class SourceOperator(Operator):
 
     def on_watermark(self, timestamp_ms: int) -> None:
         """The runtime ends event time at the end of all splits."""
-        if self._alignment is not None and timestamp_ms == MAX_TIMESTAMP:
+        if self._alignment is not None and timestamp_ms == END_OF_TIME:
             self._alignment.ended()
         super().on_watermark(timestamp_ms)
 

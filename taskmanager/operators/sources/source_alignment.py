@@ -9,8 +9,9 @@ time. While the JobManager does not answer, the last limit holds.
 
 from __future__ import annotations
 
-from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP
+from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.common.watermark_strategy import WatermarkAlignment
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.taskmanager.operators.base import OperatorContext
 from tidegate.taskmanager.operators.sources.watermarks import EventTimes
 
@@ -22,7 +23,7 @@ class SourceAlignment:
         self._context = context
         self._alignment = alignment
         self._times = times
-        self._limit = MAX_TIMESTAMP
+        self._limit = END_OF_TIME
         self._was_paused = False
         self._has_ended = False
         self._is_asking = False
@@ -54,7 +55,7 @@ class SourceAlignment:
     def _ask(self, at_ms: int) -> None:
         """Report, and take the answer. One question at a time."""
         self._timer = self._context.timers.schedule(self._context.clock.now_ms() + self._alignment.update_ms, self._ask)
-        own = MAX_TIMESTAMP if self._has_ended or self._times.is_idle else self._times.emitted
+        own = END_OF_TIME if self._has_ended or self._times.is_idle else self._times.emitted
         if own == MIN_TIMESTAMP or (self._is_asking and not self._has_ended):
             return
         align, run_async = self._context.align_watermark, self._context.run_async
@@ -72,4 +73,4 @@ class SourceAlignment:
         if answers:
             lowest = answers[0]
             drift_ms = self._alignment.max_drift_ms
-            self._limit = MAX_TIMESTAMP if lowest > MAX_TIMESTAMP - drift_ms else max(lowest, MIN_TIMESTAMP) + drift_ms
+            self._limit = END_OF_TIME if lowest > END_OF_TIME - drift_ms else max(lowest, MIN_TIMESTAMP) + drift_ms

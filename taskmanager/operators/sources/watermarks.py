@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch, Batch, RecordsBatch
+from tidegate.common.records.batch import MIN_TIMESTAMP, ArrowBatch, Batch, RecordsBatch
 from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import (
@@ -28,6 +28,7 @@ from tidegate.common.watermark_strategy import (
     WatermarkStrategy,
     event_times,
 )
+from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.units import parse_duration_ms
 from tidegate.model.values import Record
@@ -60,7 +61,7 @@ class EventTimes:
         self._interval_ms = parse_duration_ms(context.configuration.get(INTERVAL_KEY, f"{DEFAULT_INTERVAL_MS} ms"))
         self._splits = SplitWatermarks(strategy.idle_timeout_ms)
         self._generators: dict[str, tuple[WatermarkGenerator, _SplitOutput]] = {}
-        self.emitted = MIN_TIMESTAMP
+        self.emitted = NO_WATERMARK
         """The last watermark."""
         self.is_idle = False
         self._emitted_at_ms = -1.0
@@ -119,7 +120,7 @@ class EventTimes:
 
     def forward_end(self) -> None:
         self.close()
-        self._context.output.emit_watermark(MAX_TIMESTAMP)
+        self._context.output.emit_watermark(END_OF_TIME)
 
     def note_busy(self) -> None:
         """The stream did not stand still for want of records."""
@@ -348,7 +349,7 @@ class TimestampsWatermarksOperator(Operator):
         self._times.emit(batch)
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        if timestamp_ms == MAX_TIMESTAMP:
+        if timestamp_ms == END_OF_TIME:
             self._times.forward_end()
 
     def on_idle(self, idle: bool) -> None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.common.records.batch import MAX_TIMESTAMP
 from tidegate.common.typeinfo import TypeInformation, Types
 from tidegate.functions.windows import MergingWindowAssigner, TimeWindow, TimeWindowSerializer, TriggerResult
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import AssignedWindow, Record
 from tidegate.taskmanager.operators.base import OperatorContext
@@ -90,7 +90,7 @@ class MergingWindowOperator(WindowOperator):
         end_ms, now_ms = self._cleanup_time(result), self._timers.watermark
         if not self._is_event_time:
             now_ms = self._timers.current_processing_time()
-        if end_ms <= now_ms and end_ms != MAX_TIMESTAMP:
+        if end_ms <= now_ms and end_ms != END_OF_TIME:
             raise InvalidJob(
                 f"{self._assigner!r} merged windows into {result!r}, whose time is over (it is {now_ms}): merging must not make "
                 "a window end earlier"

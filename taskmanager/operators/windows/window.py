@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, Batch, RecordsBatch
+from tidegate.common.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.operator_options import WindowOptions
 from tidegate.functions.time_domain import TimeDomain
@@ -26,6 +26,7 @@ from tidegate.functions.windows import (  # fmt: skip
     TimestampedValue,
     TriggerResult,
 )
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.program import KeySpec
 from tidegate.model.values import Accumulated, AssignedWindow, Record, UserObject
 from tidegate.taskmanager.operators.base import OperatorContext
@@ -209,11 +210,11 @@ class WindowOperator(FunctionOperatorBase, KeyedOperator):
 
     def _cleanup_time(self, window: AssignedWindow) -> int:
         end: int = window.max_timestamp()
-        return min(end + self._lateness_ms, MAX_TIMESTAMP) if self._is_event_time else end
+        return min(end + self._lateness_ms, END_OF_TIME) if self._is_event_time else end
 
     def _register_cleanup(self, window: AssignedWindow) -> None:
         at_ms = self._cleanup_time(window)
-        if at_ms != MAX_TIMESTAMP:
+        if at_ms != END_OF_TIME:
             self._register(at_ms)
 
     def _register(self, at_ms: int) -> None:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidegate.model.channel_events import Barrier
+from tidegate.model.channel_events import END_OF_TIME, Barrier
 from tidegate.taskmanager.machines.source_pause import SourcePause
-from tidegate.taskmanager.machines.watermarks import END_OF_TIME
 from tidegate.taskmanager.runtime.chain import OperatorChain, SourceHead
 from tidegate.taskmanager.runtime.checkpointing.async_part import AlignmentFigures
 from tidegate.taskmanager.runtime.checkpointing.snapshots import SnapshotDriver

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidegate.model.accumulators import Told, UserAccumulator, check_known, merged, told
+from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.errors import InvalidJob
 from tidegate.taskmanager.runtime.ports import TaskMetrics
 
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
-_NO_WATERMARK = -(2**63)
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class TaskCounters:
     busy_ms: float = 0.0
     idle_ms: float = 0.0
     backpressured_ms: float = 0.0
-    watermark_ms: int = _NO_WATERMARK
+    watermark_ms: int = NO_WATERMARK
     unflushed: bool = False
     """Something was emitted since the last flush."""
     user: dict[str, float] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class TaskCounters:
             busy_ms=int(self.busy_ms),
             idle_ms=int(self.idle_ms),
             backpressured_ms=int(self.backpressured_ms),
-            watermark_ms=None if self.watermark_ms == _NO_WATERMARK else self.watermark_ms,
+            watermark_ms=None if self.watermark_ms == NO_WATERMARK else self.watermark_ms,
             late_records_dropped=self.late_records_dropped,
             user={**self.user, **self._watched()},
             accumulators=self._accumulated(),

@@ -15,9 +15,7 @@ from tidegate.model.values import FieldValue
 TIMESTAMP_COLUMN = "__timestamp"
 
 MIN_TIMESTAMP = -(2**63)
-"""No watermark yet (Flink: ``Long.MIN_VALUE``)."""
-MAX_TIMESTAMP = 2**63 - 1
-"""Watermark at the end of all event time."""
+"""The timestamp of a record that has none (Flink: ``TimestampAssigner.NO_TIMESTAMP``)."""
 
 
 @dataclass(slots=True)

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from tidegate.common.records.batch import MIN_TIMESTAMP
 from tidegate.common.time import to_millis
 from tidegate.functions.windows.triggers import Length
-from tidegate.functions.windows.windows import MIN_TIMESTAMP, Window
+from tidegate.functions.windows.windows import Window
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Record
 

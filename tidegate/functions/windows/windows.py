@@ -11,11 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.values import AssignedWindow
-
-MIN_TIMESTAMP = -(2**63)
-"""What a record without a timestamp has."""
-END_OF_TIME = 2**63 - 1
 
 
 class Window(ABC):

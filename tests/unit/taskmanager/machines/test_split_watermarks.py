@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.taskmanager.machines.split_watermarks import NO_WATERMARK, SplitWatermarks
+from tidegate.model.channel_events import NO_WATERMARK
+from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
 
 
 def made(**watermarks: int) -> SplitWatermarks:

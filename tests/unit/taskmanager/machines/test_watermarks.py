@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.taskmanager.machines.watermarks import (
-    END_OF_TIME,
     AdvanceWatermark,
     ChangeStatus,
     DataEnded,

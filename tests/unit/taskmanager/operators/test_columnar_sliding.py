@@ -11,11 +11,12 @@ import pytest
 from tests.unit.taskmanager.operators.columnar.test_windows import exchange
 from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
 from tidegate.common import Time, WatermarkStrategy
-from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.aggregates import count
 from tidegate.datastream.window import SlidingEventTimeWindows
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob
 
 SIZE, SLIDE, OFFSET = 900, 300, 50
@@ -74,10 +75,10 @@ def test_panes_a_restore_and_another_parallelism_give_what_rows_give() -> None:
             handles = [windows[0].snapshot(1)]
             windows = [window(index, 2, restored=restored_of(handles)) for index in range(2)]
     for each in senders:
-        each.operator.on_watermark(MAX_TIMESTAMP)
+        each.operator.on_watermark(END_OF_TIME)
         exchange(each.out.batches, ["k"], windows)
     for one_window in windows:
-        one_window.operator.on_watermark(MAX_TIMESTAMP)
+        one_window.operator.on_watermark(END_OF_TIME)
     assert {begin for begin, _ in emitted} == {-850, -550, -250}
     assert emitted | results(windows) == expected(batches)
 
@@ -87,7 +88,7 @@ def test_a_row_is_late_when_all_its_windows_are_over() -> None:
     running.operator.on_watermark(1249)  # the windows up to 350..1249 are over
     batch = pa.RecordBatch.from_pydict({"k": [1, 2, 3], "v": [10, 20, 30]})
     running.operator.process(ArrowBatch(batch, pa.array([349, 649, 1300])), 0)
-    running.operator.on_watermark(MAX_TIMESTAMP)
+    running.operator.on_watermark(END_OF_TIME)
     assert running.out.counts == {"numLateRecordsDropped": 2}
     assert set(results([running])) == {(650, 3), (950, 3), (1250, 3)}
 

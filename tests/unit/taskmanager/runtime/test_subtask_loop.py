@@ -6,12 +6,11 @@ import pytest
 
 from tests.unit.taskmanager.runtime.fakes import FakeFrozen
 from tests.unit.taskmanager.runtime.subtask_kit import OPTIONS, Subtask, barrier, numbers
-from tidegate.model.channel_events import Barrier, CancelBarrier, EndOfData, EndOfPartition, WatermarkEvent
+from tidegate.model.channel_events import END_OF_TIME, Barrier, CancelBarrier, EndOfData, EndOfPartition, WatermarkEvent
 from tidegate.model.checkpoint import DeclineReason
 from tidegate.model.errors import CorruptFrame, InternalError
 from tidegate.taskmanager.machines import snapshot as s
 from tidegate.taskmanager.machines import subtask as life
-from tidegate.taskmanager.machines.watermarks import END_OF_TIME
 from tidegate.taskmanager.runtime.chain import NO_CHECKPOINT
 from tidegate.taskmanager.runtime.ports import (
     AbortCheckpoint,

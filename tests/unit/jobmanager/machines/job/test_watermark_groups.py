@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tidegate.jobmanager.machines.events import WatermarkReported
-from tidegate.jobmanager.machines.job.watermark_groups import END_OF_TIME, FORGET_MS, WatermarkGroups
+from tidegate.jobmanager.machines.job.watermark_groups import FORGET_MS, WatermarkGroups
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.ids import AttemptId, JobId, VertexId
 
 JOB, OTHER = JobId("a" * 32), JobId("b" * 32)

@@ -15,7 +15,7 @@ from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tests.unit.taskmanager.operators.keyed_kit import PAIR, first
 from tests.unit.taskmanager.operators.rows.test_broadcast import RULES, Counting, Scale
 from tests.unit.taskmanager.operators.rows.test_interval_join import Pairs
-from tidegate.common.records.batch import MAX_TIMESTAMP, MIN_TIMESTAMP, ArrowBatch
+from tidegate.common.records.batch import MIN_TIMESTAMP, ArrowBatch
 from tidegate.common.records.record_codec import decode, encode
 from tidegate.common.time import Time
 from tidegate.common.typeinfo import Types
@@ -30,6 +30,7 @@ from tidegate.functions.interfaces import (
     RuntimeContext,
 )
 from tidegate.functions.state import ValueStateDescriptor
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import KeySpec
 from tidegate.taskmanager.operators.batch.sorting import ExternalSorter
@@ -46,12 +47,12 @@ def columns(
 
 
 def end(running: Running) -> list[Any]:
-    running.operator.on_watermark(MAX_TIMESTAMP)
+    running.operator.on_watermark(END_OF_TIME)
     assert running.out.order == []
     while running.operator.has_in_flight():
         assert running.operator.emit_some()
     running.operator.finish()
-    assert running.out.watermarks == [MAX_TIMESTAMP]
+    assert running.out.watermarks == [END_OF_TIME]
     return running.out.values()
 
 
@@ -78,7 +79,7 @@ class Seen(KeyedProcessFunction):
         yield (value[0], value[1])
 
     def on_timer(self, timestamp: int, ctx: KeyedTimerContext) -> Iterable[Any]:
-        assert ctx.timer_service().current_watermark() == MAX_TIMESTAMP
+        assert ctx.timer_service().current_watermark() == END_OF_TIME
         ctx.timer_service().register_event_time_timer(timestamp + 1)
         ctx.timer_service().register_processing_time_timer(timestamp + 1)
         yield (ctx.time_domain().name, ctx.get_current_key(), timestamp, self.count.value())

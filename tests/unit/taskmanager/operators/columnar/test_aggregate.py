@@ -13,9 +13,10 @@ import pytest
 from tests.unit.taskmanager.operators.columnar.test_windows import AGGREGATES, KINDS, batch, key_columns
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start
 from tidegate.common.keys.hashing import hash_columns, key_groups
-from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.typeinfo import ArrowTypeInfo
 from tidegate.connectors.operator_options import AggregateOptions
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.checkpoint import RestoredOperator
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.keygroups import subtask_of
@@ -131,7 +132,7 @@ def test_totals_of_batch_mode_come_at_the_end_a_step_at_a_time(monkeypatch: pyte
     for one in batches:
         running.operator.process(one, 0)
         running.operator.on_watermark(7)
-    running.operator.on_watermark(MAX_TIMESTAMP)
+    running.operator.on_watermark(END_OF_TIME)
     assert running.out.order == []
     with pytest.raises(InvalidJob, match="no checkpoints and savepoints"):
         running.operator.freeze(1)
@@ -139,7 +140,7 @@ def test_totals_of_batch_mode_come_at_the_end_a_step_at_a_time(monkeypatch: pyte
         assert running.operator.emit_some()
         assert all(len(emitted) <= 150 for emitted in running.out.batches)
     running.operator.finish()
-    assert running.out.watermarks == [MAX_TIMESTAMP]
+    assert running.out.watermarks == [END_OF_TIME]
     assert len(running.out.values()) == len(expected(batches, keys))
     assert latest([running], keys) == expected(batches, keys)
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from tests.unit.taskmanager.operators.columnar.test_windows import exchange
 from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
 from tidegate.common import Time, WatermarkStrategy
-from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.connectors.number_sequence import DataGeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.aggregates import avg, count
 from tidegate.datastream.window import EventTimeSessionWindows, ProcessingTimeSessionWindows
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.taskmanager.operators.columnar.sessions import find_sessions
 
@@ -90,7 +91,7 @@ def test_sessions_are_those_of_one_row_after_the_other(watermarks: bool) -> None
         for window in windows if watermarks else ():
             window.operator.on_watermark((i + 1) * 400 - 1)
     for window in windows:
-        window.operator.on_watermark(MAX_TIMESTAMP)
+        window.operator.on_watermark(END_OF_TIME)
     assert results(windows) == expected(batches)
     stamps = [stamp for window in windows for stamp in window.out.stamps() if stamp is not None]
     assert sorted(stamps) == sorted(row[2] - 1 for row in expected(batches))
@@ -119,7 +120,7 @@ def test_a_late_row_is_dropped_unless_its_session_has_not_ended() -> None:
     come(1000)
     window.operator.on_watermark(1050)
     come(920, 400, 430)  # the first touches the session from 1000 on, though by itself it had ended at 1020
-    window.operator.on_watermark(MAX_TIMESTAMP)
+    window.operator.on_watermark(END_OF_TIME)
     assert [row[:4] for row in results([window])] == [("a", 920, 1100, 2)]
     assert window.out.counts["numLateRecordsDropped"] == 2
 
@@ -141,7 +142,7 @@ def test_open_sessions_are_restored_at_any_parallelism(parallelism: int) -> None
         local.operator.process(one, 0)
     exchange(sent(local), ["k"], after)
     for window in after:
-        window.operator.on_watermark(MAX_TIMESTAMP)
+        window.operator.on_watermark(END_OF_TIME)
     assert results([*before, *after]) == expected(batches)
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from tests.unit.taskmanager.operators.columnar.test_windows import exchange
 from tests.unit.taskmanager.operators.harness import Running, restored_of, spec, start
-from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.datastream.aggregates import approx_distinct, count, first, last, median, quantile, stddev, sum
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.taskmanager.operators.columnar.sketch_aggregates import MOST_HASHES, RELATIVE_ERROR, hashes_of
 
@@ -97,10 +98,10 @@ def test_two_steps_and_a_restore_give_what_one_pass_gives(kind: str) -> None:
             ]
         senders[i % 2].operator.process(one, 0)
     for sender in senders:
-        sender.operator.on_watermark(MAX_TIMESTAMP)
+        sender.operator.on_watermark(END_OF_TIME)
         exchange(sender.out.batches, ["k"], windows)
     for window in windows:
-        window.operator.on_watermark(MAX_TIMESTAMP)
+        window.operator.on_watermark(END_OF_TIME)
     check(windows, batches)
 
 
@@ -114,7 +115,7 @@ def test_raw_rows_give_the_same_and_late_ones_are_left_out() -> None:
     late = ArrowBatch(batches[0].data, pa.array(np.where(np.arange(500) % 2, 1200 + np.arange(500), 5)))
     window.operator.process(late, 0)
     window.operator.process(batches[3], 0)
-    window.operator.on_watermark(MAX_TIMESTAMP)
+    window.operator.on_watermark(END_OF_TIME)
     kept = np.arange(500) % 2 == 1
     assert late.timestamps is not None
     rest = ArrowBatch(late.data.filter(pa.array(kept)), late.timestamps.filter(pa.array(kept)))
@@ -131,7 +132,7 @@ def test_many_values_are_estimated() -> None:
         part = values[at % 40_000 : at % 40_000 + 10_000]
         data = pa.RecordBatch.from_arrays([pa.array(np.zeros(10_000, np.int64)), pa.array(part)], names=["k", "v"])
         window.operator.process(ArrowBatch(data, pa.array(np.arange(10_000) % SIZE)), 0)
-    window.operator.on_watermark(MAX_TIMESTAMP)
+    window.operator.on_watermark(END_OF_TIME)
     (row,) = window.out.values()
     distinct = len(set(values.tolist()))
     assert abs(row["d"] - distinct) < 4 * distinct / math.sqrt(MOST_HASHES)
@@ -145,7 +146,7 @@ def test_quantiles_of_any_numbers() -> None:
         window = start(spec("columnar_window", options=options(input="raw") | {"aggregates": aggregates}))
         data = pa.RecordBatch.from_pydict({"k": [1] * len(numbers), "v": numbers})
         window.operator.process(ArrowBatch(data, pa.array([1] * len(numbers))), 0)
-        window.operator.on_watermark(MAX_TIMESTAMP)
+        window.operator.on_watermark(END_OF_TIME)
         (row,) = window.out.values()
         assert row["q"] == pytest.approx(exact, rel=RELATIVE_ERROR) or row["q"] == exact
 

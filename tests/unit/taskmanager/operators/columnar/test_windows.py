@@ -12,7 +12,8 @@ import pytest
 
 from tests.unit.taskmanager.operators.harness import MemoryStore, Running, restored_of, spec, start
 from tidegate.common.keys.hashing import hash_columns, key_groups
-from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import SchemaMismatch
 from tidegate.model.keygroups import subtask_of
 from tidegate.taskmanager.operators.columnar.local_windows import PASS_BATCHES
@@ -120,12 +121,12 @@ def test_two_steps_give_what_one_pass_gives(kind: str, span: int) -> None:
         senders[i % 2].operator.process(one, 0)
         senders[i % 2].operator.on_watermark(i * 700 - 1)
     for sender in senders:
-        sender.operator.on_watermark(MAX_TIMESTAMP)
+        sender.operator.on_watermark(END_OF_TIME)
         exchange(sender.out.batches, keys, windows)
     for window in windows:
-        window.operator.on_watermark(MAX_TIMESTAMP)
+        window.operator.on_watermark(END_OF_TIME)
     assert results(windows) == expected(batches, keys, 17)
-    assert all(w.out.order[-1] == "watermark" and w.out.watermarks == [MAX_TIMESTAMP] for w in windows)
+    assert all(w.out.order[-1] == "watermark" and w.out.watermarks == [END_OF_TIME] for w in windows)
 
 
 @pytest.mark.parametrize("kind", ["dense", "string"])
@@ -135,7 +136,7 @@ def test_raw_rows_give_the_same(kind: str) -> None:
     window = start(spec("columnar_window", options=options(["k"], input="raw")))
     for one in batches:
         window.operator.process(one, 0)
-    window.operator.on_watermark(MAX_TIMESTAMP)
+    window.operator.on_watermark(END_OF_TIME)
     assert results([window]) == expected(batches, ["k"])
     assert {s - 999 for s in window.out.stamps() if s is not None} == {0, 1000, 2000, 3000, 4000}
 
@@ -165,7 +166,7 @@ def test_a_dense_range_that_grows_keeps_what_it_has() -> None:
     window = start(spec("columnar_window", options=options(["k"], input="partial")))
     sender.operator.prepare_snapshot(1)
     exchange(sender.out.batches, ["k"], [window])
-    window.operator.on_watermark(MAX_TIMESTAMP)
+    window.operator.on_watermark(END_OF_TIME)
     assert results([window]) == expected(batches, ["k"])
 
 
@@ -178,10 +179,10 @@ def test_keys_that_hardly_repeat_pass_without_grouping() -> None:
     sender.operator.process(batches[1], 0)
     assert len(sender.out.batches[0]) == 2000, PASS_BATCHES
     sender.operator.process(batches[2], 0)
-    sender.operator.on_watermark(MAX_TIMESTAMP)
+    sender.operator.on_watermark(END_OF_TIME)
     window = start(spec("columnar_window", options=options(["k"], input="partial")))
     exchange(sender.out.batches, ["k"], [window])
-    window.operator.on_watermark(MAX_TIMESTAMP)
+    window.operator.on_watermark(END_OF_TIME)
     assert results([window]) == expected(batches, ["k"])
 
 
@@ -197,7 +198,7 @@ def test_late_partials_are_dropped_and_every_row_is_counted() -> None:
             exchange(sender.out.batches, ["k"], [window])
         else:
             window.operator.process(batch(rng, 70, {"k": pa.array(rng.integers(0, 5, 70))}, 0, 1000), 0)
-        window.operator.on_watermark(MAX_TIMESTAMP)
+        window.operator.on_watermark(END_OF_TIME)
         assert window.out.counts == {"numLateRecordsDropped": 70}
         assert window.out.batches == []
 
@@ -218,7 +219,7 @@ def test_a_restore_at_another_parallelism_loses_and_repeats_nothing(kind: str, b
     second = [start(spec_of, i, after, restored_of(snapshots)) for i in range(after)]
     _spread(batches[3:], keys, second)
     for window in second:
-        window.operator.on_watermark(MAX_TIMESTAMP)
+        window.operator.on_watermark(END_OF_TIME)
     whole = expected(batches, keys)
     early = [row for row in expected(batches[:3], keys) if row[0] == 0]
     late = [row for row in expected(batches[3:], keys) if row[0] == 0]
@@ -255,7 +256,7 @@ def test_nan_and_zero_are_one_key_each() -> None:
     )
     window = start(spec("columnar_window", options=options(["k"], input="raw")))
     window.operator.process(ArrowBatch(data, pa.array([1] * 5)), 0)
-    window.operator.on_watermark(MAX_TIMESTAMP)
+    window.operator.on_watermark(END_OF_TIME)
     rows = {repr(row["k"]): row for row in window.out.values()}
     assert {k: r["s"] for k, r in rows.items()} == {"nan": 3, "0.0": 7, "None": 5}
     assert rows["nan"]["fhi"] == 1.0
@@ -268,7 +269,7 @@ def test_sums_wrap_and_stay_exact() -> None:
     )
     window = start(spec("columnar_window", options=options(["k"], input="raw")))
     window.operator.process(ArrowBatch(data, pa.array([1] * 4)), 0)
-    window.operator.on_watermark(MAX_TIMESTAMP)
+    window.operator.on_watermark(END_OF_TIME)
     assert [row["s"] for row in window.out.values()] == [-(2**63), 2**53 + 1]
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.taskmanager.operators.harness import spec, start, values_of
-from tidegate.common.records.batch import MAX_TIMESTAMP, ArrowBatch
+from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.row import Row
 from tidegate.common.time import Duration
 from tidegate.common.typeinfo import Types
@@ -18,6 +18,7 @@ from tidegate.functions.expressions import col
 from tidegate.functions.interfaces import CoProcessFunction, MapFunction, ProcessFunction, RuntimeContext, TimedContext
 from tidegate.functions.output_tag import OutputTag
 from tidegate.functions.state import ValueStateDescriptor
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob, SchemaMismatch, UserFunctionError
 from tidegate.taskmanager.operators.factory import make_operator
 
@@ -198,9 +199,9 @@ def test_watermarks_are_periodic_never_go_back_and_end_with_the_last() -> None:
     one.operator.on_watermark(1000)
     one.operator.on_idle(True)
     assert (one.out.watermarks, one.out.idle) == ([9, 19, 29], [])
-    one.operator.on_watermark(MAX_TIMESTAMP)
+    one.operator.on_watermark(END_OF_TIME)
     one.timers.advance_to(5000)
-    assert one.out.watermarks == [9, 19, 29, MAX_TIMESTAMP]
+    assert one.out.watermarks == [9, 19, 29, END_OF_TIME]
     assert one.out.stamps() == [10, 20, 5, 30, 7]
 
 
@@ -214,8 +215,8 @@ def test_a_strategy_without_watermarks_gives_none_but_the_last() -> None:
     one.feed([1])
     one.timers.advance_to(1000)
     assert one.out.watermarks == []
-    one.operator.on_watermark(MAX_TIMESTAMP)
-    assert one.out.watermarks == [MAX_TIMESTAMP]
+    one.operator.on_watermark(END_OF_TIME)
+    assert one.out.watermarks == [END_OF_TIME]
 
 
 def test_specs_that_cannot_be_built_are_refused() -> None:

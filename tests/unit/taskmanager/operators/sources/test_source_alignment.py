@@ -10,11 +10,12 @@ import pytest
 from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tests.unit.taskmanager.operators.sources.test_watermarks import Parts, PartsSource
 from tidegate.common import Duration, Row, Types
-from tidegate.common.records.batch import MAX_TIMESTAMP, RecordsBatch
+from tidegate.common.records.batch import RecordsBatch
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.connectors.base import Polled, Split
 from tidegate.jobmanager.machines.events import WatermarkReported
-from tidegate.jobmanager.machines.job.watermark_groups import END_OF_TIME, WatermarkGroups
+from tidegate.jobmanager.machines.job.watermark_groups import WatermarkGroups
+from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import InvalidJob, Unreachable
 from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.taskmanager.operators.sources.source import SourceOperator
@@ -110,7 +111,7 @@ def test_a_source_at_its_end_or_idle_is_not_waited_for(how: str) -> None:
     one, other = group.source("1"), group.source("2")
     poll(one, 1000)
     if how == "end":
-        other[0].operator.on_watermark(MAX_TIMESTAMP)
+        other[0].operator.on_watermark(END_OF_TIME)
         advance(UPDATE_MS, one)
     else:
         poll(other, 1)

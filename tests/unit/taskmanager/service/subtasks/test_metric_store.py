@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.ids import parse_attempt_id
 from tidegate.pb.common_pb2 import CheckpointMetrics, TaskMetrics
 from tidegate.taskmanager.service.subtasks.metric_store import MetricStore
-from tidegate.wire.task_metrics import NANOS_PER_MS, NO_WATERMARK, named
+from tidegate.wire.task_metrics import NANOS_PER_MS, named
 
 ATTEMPT = parse_attempt_id(f"{'a' * 32}_{'b' * 32}_0_0")
 
