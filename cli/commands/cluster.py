@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.model.configuration import Configuration
     from tidegate.pb import jobmanager_pb2 as pb
 
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 300.0  # against hanging, as in embedded/children.py, which is imported only when it is needed
 JOB_MANAGER = "jobmanager"
 IN_MEMORY = "in the JobManager's memory, up to 5 MiB for each state of a subtask; set execution.checkpointing.dir"
 

@@ -24,6 +24,8 @@ import psutil
 
 from tidegate.model.errors import ErrorInfo, ExternalError
 
+START_TIMEOUT_S = 300.0
+"""A limit against hanging: a child that ends is noticed at once, and one on a busy machine may take minutes."""
 END_TIMEOUT_S = 9.0
 PARENT_POLL_S = 0.5
 

@@ -6,12 +6,11 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.cli.embedded.children import Child, end_processes
+from tidegate.cli.embedded.children import START_TIMEOUT_S, Child, end_processes
 from tidegate.cli.embedded.own_files import EmbeddedFiles, tell_kept, tell_left_by_others
 from tidegate.cli.options import load_configuration
 from tidegate.model.errors import ExternalError
 
-START_TIMEOUT_S = 90.0
 TASK_MANAGER_LIVES = 5
 """How many TaskManagers are started one after the other for a job: a lost one is replaced, as an operator would do by hand."""
 

@@ -24,14 +24,13 @@ import psutil
 
 from tidegate.aio.working_directories import make_working_directory
 from tidegate.cli.client import JobManagerClient
-from tidegate.cli.embedded.children import Child, end_processes
+from tidegate.cli.embedded.children import START_TIMEOUT_S, Child, end_processes
 from tidegate.cli.embedded.local_cluster import FORCED_TO_LOOPBACK
 from tidegate.cli.executor import ClusterExecutor
 from tidegate.common.job_client import JobClient
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, Misuse
 
-START_TIMEOUT_S = 120.0
 WAIT_TIMEOUT_S = 60.0
 _LOOK_S = 0.05
 T = TypeVar("T")

@@ -23,7 +23,8 @@ from tidegate.model.errors import ExternalError
 JavaObject: TypeAlias = Any
 """An object of the JVM as Py4J shows it: a method is looked for when it is called."""
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 240.0
+"""A limit against hanging: an end is noticed at once, and on a busy machine a JVM may take minutes."""
 STOP_TIMEOUT_S = 3.0
 _POLL_S = 0.02
 _QUICK = "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

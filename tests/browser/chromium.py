@@ -25,7 +25,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PAGE_LIMIT_MS = 30_000
+PAGE_LIMIT_MS = 90_000
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ import re
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,8 +27,9 @@ from typing import Any
 import grpc
 import psutil
 
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import CALL_LIMIT_S, JobWatch
+from tests.ports import free_port
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb import jobmanager_pb2_grpc as rpc
 
@@ -39,9 +39,9 @@ MARK = "E2E_MARK"
 """Not TIDEGATE_...: those are options."""
 DAEMON = "tidegate.taskmanager.spark.daemon"
 START_LIMIT_S = 180
-END_LIMIT_S = 30
+END_LIMIT_S = HANG_LIMIT_S
 """For a signal to end a process and its children: a limit against hanging, not a figure (those are printed)."""
-CLI_LIMIT_S = 90
+CLI_LIMIT_S = 180
 _JOB_ID = re.compile(r"\b[0-9a-f]{32}\b")
 _LOG_TAIL_LINES = 60
 
@@ -143,12 +143,6 @@ def marked(mark: str) -> list[psutil.Process]:
             if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Cluster:
@@ -313,7 +307,7 @@ class Cluster:
     def checkpoints(self, job_id: str) -> Any:
         return self.stub.ListCheckpoints(pb.ListCheckpointsRequest(job_id=job_id), timeout=CALL_LIMIT_S)
 
-    def cancel(self, watch: JobWatch, limit_s: float = 30) -> None:
+    def cancel(self, watch: JobWatch, limit_s: float = HANG_LIMIT_S) -> None:
         self.stub.CancelJob(pb.JobRequest(job_id=watch.job_id), timeout=CALL_LIMIT_S)
         watch.wait_for(lambda m: m.status.state == "CANCELED", limit_s, "the job is CANCELED")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-_LIMIT_S = 120
+_LIMIT_S = 240
 
 
 def query(sql: str, views: Mapping[str, tuple[str, str]], directory: Path) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ import pyspark
 from tests.e2e.waiting import wait_until
 
 HOME = Path(pyspark.__file__).parent
-START_LIMIT_S = 60
+START_LIMIT_S = 120
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
 

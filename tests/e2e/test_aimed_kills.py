@@ -17,9 +17,10 @@ import pytest
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun, assert_restored, kill_plan
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
+JOB_LIMIT_S = 200
 IN_SUBTASKS = [
     ("before-barrier", "slow", "subtask"),
     ("barrier-received", "count", "subtask"),
@@ -41,7 +42,7 @@ IN_TASK_MANAGERS = [
 def test_a_subtask_may_die_at_any_point_of_a_checkpoint(cluster: Cluster, tmp_path: Path, style: str) -> None:
     run = CountsRun(tmp_path, style=style, seconds=12, rows=60_000, interval=300, kills=kill_plan(IN_SUBTASKS))
     watch = run.submit(cluster)
-    watch.wait_finished(120)
+    watch.wait_finished(JOB_LIMIT_S)
     assert [(k["point"], k["role"], k["victim"]) for k in run.kills_done()] == IN_SUBTASKS
     run.assert_exact()
     assert_restored(cluster, watch, len(IN_SUBTASKS))
@@ -51,7 +52,7 @@ def test_a_taskmanager_may_die_at_any_point_of_a_checkpoint(cluster: Cluster, tm
     ensure_taskmanagers(cluster, 2 + len(IN_TASK_MANAGERS))
     run = CountsRun(tmp_path, seconds=12, rows=60_000, kills=kill_plan(IN_TASK_MANAGERS))
     watch = run.submit(cluster)
-    watch.wait_finished(120)
+    watch.wait_finished(JOB_LIMIT_S)
     assert [(k["point"], k["role"], k["victim"]) for k in run.kills_done()] == IN_TASK_MANAGERS
     run.assert_exact()
     assert_restored(cluster, watch, len(IN_TASK_MANAGERS))
@@ -62,7 +63,7 @@ def test_without_alignment_the_result_would_be_wrong(cluster: Cluster, tmp_path:
     kills = kill_plan([("after-commit", "count", "subtask")] * 3)
     run = CountsRun(tmp_path, seconds=8, rows=80_000, kills=kills, plant="no-alignment")
     watch = run.submit(cluster)
-    watch.wait_finished(90)
+    watch.wait_finished(JOB_LIMIT_S)
     assert len(run.kills_done()) == 3
     differences = run.differences()
     assert differences, "records behind the barrier went into the snapshot, and yet nothing was counted twice"
@@ -96,16 +97,18 @@ def test_kills_around_the_point_of_no_return(held_cluster: Cluster, tmp_path: Pa
             assert watch.last is not None
             since, restarts = watch.last.at, watch.last.status.restarts
             (doors / door).touch()
-            (held,) = wait_until(lambda: list(doors.glob("held-*")), 20, f"a checkpoint is held {door} its _metadata")
+            (held,) = wait_until(
+                lambda: list(doors.glob("held-*")), HANG_LIMIT_S, f"a checkpoint is held {door} its _metadata"
+            )
             _kill_one(cluster, run, watch, victim)
-            watch.wait_for(lambda m: not m.is_running, 10, "the kill was noticed", since)
+            watch.wait_for(lambda m: not m.is_running, HANG_LIMIT_S, "the kill was noticed", since)
             (doors / door).unlink()
             held_ids.append(int(held.name.removeprefix("held-chk-")))
             held.unlink()
             running = watch.wait_running_again(restarts, since)
             completed = running.status.checkpoints_completed
             watch.wait_checkpoints(completed + 2)
-    watch.wait_finished(90)
+    watch.wait_finished(JOB_LIMIT_S)
     print(f"held: {held_ids}")
     run.assert_exact()
     assert_restored(cluster, watch, 4)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import CLI_LIMIT_S, JOBS, Cluster, free_port, run_cli
+from tests.e2e.cluster import CLI_LIMIT_S, JOBS, Cluster, run_cli
+from tests.ports import free_port
 
 BAD = str(JOBS / "bad.py")
 NO_RESTART = ("-D", "restart-strategy.type=none")

@@ -15,8 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.cluster import JOBS, MARK, REPOSITORY, Cluster, free_port, marked, run_cli
-from tests.e2e.waiting import wait_until
+from tests.e2e.cluster import JOBS, MARK, REPOSITORY, Cluster, marked, run_cli
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
+from tests.ports import free_port
 
 BAD = str(JOBS / "bad.py")
 START_LIMIT_S = 180
@@ -99,10 +100,10 @@ def test_ctrl_c_ends_a_local_run_with_everything_it_started(tmp_path: Path, shor
     try:
         wait_until(lambda: list((tmp_path / "out").glob("part-*")), START_LIMIT_S, "a first checkpoint is committed")
         os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=15)
+        said, _ = process.communicate(timeout=HANG_LIMIT_S)
         assert process.returncode in (1, 130), said
         assert "Traceback" not in said
-        wait_until(lambda: not marked(short_tmp.name), 10, "everything is gone")
+        wait_until(lambda: not marked(short_tmp.name), HANG_LIMIT_S, "everything is gone")
     finally:
         for member in marked(short_tmp.name):
             member.kill()
@@ -135,7 +136,9 @@ def test_a_cluster_from_start_to_stop(tmp_path: Path, short_tmp: Path) -> None:
         assert "restart" not in said
         said = tidegate("run", "-d", "-p", "1", ports[0], ports[1], BAD, "long", str(tmp_path / "long"))
         (job,) = re.findall(r"\b[0-9a-f]{32}\b", said)
-        wait_until(lambda: list((tmp_path / "long").glob("part-*")), 60, "a checkpoint of the long job is committed")
+        wait_until(
+            lambda: list((tmp_path / "long").glob("part-*")), HANG_LIMIT_S, "a checkpoint of the long job is committed"
+        )
         assert job in tidegate("list", ports[0], ports[1])
         assert "RUNNING" in tidegate("list", ports[0], ports[1])
         assert "COMPLETED" in tidegate("checkpoints", job, ports[0], ports[1])
@@ -146,7 +149,7 @@ def test_a_cluster_from_start_to_stop(tmp_path: Path, short_tmp: Path) -> None:
         assert "FINISHED" in everything
         said = tidegate("cluster", "stop", *there, *ports)
         assert said.count("Stopped") == 3, said
-        wait_until(lambda: not marked(short_tmp.name), 10, "every process is gone")
+        wait_until(lambda: not marked(short_tmp.name), HANG_LIMIT_S, "every process is gone")
         assert "No cluster" in tidegate("cluster", "status", *there, *ports, code=1)
     finally:
         for member in marked(short_tmp.name):
@@ -178,7 +181,7 @@ def test_ctrl_c_at_a_run_on_a_cluster(cluster: Cluster, tmp_path: Path, option: 
     try:
         wait_until(lambda: list((tmp_path / "out").glob("part-*")), START_LIMIT_S, "a checkpoint is committed")
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=HANG_LIMIT_S)
     finally:
         process.kill()
         process.wait(10)
@@ -188,8 +191,8 @@ def test_ctrl_c_at_a_run_on_a_cluster(cluster: Cluster, tmp_path: Path, option: 
     if goes_on:
         assert process.returncode == 130, said
         assert f"Job {job} goes on at {cluster.address}" in said
-        watch.wait_for(lambda m: m.status.state == "RUNNING", 30, "the job runs on")
+        watch.wait_for(lambda m: m.status.state == "RUNNING", HANG_LIMIT_S, "the job runs on")
         cluster.cancel(watch)
     else:
         assert process.returncode == 1, said
-        watch.wait_for(lambda m: m.status.state == "CANCELED", 30, "the job is CANCELED")
+        watch.wait_for(lambda m: m.status.state == "CANCELED", HANG_LIMIT_S, "the job is CANCELED")

@@ -11,7 +11,7 @@ from tests.e2e.jobs import rules
 from tests.e2e.watching import JobWatch
 
 NUMBERS = 4_000
-LIMIT_S = 90
+LIMIT_S = 180
 
 
 def submit(cluster: Cluster, directory: Path, rate: float, **settings: str) -> JobWatch:

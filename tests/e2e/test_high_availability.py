@@ -12,7 +12,7 @@ from tests.e2e.cluster import JOBS, MARK, Cluster, run_cli
 from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.test_commands import START_LIMIT_S, environment, short_tmp  # noqa: F401
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
 SEED = 20261123
@@ -66,7 +66,9 @@ def test_a_standby_takes_over_at_the_ports_of_the_leader(tmp_path: Path) -> None
         leader = cluster.job_manager
         assert leader is not None
         standby = cluster.start_standby()
-        wait_until(lambda: standby.says(f"standby: the JobManager with pid {leader.pid} leads"), 60, "it stands by")
+        wait_until(
+            lambda: standby.says(f"standby: the JobManager with pid {leader.pid} leads"), HANG_LIMIT_S, "it stands by"
+        )
         watch = run.submit(cluster)
         watch.wait_checkpoints(3)
         killed_at = cluster.kill9(leader)
@@ -95,7 +97,7 @@ def test_cluster_stop_suspends_jobs_and_cluster_start_goes_on_with_them(
         address = _address_in(cli("cluster", "start", "--slots", "2", *ports))
         job = ["run", "--detached", "-m", address, "-p", "2", str(JOBS / "counts.py"), *run.arguments]
         job_id = cli(*job).split()[-1]
-        wait_until(lambda: run.output.exists() and run.result() != [], 60, "the job has published something")
+        wait_until(lambda: run.output.exists() and run.result() != [], HANG_LIMIT_S, "the job has published something")
         stopped = cli("cluster", "stop")
         assert f"Suspended job {job_id}" in stopped
         before = run.result()

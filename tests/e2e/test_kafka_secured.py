@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance.test_kafka_sink import WAYS
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.servers.kafka_broker import PASSWORD, USER, KafkaBroker
 from tests.unit.taskmanager.operators.harness import Running, spec, start
 from tidegate.common.records.batch import ArrowBatch
@@ -61,7 +61,7 @@ class Secured:
                 reader.advance(len(polled.batch))
             return reader.is_finished()
 
-        wait_until(is_over, 30, "the topic is read")
+        wait_until(is_over, HANG_LIMIT_S, "the topic is read")
         reader.close()
         return found
 

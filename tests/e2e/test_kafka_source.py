@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.servers.kafka_broker import KafkaBroker
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.serialization import SimpleStringSchema
@@ -92,7 +92,7 @@ def polled(reader: SourceReader, count: int) -> list[str]:
             reader.advance(1)
         return len(found) >= count
 
-    wait_until(enough, 30, f"{count} records are read")
+    wait_until(enough, HANG_LIMIT_S, f"{count} records are read")
     return found
 
 
@@ -111,7 +111,7 @@ def read_all(source: KafkaSource) -> list[Any]:
             reader.advance(len(values))
         return not values and reader.is_finished()
 
-    wait_until(finished, 30, "the bounded source ends")
+    wait_until(finished, HANG_LIMIT_S, "the bounded source ends")
     reader.close()
     return sorted(found)
 
@@ -160,7 +160,9 @@ def test_offsets_are_committed_for_a_confirmed_checkpoint_only_and_exactly_its_o
     assert group_offsets(broker, topic) == {}
     reader.notify_checkpoint_complete(1)
     expected = {s.split.payload[1]: s.position for s in at_one if s.position is not None}
-    wait_until(lambda: group_offsets(broker, topic) == expected, 30, "the offsets of checkpoint 1 are committed")
+    wait_until(
+        lambda: group_offsets(broker, topic) == expected, HANG_LIMIT_S, "the offsets of checkpoint 1 are committed"
+    )
     reader.close()
 
 
@@ -195,7 +197,7 @@ def test_restored_at_another_parallelism_every_record_is_read_once(
         left = sum(10 - (s.position or 0) for s in reader.snapshot_state())
         if left:
             found += polled(reader, left)
-        wait_until(partial(ended, reader), 30, "the reader ends")
+        wait_until(partial(ended, reader), HANG_LIMIT_S, "the reader ends")
         reader.close()
     assert sorted(found) == all_of(0, 1, 2)
 
@@ -248,7 +250,7 @@ def test_poison_goes_to_the_dead_letters_as_it_is(broker: KafkaBroker) -> None:
         reader.advance(len(polled.batch))
         return False
 
-    wait_until(finished, 30, "the bounded source ends")
+    wait_until(finished, HANG_LIMIT_S, "the bounded source ends")
     assert [row["id"] for row in main] == [1, 2]
     assert [(row["topic"], row["offset"], row["value"]) for row in letters] == [
         (name, 1, b"poison"),
@@ -287,7 +289,7 @@ def test_a_topic_that_nobody_may_read_is_named_with_the_missing_permission(broke
             return error.message
         return ""
 
-    message = wait_until(refused, 30, "the broker refuses to be read")
+    message = wait_until(refused, HANG_LIMIT_S, "the broker refuses to be read")
     assert topic in message
     assert "lacks this permission" in message
     reader.close()

@@ -15,11 +15,11 @@ import pytest
 from tests.e2e.cluster import Cluster, Proc
 from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun, assert_restored
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch, Moment
 
 SEED = 20261121
-_JOB_LIMIT_S = 120
+_JOB_LIMIT_S = 200
 
 Kill = Callable[[Cluster, CountsRun, JobWatch, random.Random], float]
 
@@ -39,7 +39,7 @@ def kill_task_manager(cluster: Cluster, run: CountsRun, watch: JobWatch, draw: r
     pids = {known.pid for known in cluster.cluster_status().task_managers if known.task_manager_id in owners}
     victim: Proc = draw.choice([process for process in cluster.task_managers if process.pid in pids])
     moment = cluster.kill9(victim)
-    wait_until(lambda: not victim.family(), 5, f"nothing of {victim.name} is left: {victim.described()}")
+    wait_until(lambda: not victim.family(), HANG_LIMIT_S, f"nothing of {victim.name} is left: {victim.described()}")
     return moment
 
 
@@ -49,7 +49,7 @@ def recover(watch: JobWatch, killed_at: float, restarts: int) -> tuple[float, fl
     def noticed(moment: Moment) -> bool:
         return not moment.is_running
 
-    detected = watch.wait_for(noticed, 10, "the JobManager noticed the kill", killed_at)
+    detected = watch.wait_for(noticed, HANG_LIMIT_S, "the JobManager noticed the kill", killed_at)
     running = watch.wait_running_again(restarts, detected.at)
     return detected.at - killed_at, running.at - killed_at
 

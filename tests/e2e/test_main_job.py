@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from tests.e2e.cluster import JOBS, REPOSITORY, Cluster
 from tests.e2e.spark_sql import query
+from tests.e2e.waiting import HANG_LIMIT_S
 
 EXAMPLES = REPOSITORY / "examples"
 WORDS_SQL = """
@@ -23,7 +24,7 @@ FLIGHTS_SQL = """
 def test_flights_per_hour_are_those_of_spark_sql(cluster: Cluster, tmp_path: Path) -> None:
     data, output = tmp_path / "flights.parquet", tmp_path / "hourly"
     watch = cluster.submit(EXAMPLES / "flights.py", "--input", str(data), "--output", str(output), parallelism=4)
-    watch.wait_finished(60)
+    watch.wait_finished(HANG_LIMIT_S)
     columns = pq.read_table(output).to_pydict()
     hours = [int(hour.timestamp() * 1000) for hour in columns["hour"]]
     rest = [columns[name] for name in ("carrier", "origin", "departures", "mean_delay")]
@@ -40,7 +41,7 @@ def test_word_counts_are_those_of_spark_sql(cluster: Cluster, tmp_path: Path) ->
     for file in [*(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "LICENSE"]:
         (texts / file.name).write_bytes(file.read_bytes())
     watch = cluster.submit(EXAMPLES / "word_count.py", "--output", str(output), str(texts), parallelism=2)
-    watch.wait_finished(60)
+    watch.wait_finished(HANG_LIMIT_S)
     found = []
     for file in sorted(output.glob("*.csv")):
         columns = pacsv.read_csv(file, convert_options=pacsv.ConvertOptions(strings_can_be_null=False)).to_pydict()
@@ -55,7 +56,7 @@ def test_the_spark_worker_of_a_partition_counts_its_records(cluster: Cluster, tm
     watch = cluster.submit(
         JOBS / "who_counts.py", "--rows", str(rows), "--output", str(tmp_path / "out"), parallelism=parallelism
     )
-    watch.wait_finished(60)
+    watch.wait_finished(HANG_LIMIT_S)
     table = pq.read_table(tmp_path / "out").to_pydict()
     assert len(table["key"]) == rows
     assert table["subtask"] == table["partition"], "subtask i is partition i"

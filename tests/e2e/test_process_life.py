@@ -16,10 +16,10 @@ from tests.e2e.cluster import DAEMON, END_LIMIT_S, START_LIMIT_S, Cluster, Proc
 from tests.e2e.conftest import ensure_taskmanagers
 from tests.e2e.counts_run import CountsRun
 from tests.e2e.jobs import counts
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
-GONE_WITHIN_S = 30
+GONE_WITHIN_S = HANG_LIMIT_S
 ENDS_WITHIN_S = 5
 """Of a TaskManager that is killed: what it started does not know yet whom it belongs to."""
 MOMENTS = {
@@ -50,7 +50,7 @@ def test_nothing_is_left_of_a_killed_taskmanager(cluster: Cluster, tmp_path: Pat
     assert len(victim.subtasks()) >= 3, "it runs subtasks of every vertex"
     cluster.kill9(victim)
     wait_until(lambda: not victim.family(), ENDS_WITHIN_S, "the JVM, the daemon and the subtasks are gone")
-    watch.wait_finished(90)
+    watch.wait_finished(HANG_LIMIT_S)
     run.assert_exact()
 
 
@@ -97,7 +97,7 @@ def test_a_lost_jobmanager_ends_the_work_and_a_new_one_takes_it_up(own_cluster: 
         watch.wait_checkpoints(2)
         cluster.cancel(watch)
     watch = run.submit(cluster, parallelism=1, restore=_last_checkpoint(run, watch), settings=RETAINED)
-    watch.wait_finished(90)
+    watch.wait_finished(HANG_LIMIT_S)
     assert run.differences() == []
     lives = [seen for seen in run.seen() if seen.role == "fast"]
     assert len(lives) >= 2 + 2 + 2 + 1, "each submission had processes of its own"
@@ -178,7 +178,7 @@ def test_what_a_killed_cluster_has_left_goes_with_the_job_that_continues(tmp_pat
     with Cluster(tmp_path / "next") as cluster:
         ensure_taskmanagers(cluster, 2)
         watch = run.submit(cluster, restore=_last_checkpoint(run, watch))
-        watch.wait_finished(90)
+        watch.wait_finished(HANG_LIMIT_S)
         run.assert_exact()
     job = run.checkpoints / watch.job_id
     assert not job.exists(), "nothing is kept of a job that has finished"

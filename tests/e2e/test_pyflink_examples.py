@@ -48,7 +48,7 @@ KAFKA = {
 }
 REFUSED = {"connectors/elasticsearch": "(?i)elasticsearch", "connectors/pulsar": "(?i)pulsar"}
 FLINK_LIMIT_S = 600
-PRINT_LIMIT_S = 30
+PRINT_LIMIT_S = 120
 Outputs = dict[str, Counter[str]]
 _PRINTED = re.compile(r"^(?:\d+> )?([(+].*)$")
 

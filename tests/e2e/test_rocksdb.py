@@ -10,7 +10,7 @@ from tests.e2e.counts_run import CountsRun
 from tests.e2e.jobs import counts
 from tests.e2e.test_kills import SEED, kill_subtask, kill_task_manager, run_with_kills
 from tests.e2e.test_savepoints import finished, taken_by, wait_rows
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 from tidegate.wire.manifest import manifest_from_bytes
 
@@ -37,7 +37,9 @@ def test_state_moves_to_memory_at_one_subtask_and_back_to_disk_at_two(cluster: C
     run = CountsRun(run_directory, rows=40_000, seconds=14, slow_pause=0, disorder=counts.SPAN_MS, interval=300)
     watch = run.submit(cluster, settings=ON_FILES)
     wait_rows(run)
-    wait_until(lambda: builds_upon_older_files(run.checkpoints), 60, "a checkpoint names files of an older one")
+    wait_until(
+        lambda: builds_upon_older_files(run.checkpoints), HANG_LIMIT_S, "a checkpoint names files of an older one"
+    )
     first = stopped(cluster, watch, run_directory)
     watch = run.submit(cluster, parallelism=1, restore=str(first), settings=HASHMAP)
     watch.wait_running()

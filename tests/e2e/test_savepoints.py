@@ -16,7 +16,7 @@ from tests.e2e.watching import JobWatch
 
 NEVER_MS = 3_600_000
 """No periodic checkpoint commits anything: only savepoints, stops and the end do."""
-END_LIMIT_S = 90
+END_LIMIT_S = 180
 
 
 def taken_by(cluster: Cluster, *command: str) -> Path:

@@ -14,7 +14,7 @@ from tests.e2e.test_savepoints import finished, wait_rows
 from tests.e2e.waiting import wait_until
 from tidegate.store.checkpoints import CheckpointStorage
 
-LIMIT_S = 60
+LIMIT_S = 120
 
 
 def settings_of(backend: str) -> dict[str, str]:

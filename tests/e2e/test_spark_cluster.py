@@ -14,9 +14,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.e2e.cluster import REPOSITORY, START_LIMIT_S, Cluster, Proc, free_port
+from tests.e2e.cluster import REPOSITORY, START_LIMIT_S, Cluster, Proc
 from tests.e2e.counts_run import CountsRun
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
+from tests.ports import free_port
 
 SPARK = Path(pyspark.__file__).parent
 CORES = 8
@@ -96,9 +97,9 @@ def test_the_result_is_exact_although_a_spark_worker_dies(spark: tuple[Cluster, 
     )  # Spark draws an executor for each: one may have all
     restarts, since = watch.last.status.restarts, watch.last.at
     victim.kill9()
-    watch.wait_running_again(restarts, since, limit_s=90)
-    wait_until(lambda: not victim.family(), 30, f"the executor of {victim.name} and its subtasks are gone")
-    watch.wait_finished(120)
+    watch.wait_running_again(restarts, since, limit_s=HANG_LIMIT_S)
+    wait_until(lambda: not victim.family(), HANG_LIMIT_S, f"the executor of {victim.name} and its subtasks are gone")
+    watch.wait_finished(HANG_LIMIT_S)
     run.assert_exact()
     assert len(run.seen()) >= 6 + 6
     log = cluster.task_managers[0].log.read_text()

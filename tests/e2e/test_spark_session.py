@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tidegate.taskmanager.spark.session import Session, SessionSettings, start_session
 
 
@@ -29,5 +29,5 @@ def test_a_rehearsed_cancellation_ends_by_itself(session: Session, tmp_path: Pat
     """Else Spark ends it by force after three seconds, in which the JVM's thread for it takes a processor."""
     session.warm_up(1)
     session.rehearse()
-    wait_until(lambda: not workers(session), 60, "the workers of the rehearsal have ended")
+    wait_until(lambda: not workers(session), HANG_LIMIT_S, "the workers of the rehearsal have ended")
     assert "Attempting to kill" not in (tmp_path / "spark.log").read_text()

@@ -14,7 +14,7 @@ from tests.e2e.jobs import counts
 from tests.e2e.waiting import wait_until
 from tests.e2e.watching import JobWatch
 
-LIMIT_S = 90
+LIMIT_S = 180
 IN_FILES = {"execution.checkpointing.data-inline-threshold": "0"}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tidegate.aio.working_directories import sweep_dead
 
 pytestmark = pytest.mark.e2e
@@ -82,7 +82,7 @@ def test_a_mark_that_says_nothing_known(pytester: pytest.Pytester) -> None:
         def test_it(tidegate_cluster): ...
         """
     )
-    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", timeout=60)
+    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", timeout=HANG_LIMIT_S)
     assert "not ['workers']" in result.stdout.str()
     assert Path(pytester.path).is_dir()
 
@@ -102,13 +102,13 @@ with MiniCluster() as cluster:
         assert directory.parent == tmp_path
         family = psutil.Process(test.pid).children(recursive=True)
         test.kill()
-    wait_until(lambda: not any(is_alive(process) for process in family), 30, lambda: f"{family} end")
+    wait_until(lambda: not any(is_alive(process) for process in family), HANG_LIMIT_S, lambda: f"{family} end")
 
     def is_swept() -> bool:
         sweep_dead(tmp_path)  # as every process that starts does
         return not list(tmp_path.iterdir())
 
-    wait_until(is_swept, 10, "its directories go")
+    wait_until(is_swept, HANG_LIMIT_S, "its directories go")
 
 
 def is_alive(process: psutil.Process) -> bool:

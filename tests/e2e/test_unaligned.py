@@ -13,7 +13,7 @@ from tests.e2e.cluster import JOBS, Cluster
 from tests.e2e.counts_run import QUICK_RESTART
 from tests.e2e.jobs import slow
 from tests.e2e.test_savepoints import finished
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_LIMIT_S, wait_until
 from tests.e2e.watching import JobWatch
 
 ROWS = 6_000
@@ -75,7 +75,7 @@ def test_a_killed_job_goes_on_with_what_was_in_flight(cluster: Cluster, run_dire
     since = time.monotonic()
     psutil.Process(run.slow_pids()[0]).kill()
     watch.wait_running_again(0, since)
-    wait_until(lambda: channels_in(run.latest()) > 0, 30, "a checkpoint has data in flight")
+    wait_until(lambda: channels_in(run.latest()) > 0, HANG_LIMIT_S, "a checkpoint has data in flight")
     run.hurry.touch()
     finished(watch)
     run.assert_exact()

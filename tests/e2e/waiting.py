@@ -9,6 +9,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+HANG_LIMIT_S = 120
+"""For what takes seconds on an idle machine: a limit against hanging, not a figure. Other tests may have the processors meanwhile."""
 _LOOK_EVERY_S = 0.02
 _never = threading.Event()
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import grpc
 
+from tests.e2e.waiting import HANG_LIMIT_S
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb import jobmanager_pb2_grpc as rpc
 
-CALL_LIMIT_S = 30
+CALL_LIMIT_S = 60
 TERMINAL = ("FINISHED", "FAILED", "CANCELED")
 
 
@@ -72,10 +73,10 @@ class JobWatch:
         assert moment.status.state == "FINISHED", self.summary()
         return moment
 
-    def wait_running(self, limit_s: float = 30, since: float = 0.0) -> Moment:
+    def wait_running(self, limit_s: float = HANG_LIMIT_S, since: float = 0.0) -> Moment:
         return self.wait_for(lambda m: m.is_running, limit_s, "every subtask is RUNNING", since)
 
-    def wait_running_again(self, restarts: int, since: float, limit_s: float = 30) -> Moment:
+    def wait_running_again(self, restarts: int, since: float, limit_s: float = HANG_LIMIT_S) -> Moment:
         """After one more restart than ``restarts``."""
 
         def again(moment: Moment) -> bool:
@@ -83,7 +84,7 @@ class JobWatch:
 
         return self.wait_for(again, limit_s, "every subtask runs again", since)
 
-    def wait_checkpoints(self, count: int, limit_s: float = 30, since: float = 0.0) -> Moment:
+    def wait_checkpoints(self, count: int, limit_s: float = HANG_LIMIT_S, since: float = 0.0) -> Moment:
         def reached(moment: Moment) -> bool:
             return bool(moment.status.checkpoints_completed >= count)
 

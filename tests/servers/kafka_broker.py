@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from tests.e2e.waiting import wait_until
+from tests.ports import free_port
 from tests.servers.jars import fetched, java
 
 _POM = Path(__file__).parents[2] / "examples" / "servers" / "kafka.xml"
@@ -40,9 +41,9 @@ class KafkaBroker:
     def __init__(self, **settings: str) -> None:
         """``settings``: of the broker, with ``_`` for ``.``."""
         self._directory = Path(tempfile.mkdtemp(prefix="tg-kafka-"))
-        self._port, self._controller_port = _free_port(), _free_port()
+        self._port, self._controller_port = free_port(), free_port()
         self.servers = f"127.0.0.1:{self._port}"
-        self.secured_servers = f"127.0.0.1:{_free_port()}"
+        self.secured_servers = f"127.0.0.1:{free_port()}"
         self.certificate = self._directory / "broker.crt"
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
@@ -220,9 +221,3 @@ class KafkaBroker:
     def _log(self) -> str:
         log = self._directory / "broker.log"
         return log.read_text(errors="replace") if log.exists() else ""
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

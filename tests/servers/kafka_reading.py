@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-_LIMIT_S = 60
+_LIMIT_S = 120
 
 
 @dataclass(frozen=True)

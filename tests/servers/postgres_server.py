@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests.e2e.cluster import free_port
 from tests.e2e.waiting import wait_until
+from tests.ports import free_port
 
-_LIMIT_S = 60
+_LIMIT_S = 120
 
 
 def _program(name: str) -> str:

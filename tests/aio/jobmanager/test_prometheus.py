@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import aiohttp
@@ -10,16 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.aio.jobmanager.cluster import JOB, cluster, start_job, watch_until
+from tests.ports import free_port
 from tidegate.aio.prometheus import FACTORY, Sample, exposition, is_asked_for, ports_of, serve_metrics
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def scraped(port: int) -> dict[str, tuple[dict[str, str], float]]:

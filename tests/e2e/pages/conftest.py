@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import REPOSITORY, free_port
+from tests.e2e.cluster import REPOSITORY
 from tests.e2e.pages.runner import Reader
+from tests.ports import free_port
 
 
 @pytest.fixture

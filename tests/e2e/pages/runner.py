@@ -32,8 +32,8 @@ from tests.e2e.cluster import MARK, marked
 from tests.e2e.waiting import wait_until
 
 COMMAND_LIMIT_S = 400
-UNTIL_LIMIT_S = 150
-END_LIMIT_S = 20
+UNTIL_LIMIT_S = 200
+END_LIMIT_S = 60
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAME_OF_A_FILE = re.compile(r"\bfile=(\S+)")
 _REMEMBERED = r"[0-9a-f]{32}|savepoint-[0-9a-f]{6}-[0-9a-f]{12}|chk-\d+|(?<=-\d )\d+(?= alive)|(?<=\(pid )\d+"
