@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,28 @@ TESTS = Path(__file__).parent
 E2E_TIMEOUT_S = 300
 SIM_TIMEOUT_S = 300
 EXIT_TIMEOUT_S = 60
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For the JVMs of tests, which live for seconds: one that compiles with the quick compiler alone starts with half the work."""
+PROCESSES = ("e2e", "browser", "conformance")
+"""The folders of tests with the mark `e2e`: `.ci/test` looks for them nowhere else."""
+LONGEST = (
+    "e2e/test_kafka.py",
+    "e2e/test_kills.py",
+    "conformance/test_kafka_sink.py",
+    "e2e/test_task_manager_process.py",
+    "e2e/test_aimed_kills.py",
+    "e2e/test_process_life.py",
+    "e2e/test_commands.py",
+    "e2e/test_pyflink_examples.py",
+    "e2e/test_high_availability.py",
+    "e2e/test_one_cluster.py",
+    "e2e/checkpoints/test_ends_of_jobs.py",
+    "e2e/pages/test_tutorial.py",
+    "e2e/pages/test_guides.py",
+    "e2e/test_flink_cli.py",
+    "browser/test_own_page.py",
+)
+"""Files that begin, so that no worker is alone with one of them in the end."""
 
 # CI repeats the same examples, so that a change is judged by what it changed; `make soak` looks for new ones.
 settings.register_profile("tidegate", deadline=None, print_blob=True, derandomize=True)
@@ -30,13 +53,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what lies in `e2e/` and `sim/`, and give it the time it needs unless it asks for its own."""
+    ranks: dict[pytest.Item, int] = {}
     for item in items:
-        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        name = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
+        folder = name.partition("/")[0]
+        ranks[item] = LONGEST.index(name) if name in LONGEST else len(LONGEST)
+        if item.get_closest_marker("e2e") and folder not in PROCESSES:
+            raise pytest.UsageError(f"{item.nodeid} is an e2e test: CI looks for these in {', '.join(PROCESSES)}")
         if folder not in ("e2e", "sim"):
             continue
         item.add_marker(folder)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(E2E_TIMEOUT_S if folder == "e2e" else SIM_TIMEOUT_S))
+    items.sort(key=ranks.__getitem__)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -44,6 +73,13 @@ def _home_of_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     """Embedded clusters of tests keep their files where pytest removes them, not in the home of who runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEGATE_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_jvms() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", f"{QUICK_JVM} {os.environ.get('JDK_JAVA_OPTIONS', '')}".strip())
         yield
 
 
