@@ -31,18 +31,19 @@ def configuration_page() -> Iterator[str]:
     yield ""
     yield "## Flink's keys without effect"
     yield ""
-    yield f"These {len(idle)} keys of Flink 2.3 are accepted with one warning, and nothing looks at them. So are keys that start"
+    yield f"These {len(idle)} keys of Flink 2.3 are accepted with one warning and have no effect. The same holds for keys that start"
     yield "with " + ", ".join(f"`{prefix}`" for prefix in FLINK_PREFIXES) + "."
     yield ""
     yield ", ".join(f"`{key}`" for key in idle)
 
 
 _INTRODUCTION = """
-Every option is declared once, in `tidegate/model/options`; this page, the checks and the environment variables follow from
-there. Keys, types and defaults are those of Apache Flink 2.3; where a default differs, its row says why.
+This page is generated from the declarations of the options in `tidegate/model/options`. Keys, types and defaults are those of Apache
+Flink 2.3; where a default differs, its row says why.
 
-Weakest first: the default, `config.yaml`, the environment, `-D key=value`. The file is the one given with `--config`, else the
-one that `$TIDEGATE_CONFIG` names, else `$TIDEGATE_CONF_DIR/config.yaml`. It is YAML, with nested or flat keys:
+An option is looked up in this order: `-D key=value` on the command line, an environment variable, the configuration file, the default. The
+file is the one given with `--config`, else the one that `$TIDEGATE_CONFIG` names, else `$TIDEGATE_CONF_DIR/config.yaml`. It is YAML, with
+nested or flat keys:
 
 ```yaml
 execution.checkpointing:
@@ -51,16 +52,17 @@ execution.checkpointing:
 rest.port: 8081
 ```
 
-An environment variable is `TIDEGATE_` and the key in capitals, with `_` for `.` and `-`: `TIDEGATE_REST_PORT=8082`.
-What Kubernetes puts into containers for services named `tidegate...` (`TIDEGATE_SERVICE_HOST`, `TIDEGATE_REST_PORT=tcp://10.0.0.7:8081`, ...) is left alone. So is a variable that resembles no option, such as a
-deployment's `TIDEGATE_IMAGE`: the log says so once. One that does (`TIDEGATE_REST_PORTS`) is taken for a mistake, and refused.
+The name of an environment variable is `TIDEGATE_` and the key in capitals, with `_` for `.` and `-`: `TIDEGATE_REST_PORT=8082`.
+Variables that Kubernetes sets in containers for services named `tidegate...` (`TIDEGATE_SERVICE_HOST`,
+`TIDEGATE_REST_PORT=tcp://10.0.0.7:8081`, ...) are ignored. So are variables that resemble no option, such as a deployment's
+`TIDEGATE_IMAGE`; the log mentions them once. A variable that nearly matches an option (`TIDEGATE_REST_PORTS`) is refused as a mistake.
 
 - **duration**: `10 s`, `500 ms`, `2 min`, `1 h`, `1 d`, `PT10M`; a bare number is milliseconds. Whole milliseconds only.
 - **memory size**: `64 mb`, `20 kb`, `1 gb`, in powers of 1024; a bare number is bytes.
 - **list**: `a;b`, or a YAML list.
 
-An unknown key is refused, and the nearest known one is named. All problems are told at once, each with its place. Keys that
-are marked *no effect yet* are read and checked, and the process warns once that they change nothing. `spark.*` goes to Spark.
+An unknown key is an error that names the nearest known one. All problems are reported together, each with the place where it was set. Keys
+marked *no effect yet* are read and checked, and the process warns once that they change nothing. `spark.*` keys are passed to Spark.
 """
 
 
