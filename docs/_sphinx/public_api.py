@@ -1,7 +1,8 @@
 """The public Python API: which modules it has, by topic, which names each of them has, and on whose page a name is described.
 
 Modules have PyFlink's paths where PyFlink has them. A name may be found in several (``Row`` in ``tidegate.common`` and in
-``tidegate.common.types``); it is described once, in the first module of the list that has it and is no package.
+``tidegate.common.types``); it is described once, in the first module of the list that has it and is no package. A type of ours
+that no listed module has, and that a public signature names (what a function receives as ``ctx``), is described on that page.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from docs._sphinx.signature_types import types_named_by
 
 TOPICS: dict[str, str] = {
     "Jobs and streams": """
@@ -119,6 +123,8 @@ class Name:
     module: str
     name: str
     value: Any
+    page: str = ""
+    """The module on whose page it is described, if that is not its own."""
 
     @property
     def path(self) -> str:
@@ -155,13 +161,34 @@ def homes() -> dict[int, Name]:
     for module in [*(module for module in MODULES if module not in packages), *packages]:
         for name, value in names_of(module).items():
             if _has_a_page(value):
-                found.setdefault(id(value), Name(module, name, value))
+                found.setdefault(id(value), Name(module, name, value, module))
+    _add_types_of_signatures(found)
     return found
 
 
-def described_in(module: str) -> dict[str, Any]:
-    """The names that this module's page describes."""
-    return {home.name: home.value for home in homes().values() if home.module == module}
+def _add_types_of_signatures(found: dict[int, Name]) -> None:
+    """To the page that names them first, also those that a type which was added names itself."""
+    names = deque(found.values())
+    while names:
+        home = names.popleft()
+        if refusal_of(home.value) is not None:
+            continue
+        for kind in types_named_by(home.value):
+            if id(kind) not in found and _has_a_page(kind) and _is_named_in_public(kind):
+                found[id(kind)] = Name(kind.__module__, kind.__name__, kind, home.page)
+                names.append(found[id(kind)])
+
+
+def _is_named_in_public(kind: type) -> bool:
+    """Neither of a private module nor private itself nor nested; a nested class stands with the class around it."""
+    path = f"{kind.__module__}.{kind.__qualname__}"
+    return "._" not in path and kind.__qualname__ == kind.__name__
+
+
+def described_in(module: str) -> dict[str, Name]:
+    """The names that this module's page describes: its own, then types that their signatures name."""
+    here = [home for home in homes().values() if home.page == module]
+    return {home.name: home for home in sorted(here, key=lambda home: home.module != module)}
 
 
 def public_names() -> Iterator[Name]:
@@ -187,8 +214,11 @@ def members_of(kind: type) -> dict[str, Any]:
 
 
 def docstring_of(value: Any) -> str:
-    """Its own, or the one that it inherits; a field of a dataclass or an enumeration's value needs none."""
-    return (inspect.getdoc(value) or "").strip()
+    """A class's own; of a function or a property also the one that it inherits. A dataclass's or enumeration's made-up one is none."""
+    if not inspect.isclass(value):
+        return (inspect.getdoc(value) or "").strip()
+    own = inspect.cleandoc(vars(value).get("__doc__") or "")
+    return "" if own.startswith(f"{value.__name__}(") else own
 
 
 def _own_and_private_bases(kind: type) -> Iterator[type]:
@@ -200,7 +230,7 @@ def _own_and_private_bases(kind: type) -> Iterator[type]:
 
 def _is_member(value: Any) -> bool:
     value = _function_of(value)
-    return inspect.isroutine(value) or isinstance(value, property) or inspect.isclass(value)
+    return inspect.isroutine(value) or isinstance(value, property) or (inspect.isclass(value) and _has_a_page(value))
 
 
 def _function_of(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -46,16 +47,23 @@ def _page(module: str) -> Iterator[str]:
     yield f".. automodule:: {module}"
     yield "   :no-members:"
     yield ""
-    own = described_in(module)
-    refusing = {name: text for name, value in own.items() if (text := refusal_of(value)) is not None}
-    for name, value in own.items():
-        if name not in refusing:
-            yield name  # a heading of its own: the list beside the page has names, without their methods
-            yield "-" * len(name)
-            yield ""
-            yield from _directive(f"{module}.{name}", value)
+    described = described_in(module)
+    refusing = {name: text for name, home in described.items() if (text := refusal_of(home.value)) is not None}
+    for name in _main_ones_first(module, [name for name in described if name not in refusing]):
+        yield name  # a heading of its own: the list beside the page has names, without their methods
+        yield "-" * len(name)
+        yield ""
+        yield from _directive(described[name].path, described[name].value)
     yield from _refusals(module, refusing)
     yield from _found_elsewhere(module)
+
+
+def _main_ones_first(module: str, names: list[str]) -> list[str]:
+    """What the module's docstring names first is what its readers look for; the others follow in their order."""
+    words = inspect.getdoc(importlib.import_module(module)) or ""
+    named = re.findall(r"`(\w+)`", words.split("\n\n", 1)[0])
+    main = [name for name in dict.fromkeys(named) if name in names]
+    return [*main, *(name for name in names if name not in main)]
 
 
 def _directive(path: str, value: Any) -> Iterator[str]:
@@ -99,7 +107,7 @@ def _refusals(module: str, refusing: dict[str, str]) -> Iterator[str]:
 def _found_elsewhere(module: str) -> Iterator[str]:
     """Names that can be imported from here, and are described on another page."""
     others = {name: home for name, value in names_of(module).items() if (home := homes().get(id(value))) is not None}
-    others = {name: home for name, home in others.items() if home.module != module}
+    others = {name: home for name, home in others.items() if home.page != module}
     if not others:
         return
     yield "Also found here"

@@ -28,6 +28,8 @@ READABLE_MANIFEST_VERSIONS = frozenset({1, 2})
 
 
 class SnapshotType(Enum):
+    """What a snapshot is taken for (Flink: ``SnapshotType``)."""
+
     CHECKPOINT = "CHECKPOINT"
     SAVEPOINT = "SAVEPOINT"
     SUSPEND = "SUSPEND"
@@ -37,10 +39,12 @@ class SnapshotType(Enum):
 
     @property
     def is_savepoint(self) -> bool:
+        """Tells whether a user asked for it and owns it."""
         return self is not SnapshotType.CHECKPOINT
 
     @property
     def is_synchronous(self) -> bool:
+        """Tells whether the job stops with it."""
         return self in (SnapshotType.SUSPEND, SnapshotType.TERMINATE)
 
 
@@ -72,6 +76,8 @@ class CheckpointOptions:
 
 
 class StateRedistribution(Enum):
+    """How operator state is dealt out at a restore (Flink: ``OperatorStateHandle.Mode``)."""
+
     SPLIT = "SPLIT"
     UNION = "UNION"
     BROADCAST = "BROADCAST"

@@ -29,10 +29,12 @@ class Partitioner(Enum):
 
     @property
     def is_pointwise(self) -> bool:
+        """Tells whether a subtask sends to few subtasks that its own index decides, not to all of them."""
         return self in (Partitioner.FORWARD, Partitioner.RESCALE)
 
     @property
     def forces_alignment(self) -> bool:
+        """Tells whether barriers are aligned here in unaligned checkpoints, too, since data in flight could not be dealt out again."""
         return self.is_pointwise or self in (Partitioner.BROADCAST, Partitioner.CUSTOM)
 
 

@@ -20,10 +20,12 @@ class KeyGroupRange(NamedTuple):
     end: int
 
     def intersect(self, other: KeyGroupRange) -> KeyGroupRange:
+        """Returns the key groups that are in both; its size is 0 when there are none."""
         return KeyGroupRange(max(self.start, other.start), min(self.end, other.end))
 
     @property
     def size(self) -> int:
+        """Returns the number of key groups."""
         return max(0, self.end - self.start + 1)
 
 

@@ -10,6 +10,8 @@ from enum import Enum
 
 
 class JobState(Enum):
+    """The states of a job (Flink: ``JobStatus``)."""
+
     INITIALIZING = "INITIALIZING"
     CREATED = "CREATED"
     RUNNING = "RUNNING"
