@@ -46,6 +46,7 @@ html_theme = "furo"
 html_title = f"tidegate {VERSION}"
 html_static_path = ["_sphinx/static"]
 html_css_files = ["site.css"]
+html_search_scorer = "_sphinx/search_order.js"
 templates_path = ["_sphinx/templates"]
 html_favicon = "../jobmanager/web/static/icon.svg"
 html_copy_source = False
