@@ -11,7 +11,7 @@ import importlib
 import inspect
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -169,20 +169,31 @@ def homes() -> dict[int, Name]:
 def _add_types_of_signatures(found: dict[int, Name]) -> None:
     """To the page that names them first, also those that a type which was added names itself."""
     names = deque(found.values())
+    public = {name.name: name.value for name in names}
     while names:
         home = names.popleft()
         if refusal_of(home.value) is not None:
             continue
-        for kind in types_named_by(home.value):
-            if id(kind) not in found and _has_a_page(kind) and _is_named_in_public(kind):
-                found[id(kind)] = Name(kind.__module__, kind.__name__, kind, home.page)
-                names.append(found[id(kind)])
+        for part in _with_members(home.value, found):
+            for kind in types_named_by(part):
+                if id(kind) not in found and _needs_a_page(kind, public):
+                    found[id(kind)] = Name(kind.__module__, kind.__name__, kind, home.page)
+                    names.append(found[id(kind)])
 
 
-def _is_named_in_public(kind: type) -> bool:
-    """Neither of a private module nor private itself nor nested; a nested class stands with the class around it."""
+def _with_members(value: Any, described: Container[int]) -> Iterator[Any]:
+    yield value
+    if inspect.isclass(value):
+        for member in _members(value, described).values():
+            yield from _with_members(member, described)
+
+
+def _needs_a_page(kind: type, public: Mapping[str, Any]) -> bool:
+    """Not what is private; nor what is nested, which stands with the class around it; nor the base of a public class of its name."""
     path = f"{kind.__module__}.{kind.__qualname__}"
-    return "._" not in path and kind.__qualname__ == kind.__name__
+    namesake = public.get(kind.__name__)
+    stands_for_it = inspect.isclass(namesake) and issubclass(namesake, kind)
+    return _has_a_page(kind) and "._" not in path and kind.__qualname__ == kind.__name__ and not stands_for_it
 
 
 def described_in(module: str) -> dict[str, Name]:
@@ -200,13 +211,18 @@ def public_names() -> Iterator[Name]:
             for name, value in members_of(home.value).items():
                 if id(value) not in seen:  # a private base gives its methods to several classes
                     seen.add(id(value))
-                    yield Name(home.module, f"{home.name}.{name}", getattr(home.value, name))
+                    yield Name(home.module, f"{home.name}.{name}", getattr(home.value, name), home.page)
 
 
 def members_of(kind: type) -> dict[str, Any]:
     """Public methods, properties and nested classes, as the class itself or a private base of it defines them."""
+    return _members(kind, homes())
+
+
+def _members(kind: type, described: Container[int]) -> dict[str, Any]:
+    """``described``: ids of what stands for itself; what such a base defines is shown there."""
     found: dict[str, Any] = {}
-    for base in _own_and_private_bases(kind):
+    for base in _own_and_private_bases(kind, described):
         for name, value in vars(base).items():
             if not name.startswith("_") and name not in found and _is_member(value):
                 found[name] = value
@@ -221,10 +237,10 @@ def docstring_of(value: Any) -> str:
     return "" if own.startswith(f"{value.__name__}(") else own
 
 
-def _own_and_private_bases(kind: type) -> Iterator[type]:
+def _own_and_private_bases(kind: type, described: Container[int]) -> Iterator[type]:
     yield kind
     for base in kind.__mro__[1:]:
-        if base.__module__.startswith("tidegate") and id(base) not in homes():
+        if base.__module__.startswith("tidegate") and id(base) not in described:
             yield base
 
 

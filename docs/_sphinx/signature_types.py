@@ -18,16 +18,12 @@ _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 def types_named_by(value: Any) -> Iterator[type]:
-    """The classes in the signature of a function, of a property, or of a class and the methods that it defines."""
-    if inspect.isclass(value):
-        parts = [part for name, part in vars(value).items() if name == "__init__" or not name.startswith("_")]
-    else:
-        parts = [value]
-    for part in parts:
-        function = getattr(part, "fget", None) or getattr(part, "__func__", part)
-        if inspect.isfunction(function):
-            for annotation in inspect.get_annotations(function).values():
-                yield from _classes(str(annotation), function.__module__)
+    """The classes in the signature of a function or a property; of a class, in that of its constructor."""
+    part = vars(value).get("__init__") if inspect.isclass(value) else value
+    function = getattr(part, "fget", None) or getattr(part, "__func__", part)
+    if inspect.isfunction(function):
+        for annotation in inspect.get_annotations(function).values():
+            yield from _classes(str(annotation), function.__module__)
 
 
 def _classes(annotation: str, module: str) -> Iterator[type]:
