@@ -26,7 +26,7 @@ from tidegate.datastream.connectors.kafka import (
     KafkaSource,
 )
 from tidegate.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
-from tidegate.functions.state import ValueStateDescriptor
+from tidegate.datastream.state import ValueStateDescriptor
 
 ORDER = Types.ROW_NAMED(["customer", "amount"], [Types.STRING(), Types.DOUBLE()])
 TOTAL = Types.ROW_NAMED(["customer", "orders", "amount"], [Types.STRING(), Types.LONG(), Types.DOUBLE()])

@@ -7,6 +7,7 @@ import importlib
 import re
 from collections.abc import Iterator
 
+from docs._sphinx.public_api import MODULES
 from tests.architecture.source import ROOT, name_of
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -17,6 +18,12 @@ def test_every_documented_import_works() -> None:
     named = {(place, module, name) for place, source in _sources() for module, name in _imports(source)}
     assert len({(module, name) for _, module, name in named}) > 60
     assert [f"{place}: {module}.{name}" for place, module, name in sorted(named) if not _is_there(module, name)] == []
+
+
+def test_documents_import_what_the_reference_describes() -> None:
+    """A reader who looks an import up finds it; runnable scripts of the repository may use more."""
+    modules = {module for place, source in _sources() if place.endswith(".md") for module, _ in _imports(source)}
+    assert sorted(modules - set(MODULES)) == []
 
 
 def _sources() -> Iterator[tuple[str, str]]:
