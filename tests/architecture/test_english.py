@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import name_of, python_files, tree_of
+from tests.architecture.source import ROOT, name_of, python_files, tree_of
 
 PRODUCT = ("tidegate/", "jobmanager/", "taskmanager/", "cli/")
 SLACK = 20
@@ -33,6 +33,8 @@ PROSE = {
     "'no more' for gone": re.compile(r"\b(is|are|was|were) (there )?no more\b|\bno more there\b|\bany more\b"),
     "history": re.compile(r"\b(no longer|formerly|previously|used to be|used to have|as said|since then it)\b"),
 }  # fmt: skip
+OF_PAGES = ("somebody unnamed", "'told' for reported, sent, notified", "'no more' for gone")
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _HASH = re.compile(r"#.*")
 LIMITS: dict[str, dict[str, int]] = {
     "product": {"a subject is missing": 3, "somebody unnamed": 20},
@@ -55,6 +57,37 @@ def test_no_pattern_comes_back(room: str) -> None:
     beyond = {pattern: places[pattern] for pattern, limit in limits.items() if counts[pattern] > limit}
     assert beyond == {}
     assert {pattern: counts[pattern] for pattern, limit in limits.items() if limit > counts[pattern] + SLACK} == {}
+
+
+def test_pages_have_none() -> None:
+    """What is no longer so may be said to readers, and a table of decisions asks who decides."""
+    patterns = {name: expression for name, expression in (DOCSTRINGS | PROSE).items() if name in OF_PAGES}
+    found = [
+        f"{name_of(path)}:{number}: {pattern}: {line.strip()[:100]}"
+        for path in _pages()
+        for number, line in enumerate(_FENCE.sub(_blank, path.read_text(encoding="utf-8")).splitlines(), 1)
+        for pattern, expression in patterns.items()
+        if expression.search(line)
+    ]
+    assert found == []
+
+
+def _pages() -> Iterator[Path]:
+    """What users and newcomers read. Decisions keep their words, and generated pages are written elsewhere."""
+    for folder in (
+        ".",
+        "examples",
+        "docs",
+        *(f"docs/{name}" for name in ("tutorial", "concepts", "guide", "internals")),
+    ):
+        for path in sorted((ROOT / folder).glob("*.md")):
+            is_generated = path.read_text(encoding="utf-8").startswith("<!-- Generated")
+            if not is_generated and path.name != "CHANGELOG.md":
+                yield path
+
+
+def _blank(fence: re.Match[str]) -> str:
+    return "\n" * fence[0].count("\n")
 
 
 def test_the_patterns_find_what_they_are_for() -> None:
