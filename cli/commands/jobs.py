@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("list")
-@click.option("-a", "--all", "include_terminal", is_flag=True, help="Also jobs that are over.")
+@click.option("-a", "--all", "include_terminal", is_flag=True, help="Also jobs that have ended.")
 @job_manager_option
 @configuration_options
 @reporting

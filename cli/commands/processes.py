@@ -96,7 +96,7 @@ def taskmanager(
 @process_options
 @reporting
 def historyserver(port: int | None, config: Path | None, definitions: tuple[str, ...], **process: Any) -> None:
-    """Show jobs that are over, from the archives of JobManagers, until Ctrl-C or SIGTERM."""
+    """Show jobs that have ended, from the archives of JobManagers, until Ctrl-C or SIGTERM."""
     forced = [] if port is None else [f"historyserver.web.port={port}"]
     configuration = load_configuration(config, definitions, *forced)
 

@@ -28,7 +28,7 @@ TIMEOUT = click.option(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Longest wait; what was begun goes on.",
+    help="Longest wait; the operation goes on.",
 )
 
 

@@ -67,7 +67,7 @@ def list_transactions(as_json: bool, exit_code: bool, **where: Any) -> None:
     pending    voted for, not visible; a job restored from the checkpoint commits it
     committed  visible
     aborted    given up with `tidegate txn abort`
-    lost       neither pending nor committed: somebody removed it
+    lost       neither pending nor committed: it was removed
     uncertain  too old for the broker to tell
     unknown    the system was not asked: give --kafka or --postgres; those of a sink function always are
     """

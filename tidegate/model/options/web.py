@@ -14,7 +14,7 @@ class WebOptions:
         "web.submit.enable",
         BOOL,
         "true",
-        "Take job files by `/jars`. Whoever reaches the port can run programs then, as by `tidegate run`.",
+        "Take job files by `/jars`. Anyone who can reach the port can then run programs, as with `tidegate run`.",
         "jobmanager.web.submit.enable",
     )
     UPLOAD_DIR = optional(
@@ -41,7 +41,7 @@ class WebOptions:
 
 
 class HistoryOptions:
-    """Jobs that are over: kept as files, and shown by the history server (Flink: ``HistoryServerOptions``)."""
+    """Jobs that have ended: kept as files, and shown by the history server (Flink: ``HistoryServerOptions``)."""
 
     ARCHIVE_DIR = optional(
         "jobmanager.archive.fs.dir",
