@@ -80,7 +80,7 @@ class Transactions:
         self._begin()
 
     def commit(self, committable: Any) -> None:
-        """Of this process or of another one."""
+        """It may belong to this process or to another one."""
         tag, name, started_ms, kept = committable
         if tag != TAG:
             raise CorruptData(f"{self._name}: {committable!r:.200} is not a transaction of this sink")

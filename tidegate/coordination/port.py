@@ -38,7 +38,7 @@ class Entries(Protocol):
     def get(self, name: str) -> bytes | None: ...
 
     def names(self, below: str) -> list[str]:
-        """Of the entries and folders right below a folder, sorted; empty where there is none."""
+        """The names of the entries and folders right below a folder, sorted; empty where there is none."""
 
     def create(self, name: str, value: bytes) -> bool:
         """Whether it is there with this value now: another value that was there stays."""

@@ -160,7 +160,7 @@ def test_a_job_without_checkpoints_commits_at_its_end() -> None:
 
 
 def test_behind_the_end_no_transaction_begins() -> None:
-    """It would be empty, and nobody would be there to commit it."""
+    """It would be empty, and no process would be there to commit it."""
     calls = Calls()
     one = begin(Numbered(calls))
     one.operator.finish()
@@ -175,7 +175,7 @@ def test_behind_the_end_no_transaction_begins() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (2, 3)])
 def test_a_context_and_its_transactions_are_restored_by_one_subtask(before: int, after: int) -> None:
-    """Whoever has a pool of ids may abort all of it except the transactions that it is given."""
+    """A sink with a pool of ids may abort all of it except the transactions that it is given."""
     functions = [Numbered(Calls()) for _ in range(before)]
     olds = [begin(function, subtask=i, parallelism=before) for i, function in enumerate(functions)]
     for number, function in enumerate(functions):
