@@ -20,7 +20,7 @@ from tests.contract.rest.scene import Counted, Scene
 from tests.unit.jobmanager.machines.cluster_kit import until_triggered
 from tidegate.model.ids import AttemptId
 from tidegate.pb.common_pb2 import TaskMetrics
-from tidegate.wire.task_metrics import Span
+from tidegate.wire.task_metrics import ReadingSpan
 
 PARALLELISM = 250
 UPDATES = 10
@@ -34,14 +34,14 @@ class Growing(Counted):
         super().__init__()
         self.round = 0
 
-    def span_of(self, attempt: AttemptId) -> Span | None:
+    def span_of(self, attempt: AttemptId) -> ReadingSpan | None:
         span = super().span_of(attempt)
         assert span is not None
         later = TaskMetrics()
         later.CopyFrom(span.later)
         later.records_in += self.round * (1 + attempt.subtask)
         later.busy_ms += self.round * 37 % 5_000
-        return Span(span.earlier, later, span.duration_ms, span.until_ms)
+        return ReadingSpan(span.earlier, later, span.duration_ms, span.until_ms)
 
 
 def measured(page: Page, session: CDPSession, change: Callable[[], None]) -> dict[str, float]:

@@ -26,7 +26,7 @@ class CallKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OpenCall:
     """An open call to a TaskManager. What does not apply to its kind is ``None``."""
 
     kind: CallKind
@@ -47,7 +47,7 @@ class CommandBuffer:
         self.draws = SplitMix64(0)
         self._commands: list[Command] = []
         self._changed: dict[JobId, None] = {}
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, OpenCall] = {}
         self._calls_of: dict[TaskManagerId, dict[int, None]] = {}
         self._cancels: dict[AttemptId, int] = {}
         self._last_call_id = 0
@@ -72,7 +72,7 @@ class CommandBuffer:
     def is_connected(self, task_manager_id: TaskManagerId) -> bool:
         return task_manager_id in self._connected
 
-    def open_call(self, call: Call) -> int:
+    def open_call(self, call: OpenCall) -> int:
         """Note a call that is about to be emitted; its ``call_id``."""
         assert call.task_manager_id in self._connected, f"{call} to a TaskManager that is lost: nobody would answer"
         self._last_call_id += 1
@@ -82,7 +82,7 @@ class CommandBuffer:
             self._cancels[call.attempt] = self._last_call_id
         return self._last_call_id
 
-    def close_call(self, call_id: int) -> Call | None:
+    def close_call(self, call_id: int) -> OpenCall | None:
         """The call that was answered; ``None`` when it was forgotten, or answered before."""
         call = self._calls.pop(call_id, None)
         if call is not None:
@@ -135,7 +135,7 @@ class CommandBuffer:
             assert call.attempt == attempt, f"the cancel {call_id} of {attempt} is not open"
         assert not self._commands, f"{len(self._commands)} commands were left behind"
 
-    def _close_cancel(self, call: Call) -> None:
+    def _close_cancel(self, call: OpenCall) -> None:
         if call.kind is CallKind.CANCEL and call.attempt is not None:
             self._cancels.pop(call.attempt, None)
 

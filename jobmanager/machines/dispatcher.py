@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from tidegate.jobmanager.machines import view_builder as show
-from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
 from tidegate.jobmanager.machines.commands import AnnounceWatermark, CancelTask, CloseTaskManager, Command
 from tidegate.jobmanager.machines.events import (
     CallAnswered,
@@ -218,7 +218,7 @@ class Dispatcher:
             if attempt.job_id in reported:
                 reported[attempt.job_id].add(attempt)
             elif not self._fx.has_open_cancel(attempt):
-                call = Call(CallKind.CANCEL, task_manager_id, attempt=attempt)
+                call = OpenCall(CallKind.CANCEL, task_manager_id, attempt=attempt)
                 self._fx.emit(CancelTask(self._fx.open_call(call), task_manager_id, attempt))
         for job_id, of_job in reported.items():
             self._jobs[job_id].on_attempts_reported(task_manager_id, frozenset(of_job))

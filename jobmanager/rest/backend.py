@@ -27,7 +27,7 @@ from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.pb.common_pb2 import TaskMetrics
-from tidegate.wire.task_metrics import Span
+from tidegate.wire.task_metrics import ReadingSpan
 
 
 class Views(Protocol):
@@ -74,7 +74,7 @@ class MetricStore(Protocol):
     """Counters of attempts, as their TaskManagers last reported them; ``None``: nothing yet."""
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None: ...
-    def span_of(self, attempt: AttemptId) -> Span | None: ...
+    def span_of(self, attempt: AttemptId) -> ReadingSpan | None: ...
     def process_metrics_of(self, task_manager_id: TaskManagerId) -> Mapping[str, float]: ...
 
 

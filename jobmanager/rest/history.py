@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from tidegate.jobmanager.programs.runs import Disk
 from tidegate.jobmanager.rest.numbers import Json
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
@@ -25,12 +26,6 @@ PAGE_ITEMS = "/web/jobs"
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-
-
-class Disk(Protocol):
-    """Where slow work is done: ``tidegate.aio.pool.Pool``."""
-
-    def submit(self, call: Callable[[], T]) -> Awaitable[T]: ...
 
 
 class History:

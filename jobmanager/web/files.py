@@ -26,7 +26,7 @@ _JAR_FOLDER = "web/"
 """Where Flink's distribution keeps its dashboard."""
 
 
-class Files(Protocol):
+class StaticFiles(Protocol):
     """``read`` is given a name of ``names``."""
 
     names: frozenset[str]
@@ -58,11 +58,11 @@ class JarFiles:
         return self._archive.read(_JAR_FOLDER + name)
 
 
-def open_files(path: Path, key: str) -> Files:
+def open_files(path: Path, key: str) -> StaticFiles:
     """Opens the files of a folder or of a jar. Raises ``ConfigurationError`` when there is no page in it; ``key`` names
     the option."""
     try:
-        files: Files = JarFiles(path) if path.is_file() else FolderFiles(path)
+        files: StaticFiles = JarFiles(path) if path.is_file() else FolderFiles(path)
     except (OSError, zipfile.BadZipFile) as error:
         raise ConfigurationError(f"{key}: cannot read {path}: {error}") from None
     if INDEX not in files.names:
@@ -75,7 +75,7 @@ def open_files(path: Path, key: str) -> Files:
 class FileAnswers:
     """Serves files with an entity tag: 304 when the tag of the request matches. Small sets of files stay in memory."""
 
-    def __init__(self, files: Files, headers: Mapping[str, str], *, keep: bool) -> None:
+    def __init__(self, files: StaticFiles, headers: Mapping[str, str], *, keep: bool) -> None:
         self._files = files
         self._headers = {"cache-control": "no-cache", "x-content-type-options": "nosniff", **headers}
         self._kept = {name: files.read(name) for name in files.names} if keep else {}

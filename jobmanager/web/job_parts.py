@@ -14,7 +14,7 @@ from tidegate.jobmanager.rest.numbers import Json, skew_percent
 from tidegate.jobmanager.rest.responses.exceptions import failures
 from tidegate.jobmanager.rest.responses.tasks import aggregate_state, user_accumulators
 from tidegate.pb.common_pb2 import TaskMetrics
-from tidegate.wire.task_metrics import Span
+from tidegate.wire.task_metrics import ReadingSpan
 
 MAX_EXCEPTIONS = 20
 
@@ -112,17 +112,17 @@ def _rates(vertex: VertexView, measures: MetricStore) -> Json | None:
     }
 
 
-def _sum(spans: Sequence[Span], counter: str) -> float:
+def _sum(spans: Sequence[ReadingSpan], counter: str) -> float:
     return round(sum(span.per_second(counter) for span in spans), 1)
 
 
-def _shares(spans: Sequence[Span], counter: str) -> list[float]:
+def _shares(spans: Sequence[ReadingSpan], counter: str) -> list[float]:
     """The highest and the mean, between 0 and 1."""
     shares = [_share(span, counter) for span in spans]
     return [round(max(shares), 3), round(sum(shares) / len(shares), 3)] if shares else [0.0, 0.0]
 
 
-def _share(span: Span, counter: str) -> float:
+def _share(span: ReadingSpan, counter: str) -> float:
     return min(1.0, span.per_second(counter) / 1000)
 
 
@@ -140,7 +140,7 @@ def _subtask(subtask: SubtaskView, measures: MetricStore) -> Json:
     }
 
 
-def _measured(counters: TaskMetrics | None, span: Span | None) -> Json:
+def _measured(counters: TaskMetrics | None, span: ReadingSpan | None) -> Json:
     if counters is None:
         return {}
     found: Json = {

@@ -19,7 +19,7 @@ from aiohttp import web
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.http.errors import RestError, bad_request
 from tidegate.jobmanager.web.cluster_parts import hello
-from tidegate.jobmanager.web.parts import Part, Parts, Shown
+from tidegate.jobmanager.web.parts import PagePart, PageParts, Shown
 from tidegate.model.ids import parse_job_id
 
 MAX_STREAMS = 64
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 class Live:
     """All streams of this process. ``close`` ends them."""
 
-    def __init__(self, backend: Backend, parts: Parts) -> None:
+    def __init__(self, backend: Backend, parts: PageParts) -> None:
         self._backend = backend
         self._parts = parts
         self._open: set[asyncio.Event] = set()
@@ -107,7 +107,7 @@ class _Stream:
         """Digests by part that the page has."""
         self._heard = asyncio.get_running_loop().time()
 
-    async def send_parts(self, parts: list[Part]) -> None:
+    async def send_parts(self, parts: list[PagePart]) -> None:
         """Those that the page does not have. Of several the last one carries all digests."""
         newer = [part for part in parts if self._known.get(part.name) != part.digest]
         names = {part.name for part in parts}

@@ -24,7 +24,7 @@ from tidegate.jobmanager.web.cluster_parts import settings
 from tidegate.jobmanager.web.documentation import FOLDER, Documentation
 from tidegate.jobmanager.web.files import INDEX, FileAnswers, FolderFiles, open_files
 from tidegate.jobmanager.web.live import Live
-from tidegate.jobmanager.web.parts import Parts
+from tidegate.jobmanager.web.parts import PageParts
 from tidegate.model.ids import parse_job_id
 from tidegate.model.options import RestOptions
 
@@ -42,17 +42,17 @@ _HEADERS = {
 
 _log = logging.getLogger(__name__)
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Pages:
     """``respond`` writes JSON and errors as the REST API does; ``api`` answers a request of that API."""
 
-    def __init__(self, backend: Backend, respond: Callable[[int, object], web.Response], api: Answer) -> None:
+    def __init__(self, backend: Backend, respond: Callable[[int, object], web.Response], api: PageHandler) -> None:
         self._backend = backend
         self._respond = respond
         self._api = api
-        self.parts = Parts(backend)
+        self.parts = PageParts(backend)
         self.live = Live(backend, self.parts)
         self._files = FileAnswers(FolderFiles(STATIC), _HEADERS, keep=True)
         self._documentation = Documentation()
@@ -131,7 +131,7 @@ class Pages:
             request.clone(rel_url=request.rel_url.with_path(raw_path, encoded=True, keep_query=True))
         )
 
-    def _guarded(self, answer: Answer) -> Answer:
+    def _guarded(self, answer: PageHandler) -> PageHandler:
         async def guarded(request: web.Request) -> web.StreamResponse:
             try:
                 return await answer(request)

@@ -43,7 +43,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PagePart:
     """``body``: JSON without a line break."""
 
     name: str
@@ -51,14 +51,14 @@ class Part:
     digest: str
 
 
-class Parts:
+class PageParts:
     """Parts by view; those of one view that several pages look at are built once."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._kept: dict[Shown, tuple[float, list[Part]]] = {}
+        self._kept: dict[Shown, tuple[float, list[PagePart]]] = {}
 
-    async def of(self, shown: Shown) -> list[Part]:
+    async def of(self, shown: Shown) -> list[PagePart]:
         """Returns all parts of a view, as they are now. A job that neither runs here nor is in the archive has one
         part, ``gone``."""
         now_ms = time.monotonic() * 1000
@@ -93,7 +93,7 @@ class Parts:
             ("exceptions", lambda: exceptions_part(job)),
         ]
 
-    async def _archived(self, shown: Shown) -> list[Part] | None:
+    async def _archived(self, shown: Shown) -> list[PagePart] | None:
         """Returns the parts of a job that only the archive knows."""
         job_id, history = shown.job_id, self._backend.history
         if (
@@ -135,6 +135,6 @@ class Parts:
         return builds
 
 
-def _encoded(name: str, value: object) -> Part:
+def _encoded(name: str, value: object) -> PagePart:
     body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
-    return Part(name, body, xxhash.xxh3_64_hexdigest(body))
+    return PagePart(name, body, xxhash.xxh3_64_hexdigest(body))

@@ -1,6 +1,6 @@
 """Which key groups of a state a snapshot writes whole, which as a delta, and which segments it names again. Pure.
 
-    begin(options) ─▶ Chain or None ─▶ decide(chain, rows, changed) ─▶ Plan ─▶ segments are written ─▶ written(id, plan.chain(...))
+    begin(options) ─▶ SegmentChain or None ─▶ decide(chain, rows, changed) ─▶ Plan ─▶ segments are written ─▶ written(id, plan.chain(...))
                                                                                 confirmed(id) · aborted(id)
 
 An *epoch* is a number of the backend that grows with every freeze: an entry that was changed after freeze ``e`` has a
@@ -42,7 +42,7 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class SegmentChain:
     """What a checkpoint's segments of one state are. ``deltas``, lowest first. ``cursor``: the key group that is rewritten
     next; ``credit``: how many rows of it are due."""
 
@@ -65,9 +65,9 @@ class Plan:
     cursor: int
     credit: int
 
-    def chain(self, epoch: int, written: Iterable[SegmentHandle]) -> Chain:
+    def chain(self, epoch: int, written: Iterable[SegmentHandle]) -> SegmentChain:
         """With what was written, levels as planned."""
-        return Chain(epoch, (*self.kept, *written), self.deltas, self.cursor, self.credit)
+        return SegmentChain(epoch, (*self.kept, *written), self.deltas, self.cursor, self.credit)
 
 
 class Increments:
@@ -75,17 +75,17 @@ class Increments:
     ``written`` from the snapshot thread, before the acknowledgement."""
 
     def __init__(self) -> None:
-        self._written: dict[int, Chain] = {}
-        self._confirmed: tuple[int, Chain] | None = None
+        self._written: dict[int, SegmentChain] = {}
+        self._confirmed: tuple[int, SegmentChain] | None = None
 
-    def begin(self, options: CheckpointOptions) -> Chain | None:
+    def begin(self, options: CheckpointOptions) -> SegmentChain | None:
         """The chain that a snapshot with these options may build upon; ``None``: it writes everything."""
         if self._confirmed is None or options.is_full or not options.shared_location:
             return None
         checkpoint_id, chain = self._confirmed
         return chain if checkpoint_id >= options.oldest_base_id else None
 
-    def written(self, checkpoint_id: int, chain: Chain) -> None:
+    def written(self, checkpoint_id: int, chain: SegmentChain) -> None:
         """Notes that a checkpoint was written. Not for savepoints: no checkpoint builds upon their files."""
         self._written[checkpoint_id] = chain
 
@@ -99,7 +99,7 @@ class Increments:
     def aborted(self, checkpoint_id: int) -> None:
         self._written.pop(checkpoint_id, None)
 
-    def restored(self, checkpoint_id: int, chain: Chain) -> None:
+    def restored(self, checkpoint_id: int, chain: SegmentChain) -> None:
         """What the attempt began with (``restored_chain``) counts as confirmed. Before any freeze."""
         self._confirmed = (checkpoint_id, chain)
 
@@ -123,7 +123,7 @@ class Increments:
             assert max(sinces, default=RESTORED) <= chain.epoch, f"a delta begins at {sinces}, after {chain.epoch}"
 
 
-def decide(base: Chain | None, owned: KeyGroupRange, rows: Sequence[int], changed: Sequence[int]) -> Plan:
+def decide(base: SegmentChain | None, owned: KeyGroupRange, rows: Sequence[int], changed: Sequence[int]) -> Plan:
     """``rows[i]`` entries are in group ``owned.start + i``; ``changed[i]`` of them were written or removed since
     ``base.epoch`` (ignored without a base)."""
     total = sum(changed)
@@ -146,7 +146,7 @@ def decide(base: Chain | None, owned: KeyGroupRange, rows: Sequence[int], change
     return Plan(segments, whole, delta, (*deltas, delta), cursor, credit)
 
 
-def restored_chain(segments: Iterable[SegmentHandle], owned: KeyGroupRange) -> Chain | None:
+def restored_chain(segments: Iterable[SegmentHandle], owned: KeyGroupRange) -> SegmentChain | None:
     """What a state was restored from, as something to build upon at epoch 0: ``None`` when a file of it belongs to its
     checkpoint alone."""
     mine = [segment for segment in segments if segment.key_groups.intersect(owned).size]
@@ -154,7 +154,7 @@ def restored_chain(segments: Iterable[SegmentHandle], owned: KeyGroupRange) -> C
         return None
     kept = [part for part in (restricted(segment, owned) for segment in mine) if part.offsets[-1] > part.offsets[0]]
     levels = sorted({segment.level for segment in kept} - {0})
-    return Chain(0, tuple(kept), tuple(Delta(level, RESTORED) for level in levels), owned.start, 0)
+    return SegmentChain(0, tuple(kept), tuple(Delta(level, RESTORED) for level in levels), owned.start, 0)
 
 
 def restricted(segment: SegmentHandle, groups: KeyGroupRange) -> SegmentHandle:
@@ -164,12 +164,12 @@ def restricted(segment: SegmentHandle, groups: KeyGroupRange) -> SegmentHandle:
     return replace(segment, key_groups=both, offsets=segment.offsets[first : first + both.size + 1])
 
 
-def _oldest(chain: Chain) -> int:
+def _oldest(chain: SegmentChain) -> int:
     return min((delta.since for delta in chain.deltas if delta.since != RESTORED), default=chain.epoch)
 
 
 def _next_whole(
-    base: Chain, owned: KeyGroupRange, rows: Sequence[int], total: int
+    base: SegmentChain, owned: KeyGroupRange, rows: Sequence[int], total: int
 ) -> tuple[KeyGroupRange | None, int, int]:
     """Groups from the cursor on that the credit pays for, without going round."""
     first = base.cursor if owned.start <= base.cursor <= owned.end else owned.start

@@ -10,7 +10,14 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import InputSpec, KeySpec, OutputSpec, VertexProgram
-from tidegate.taskmanager.operators.base import AsyncCallsPort, Clock, Operator, OperatorContext, ProcessingTimers
+from tidegate.taskmanager.operators.base import (
+    AsyncCallsPort,
+    Clock,
+    Operator,
+    OperatorContext,
+    ProcessingTimers,
+    RunAsync,
+)
 from tidegate.taskmanager.operators.factory import make_operator
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.runtime.chain import FinishedOperator, OpenKeys, OperatorChain
@@ -18,8 +25,6 @@ from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
 from tidegate.taskmanager.runtime.outputs import ChainedTarget, ChainOutput, KeyedPartition, NetworkTarget
 from tidegate.taskmanager.state.base import SegmentSource
-
-RunAsync = Callable[[Callable[[], None], Callable[[BaseException | None], None]], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from tidegate.taskmanager.runtime.checkpointing.parallel_writes import SnapshotT
 from tidegate.taskmanager.runtime.clock import SystemClock
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.step_meter import StepMeter
-from tidegate.taskmanager.runtime.slicing import Meter
+from tidegate.taskmanager.runtime.slicing import SliceMeter
 from tidegate.taskmanager.state.base import SegmentSource, SegmentStore
 
 Probe = Callable[[str, Mapping[str, object]], None]
@@ -69,7 +69,7 @@ class SubtaskEnvironment:
     """Where snapshots are written; ``None``: where their options say."""
     open_segments: Callable[[str], SegmentSource] = open_segment_source
     """Where restored state is read, by the location of its checkpoint."""
-    open_meter: Callable[[], Meter] = StepMeter
+    open_meter: Callable[[], SliceMeter] = StepMeter
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ _FALL = 0.25
 """How fast the estimate follows cheaper records; up it goes at once (docs/adr/0081). Chosen, not measured."""
 
 
-class Meter(Protocol):
+class SliceMeter(Protocol):
     def start(self) -> None: ...
 
     def spent_ms(self, records: int, elapsed_ms: float) -> float:
@@ -46,7 +46,7 @@ class SliceSizer:
         step_ms: float = STEP_MS,
         first_records: int = FIRST_RECORDS,
         most_records: int | None = None,
-        meter: Meter | None = None,
+        meter: SliceMeter | None = None,
     ) -> None:
         self._columnar = columnar
         self._meter = meter

@@ -17,7 +17,7 @@ MAX_FIRE_MS = 5.0
 
 
 @dataclass(order=True, slots=True)
-class Timer:
+class TimerHandle:
     """A cancel token."""
 
     at_ms: int
@@ -30,19 +30,19 @@ class TimerQueue:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[Timer] = []
+        self._heap: list[TimerHandle] = []
         self._sequence = 0
         self._quiesced = False
 
     def schedule(self, at_ms: int, callback: Callable[[int], None]) -> object:
-        timer = Timer(at_ms, self._sequence, callback)
+        timer = TimerHandle(at_ms, self._sequence, callback)
         self._sequence += 1
         if not self._quiesced:
             heapq.heappush(self._heap, timer)
         return timer
 
     def cancel(self, token: object) -> None:
-        assert isinstance(token, Timer), f"not a timer's token: {token!r}"
+        assert isinstance(token, TimerHandle), f"not a timer's token: {token!r}"
         token.callback = None
 
     def next_ms(self) -> int | None:

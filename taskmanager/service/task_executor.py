@@ -33,13 +33,12 @@ from tidegate.taskmanager.service.inspection import ThreadDumps
 from tidegate.taskmanager.service.jobmanager.ack_batcher import AckBatcher
 from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
 from tidegate.taskmanager.service.subtasks.control_streams import SubtaskStream
-from tidegate.taskmanager.service.subtasks.metric_store import MetricStore
+from tidegate.taskmanager.service.subtasks.metric_store import PendingMetrics
+from tidegate.taskmanager.spark.deploy import OnEnd
 from tidegate.wire.convert import deployment_to_pb, optional_error_to_pb
 from tidegate.wire.task_metrics import Readings
 
 _log = logging.getLogger(__name__)
-
-OnEnd = Callable[[AttemptId, ErrorInfo | None], None]
 
 
 class Deployer(Protocol):
@@ -92,7 +91,7 @@ class TaskExecutor:
         self._streams: dict[AttemptId, SubtaskStream] = {}
         self._opening: SubtaskStream | None = None
         self._refusal: ErrorInfo | None = None
-        self.measures = MetricStore()
+        self.measures = PendingMetrics()
         self.dumps = ThreadDumps()
         self._names: dict[AttemptId, str] = {}
         self._gathering = AckBatcher(self._send_acknowledgements, asyncio.get_running_loop().call_later)

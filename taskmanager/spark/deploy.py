@@ -38,7 +38,7 @@ OnEnd = Callable[[AttemptId, ErrorInfo | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class SparkSubmission:
     """One attempt to run. ``settings`` are those of ``WorkerSettings``, as texts."""
 
     attempt: AttemptId
@@ -61,7 +61,7 @@ class SparkDeployer:
         self._running: dict[AttemptId, threading.Thread] = {}
         self._cancelled: set[AttemptId] = set()
 
-    def submit(self, submission: Submission, on_end: OnEnd) -> None:
+    def submit(self, submission: SparkSubmission, on_end: OnEnd) -> None:
         """Start the attempt's Spark job. ``on_end`` is called exactly once, whatever happens."""
         thread = threading.Thread(
             target=self._run, args=(submission, on_end), name=f"spark job {submission.attempt}", daemon=True
@@ -89,7 +89,7 @@ class SparkDeployer:
         with self._lock:
             return len(self._running)
 
-    def _run(self, submission: Submission, on_end: OnEnd) -> None:
+    def _run(self, submission: SparkSubmission, on_end: OnEnd) -> None:
         error: ErrorInfo | None = None
         try:
             self._run_job(submission)
@@ -101,7 +101,7 @@ class SparkDeployer:
                 self._cancelled.discard(submission.attempt)
             on_end(submission.attempt, error)
 
-    def _run_job(self, submission: Submission) -> None:
+    def _run_job(self, submission: SparkSubmission) -> None:
         self._check_cores(submission)
         context = self._session.context
         attempt = submission.attempt
@@ -121,7 +121,7 @@ class SparkDeployer:
         served = jvm.PythonRDD.runJob(context._jsc.sc(), partitions, [attempt.subtask])
         _discard(served)
 
-    def _check_cores(self, submission: Submission) -> None:
+    def _check_cores(self, submission: SparkSubmission) -> None:
         if "spark.default.parallelism" in dict(self._session.context.getConf().getAll()):
             return
         cores, running = self._session.cores(), self.running()
@@ -147,7 +147,7 @@ class SparkDeployer:
             _log.debug("cannot cancel the Spark job of %s: %s", attempt, failure)
 
 
-def error_of_job(failure: Exception, submission: Submission, jvm_is_alive: bool) -> ErrorInfo:
+def error_of_job(failure: Exception, submission: SparkSubmission, jvm_is_alive: bool) -> ErrorInfo:
     """What a Spark job that raised means for its attempt."""
     attempt = submission.attempt
     origin = f"{submission.task_name} ({attempt.subtask + 1}/{submission.parallelism})#{attempt.attempt}"

@@ -25,7 +25,7 @@ from tidegate.taskmanager.spark.partitions import SubtaskPartition
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.taskmanager.spark.deploy import Submission
+    from tidegate.taskmanager.spark.deploy import SparkSubmission
     from tidegate.taskmanager.spark.jvm import JavaObject
 
 MARKER_POLL_S = 0.1
@@ -42,7 +42,7 @@ class SubmittedQuery:
 
 
 def query_partitions(
-    spark: SparkSession, submission: Submission, run: SubtaskPartition, wanted: Callable[[], bool]
+    spark: SparkSession, submission: SparkSubmission, run: SubtaskPartition, wanted: Callable[[], bool]
 ) -> JavaObject | None:
     """The Java RDD whose partition ``i`` runs subtask ``i`` over partition ``i`` of the query; ``None`` when this subtask
     has no partition, or reads a materialized result. Returns early once the attempt is not ``wanted``.
@@ -70,7 +70,7 @@ def query_partitions(
 
 
 def _await_result(
-    spark: SparkSession, submission: Submission, operator_id: str, source: SparkSource, wanted: Callable[[], bool]
+    spark: SparkSession, submission: SparkSubmission, operator_id: str, source: SparkSource, wanted: Callable[[], bool]
 ) -> None:
     """Subtask 0 writes the result; the others wait until it is there. A restored job knows its row groups already."""
     query, attempt = submission.query, submission.attempt

@@ -1,9 +1,9 @@
 """Coroutines for a thread that has no event loop: a loop in a thread of its own, with time limits and further attempts.
 
-    submit ─▶ attempt ─┬─ result ── worth another? ── no ──▶ take() ─▶ Answer(results)
-                 ▲     └─ exception ─ worth another? ─ no ─▶ take() ─▶ Answer(error)
+    submit ─▶ attempt ─┬─ result ── worth another? ── no ──▶ take() ─▶ CallOutcome(results)
+                 ▲     └─ exception ─ worth another? ─ no ─▶ take() ─▶ CallOutcome(error)
                  └────────────── wait ◀── yes ┘
-    time limit of all attempts ─▶ on_timeout() ─▶ Answer
+    time limit of all attempts ─▶ on_timeout() ─▶ CallOutcome
 
 ``ready()`` is called from the loop's thread when there are answers, once until ``take`` was called.
 """
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[R]):
+class CallOutcome(Generic[R]):
     number: int
     result: R | None = None
     error: Exception | None = None
@@ -43,7 +43,7 @@ class AsyncCalls(Generic[R]):
 
     def __init__(self, ready: Callable[[], None]) -> None:
         self._ready = ready
-        self._answers: deque[Answer[R]] = deque()
+        self._answers: deque[CallOutcome[R]] = deque()
         self._is_told = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -60,7 +60,7 @@ class AsyncCalls(Generic[R]):
         retries_result: Callable[[R], bool] | None = None,
         retries_error: Callable[[Exception], bool] | None = None,
     ) -> None:
-        """An ``Answer`` with this number follows, but for what ``close`` cuts off. ``timeout_ms``: of all attempts together; 0:
+        """A ``CallOutcome`` with this number follows, but for what ``close`` cuts off. ``timeout_ms``: of all attempts together; 0:
         none. Attempts go on while one of the predicates holds; ``backoff_ms(attempts)``: how long to wait after so many of
         them, ``None``: that was the last one."""
         call = _Call(number, invoke, on_timeout, timeout_ms, backoff_ms, retries_result, retries_error)
@@ -71,7 +71,7 @@ class AsyncCalls(Generic[R]):
         loop = self._loop
         loop.call_soon_threadsafe(lambda: self._begin(loop, call))
 
-    def take(self) -> list[Answer[R]]:
+    def take(self) -> list[CallOutcome[R]]:
         """What was answered since the last call, in the order of the answers."""
         self._is_told = False
         found = []
@@ -95,9 +95,9 @@ class AsyncCalls(Generic[R]):
     async def _answer(self, call: _Call[R]) -> None:
         try:
             result = await _within(call)
-            answer: Answer[R] = Answer(call.number, result)
+            answer: CallOutcome[R] = CallOutcome(call.number, result)
         except Exception as error:  # noqa: BLE001  user code: the caller judges it
-            answer = Answer(call.number, error=error)
+            answer = CallOutcome(call.number, error=error)
         self._answers.append(answer)
         if not self._is_told:
             self._is_told = True

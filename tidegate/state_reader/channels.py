@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tidegate.model.checkpoint import ChannelStateHandle
 from tidegate.model.errors import CorruptData
-from tidegate.state_reader.segments import SegmentSource
+from tidegate.state_reader.segments import VerifiedSegments
 
 INPUT, OUTPUT = "in-flight.input", "in-flight.output"
 KIND = "in_flight"
@@ -26,7 +26,7 @@ CHANNEL_COLUMNS = ("edge", "producer", "consumer", "direction", "batch", "waterm
 _WATERMARK_KEY = b"tidegate.watermark"
 
 
-def read_channel(source: SegmentSource, channel: ChannelStateHandle, state_name: str, place: str) -> pa.Table:
+def read_channel(source: VerifiedSegments, channel: ChannelStateHandle, state_name: str, place: str) -> pa.Table:
     """Returns the rows of one channel. ``place`` is the checkpoint, for messages. Raises ``CorruptData``."""
     handle = channel.handle
     where = f"state file {place}/{handle.path}" if handle.path else f"data in flight inside {place}/_metadata"

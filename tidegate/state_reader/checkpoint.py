@@ -31,7 +31,7 @@ from tidegate.state_reader.channels import INPUT, OUTPUT, read_channel
 from tidegate.state_reader.channels import KIND as IN_FLIGHT
 from tidegate.state_reader.pickles import type_name
 from tidegate.state_reader.segments import (
-    SegmentSource,
+    VerifiedSegments,
     description_of,
     is_msgpack,
     is_pickled,
@@ -113,7 +113,7 @@ class Operator:
 class Checkpoint:
     """An opened checkpoint. ``location`` is its directory, ``manifest`` all that ``_metadata`` says."""
 
-    def __init__(self, location: str, manifest: CheckpointManifest, source: SegmentSource) -> None:
+    def __init__(self, location: str, manifest: CheckpointManifest, source: VerifiedSegments) -> None:
         self.location = location
         self.manifest = manifest
         self.operators = tuple(Operator(operator, _states_of(operator)) for operator in manifest.operators)

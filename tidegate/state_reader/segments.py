@@ -21,14 +21,14 @@ PICKLED_KEY = b"tidegate.pickled"
 MSGPACK_KEY = b"tidegate.msgpack"
 
 
-class SegmentSource(Protocol):
+class VerifiedSegments(Protocol):
     """Bytes behind a handle, size and checksum verified."""
 
     def read(self, handle: StateHandle) -> memoryview:
         """Returns the bytes of a handle. Raises an error when size or checksum do not match."""
 
 
-def read_segment(source: SegmentSource, segment: SegmentHandle, place: str) -> pa.Table:
+def read_segment(source: VerifiedSegments, segment: SegmentHandle, place: str) -> pa.Table:
     """Returns the rows of one segment, sorted by ``key_group``. ``place`` is the checkpoint, for messages."""
     name = file_name(segment.handle, segment.state_name, place)
     table = _opened(source.read(segment.handle), name)
@@ -44,7 +44,7 @@ def read_segment(source: SegmentSource, segment: SegmentHandle, place: str) -> p
     return rows
 
 
-def read_elements(source: SegmentSource, state: OperatorStateHandle, place: str) -> pa.Table:
+def read_elements(source: VerifiedSegments, state: OperatorStateHandle, place: str) -> pa.Table:
     """Returns the elements of one subtask's operator state: one binary column ``element``."""
     name = file_name(state.handle, state.state_name, place)
     table = _opened(source.read(state.handle), name)

@@ -45,7 +45,7 @@ Reading = tuple[int, TaskMetrics]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ReadingSpan:
     """Two readings of one attempt's counters, and the time between them."""
 
     earlier: TaskMetrics
@@ -71,12 +71,12 @@ class Readings:
             self.earlier = self.later
         self.later = reading
 
-    def span(self) -> Span | None:
+    def span(self) -> ReadingSpan | None:
         """``None`` until there are two readings with time between them."""
         if self.earlier is None or self.later[0] <= self.earlier[0]:
             return None
         (earlier_ms, earlier), (later_ms, later) = self.earlier, self.later
-        return Span(earlier, later, later_ms - earlier_ms, later_ms)
+        return ReadingSpan(earlier, later, later_ms - earlier_ms, later_ms)
 
 
 def late_records_dropped(counters: TaskMetrics) -> dict[str, int]:
@@ -87,7 +87,7 @@ def late_records_dropped(counters: TaskMetrics) -> dict[str, int]:
     return {name.removesuffix(suffix): int(n) for name, n in counters.user.items() if name.endswith(suffix) and n}
 
 
-def named(counters: TaskMetrics, span: Span | None) -> dict[str, Value]:
+def named(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, Value]:
     """Counters, rates and gauges of a task; user metrics apart (``counters.user``)."""
     found: dict[str, Value] = {name: getattr(counters, field) for name, field in COUNTERS.items()}
     found["currentInputWatermark"] = counters.watermark_ms if counters.HasField("watermark_ms") else NO_WATERMARK

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
 from tidegate.jobmanager.machines.checkpoint.pending_checkpoint import CommitPermit, PendingCheckpoint
-from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
 from tidegate.jobmanager.machines.commands import (
     AbortCheckpoint,
     ConfirmCheckpoint,
@@ -119,4 +119,4 @@ class CheckpointCommands:
                 yield task_manager_id, tuple(on_it)
 
     def _call(self, kind: CallKind, task_manager_id: TaskManagerId, checkpoint_id: CheckpointId) -> int:
-        return self._fx.open_call(Call(kind, task_manager_id, job_id=self._job_id, checkpoint_id=checkpoint_id))
+        return self._fx.open_call(OpenCall(kind, task_manager_id, job_id=self._job_id, checkpoint_id=checkpoint_id))

@@ -15,7 +15,7 @@ from tidegate.jobmanager.machines.checkpoint.failure import FailureReason
 from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import decide_origin
 from tidegate.jobmanager.machines.checkpoint.pending_checkpoints import TIMEOUT_TIMER
 from tidegate.jobmanager.machines.checkpoint.requests import TRIGGER_TIMER
-from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
 from tidegate.jobmanager.machines.commands import JobTerminated
 from tidegate.jobmanager.machines.events import (
     CheckpointDiscarded,
@@ -161,7 +161,7 @@ class JobMaster:
                 failure = self.coordinator.on_shared_discarded(event)
         self._after_coordinator(failure)
 
-    def on_call_failed(self, call: Call, error: ErrorInfo) -> None:
+    def on_call_failed(self, call: OpenCall, error: ErrorInfo) -> None:
         """A call about one attempt, or a trigger, failed for good."""
         if call.kind is CallKind.TRIGGER and call.checkpoint_id is not None:
             self._after_coordinator(self.coordinator.on_trigger_failed(call.checkpoint_id, error))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
 from tidegate.jobmanager.machines.commands import AllocateSlot, CloseTaskManager, FreeSlot
 from tidegate.jobmanager.machines.events import ReportedSlot, TaskManagerRegistered
 from tidegate.jobmanager.machines.resources.slots import AllocationGone, FreeIt, Slot, SlotState, decide_report
@@ -124,7 +124,7 @@ class ResourceManager:
         slot.assign(allocation_id, job_id)
         self._slot_of[allocation_id] = (placement.task_manager_id, slot)
         tm = placement.task_manager_id
-        call_id = self._fx.open_call(Call(CallKind.ALLOCATE, tm, job_id=job_id, allocation_id=allocation_id))
+        call_id = self._fx.open_call(OpenCall(CallKind.ALLOCATE, tm, job_id=job_id, allocation_id=allocation_id))
         self._fx.emit(AllocateSlot(call_id, tm, job_id, allocation_id, placement.slot_index))
 
     def on_allocate_answered(self, allocation_id: AllocationId, *, success: bool) -> None:
@@ -188,7 +188,7 @@ class ResourceManager:
 
     def _order_free(self, tm: TaskManagerId, slot: Slot, allocation_id: AllocationId, reason: str) -> None:
         slot.order_free()
-        call_id = self._fx.open_call(Call(CallKind.FREE, tm, allocation_id=allocation_id))
+        call_id = self._fx.open_call(OpenCall(CallKind.FREE, tm, allocation_id=allocation_id))
         self._fx.emit(FreeSlot(call_id, tm, allocation_id, reason))
 
     def _spread(self, free: list[Placement]) -> list[Placement]:

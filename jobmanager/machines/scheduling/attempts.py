@@ -6,7 +6,7 @@ once may be a report that is older than its deployment.
 
 from __future__ import annotations
 
-from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
 from tidegate.jobmanager.machines.commands import CancelTask
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
@@ -47,7 +47,7 @@ class Attempts:
     def send_cancel(self, attempt: AttemptId, task_manager_id: TaskManagerId) -> None:
         if self._fx.has_open_cancel(attempt) or not self._fx.is_connected(task_manager_id):
             return
-        call = Call(CallKind.CANCEL, task_manager_id, job_id=attempt.job_id, attempt=attempt)
+        call = OpenCall(CallKind.CANCEL, task_manager_id, job_id=attempt.job_id, attempt=attempt)
         self._fx.emit(CancelTask(self._fx.open_call(call), task_manager_id, attempt))
 
     def on_reported(self, task_manager_id: TaskManagerId, attempts: frozenset[AttemptId]) -> list[Execution]:

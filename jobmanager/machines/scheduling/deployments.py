@@ -6,7 +6,7 @@ in one message, when the last of them has reported its address.
 
 from __future__ import annotations
 
-from tidegate.jobmanager.machines.command_buffer import Call, CallKind, CommandBuffer
+from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
 from tidegate.jobmanager.machines.commands import ConnectTask, SubmitTask
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
@@ -36,7 +36,7 @@ class Deployments:
         self._all_producers.clear()
         for execution in executions:
             assert execution.task_manager_id is not None
-            call = Call(
+            call = OpenCall(
                 CallKind.SUBMIT,
                 execution.task_manager_id,
                 job_id=execution.attempt.job_id,
@@ -63,7 +63,7 @@ class Deployments:
             return
         if not self._fx.is_connected(execution.task_manager_id):
             return
-        call = Call(
+        call = OpenCall(
             CallKind.CONNECT, execution.task_manager_id, job_id=execution.attempt.job_id, attempt=execution.attempt
         )
         self._fx.emit(ConnectTask(self._fx.open_call(call), execution.task_manager_id, execution.attempt, addresses))

@@ -20,7 +20,7 @@ from tidegate.jobmanager.rest.responses.tasks import (
 )
 from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.ids import TaskManagerId
-from tidegate.wire.task_metrics import Span
+from tidegate.wire.task_metrics import ReadingSpan
 
 NOT_MEASURED: Json = {"status": "deprecated"}
 """Flink's word for it; what is not known is left out (``JobVertexBackPressureInfo.java``)."""
@@ -139,7 +139,7 @@ def _since_scheduled(attempt: AttemptView, now_ms: int) -> int:
     return -1 if at is None else (now_ms if attempt.end_ms is None else attempt.end_ms) - at
 
 
-def _pressure(index: int, span: Span) -> Json:
+def _pressure(index: int, span: ReadingSpan) -> Json:
     ratio = _share(span, "backpressured_ms")
     return {
         "subtask": index,
@@ -151,7 +151,7 @@ def _pressure(index: int, span: Span) -> Json:
     }
 
 
-def _share(span: Span, counter: str) -> float:
+def _share(span: ReadingSpan, counter: str) -> float:
     return min(1.0, span.per_second(counter) / 1000)
 
 

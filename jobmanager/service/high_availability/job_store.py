@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StoredPlan:
     """The entry of a job. ``file`` is below the storage directory."""
 
     file: str
@@ -86,7 +86,7 @@ class JobStore:
     def add(self, job_id: JobId, request: pb.SubmitJobRequest) -> bool:
         """The job is durable when this returns. ``False``: another leader has accepted a job of this id."""
         content = request.SerializeToString(deterministic=True)
-        plan = Plan(
+        plan = StoredPlan(
             f"{SUBMISSIONS}/{job_id}-{secrets.token_hex(6)}", hashlib.sha256(content).hexdigest(), self._now_ms()
         )
         with self._file(plan.file, "keep") as (files, path):
@@ -172,7 +172,7 @@ class JobStore:
                 yield UnreadableJob(f"{self.directory}/{place}", CorruptData(f"{place}: {error}"))
         yield from (job for _, job in sorted(found, key=lambda one: one[0]))
 
-    def _stored(self, job_id: JobId, plan: Plan) -> StoredJob:
+    def _stored(self, job_id: JobId, plan: StoredPlan) -> StoredJob:
         with self._file(plan.file, "read") as (files, path):
             content = files.read(path)
         if hashlib.sha256(content).hexdigest() != plan.sha256:
@@ -198,9 +198,9 @@ class JobStore:
             None if last_id is None else CheckpointId(last_id),
         )
 
-    def _read_plan(self, place: str, content: bytes) -> Plan:
+    def _read_plan(self, place: str, content: bytes) -> StoredPlan:
         try:
-            return msgspec.json.decode(content, type=Plan)
+            return msgspec.json.decode(content, type=StoredPlan)
         except msgspec.MsgspecError as error:
             raise CorruptData(
                 f"{self.directory}/{place} is damaged: {error}; submit the job again with run -s"

@@ -10,7 +10,7 @@ from tidegate.aio.driver import wall_clock_ms
 from tidegate.model.ids import AttemptId, JobId, SubtaskId, TaskManagerId
 from tidegate.model.late_records import LateRecords
 from tidegate.pb.common_pb2 import TaskMetrics
-from tidegate.wire.task_metrics import Readings, Span, late_records_dropped
+from tidegate.wire.task_metrics import Readings, ReadingSpan, late_records_dropped
 
 
 class CurrentAttempts:
@@ -63,7 +63,7 @@ class CurrentAttempts:
         found = self._counters_of(attempt)
         return None if found is None else found.later[1]
 
-    def span_of(self, attempt: AttemptId) -> Span | None:
+    def span_of(self, attempt: AttemptId) -> ReadingSpan | None:
         """What rates are computed from; ``None`` before the second message."""
         found = self._counters_of(attempt)
         return None if found is None else found.span()

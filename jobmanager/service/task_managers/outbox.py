@@ -75,7 +75,7 @@ def dial(address: str) -> Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallResponse:
     """What a TaskManager said: an error of the whole call, or of single attempts."""
 
     error: ErrorInfo | None = None
@@ -147,7 +147,7 @@ class TaskManagerOutbox:
         try:
             await asyncio.shield(permit)
         except TidegateError as error:
-            self._answered(call, Answer(ErrorInfo.of(error)))
+            self._answered(call, CallResponse(ErrorInfo.of(error)))
             return False
         return True
 
@@ -155,7 +155,7 @@ class TaskManagerOutbox:
         try:
             filled = await reading.fill(call)
         except TidegateError as error:
-            self._answered(call, Answer(ErrorInfo.of(error)))
+            self._answered(call, CallResponse(ErrorInfo.of(error)))
             return
         await self._deliver(filled)
 
@@ -166,7 +166,7 @@ class TaskManagerOutbox:
             if attempt:
                 await asyncio.sleep(RETRY_MS * attempt / 1000)
             answer = await self._try(call)
-            if isinstance(answer, Answer):
+            if isinstance(answer, CallResponse):
                 self._answered(call, answer)
                 return
             error = answer
@@ -175,17 +175,17 @@ class TaskManagerOutbox:
             self._repeats.add(repeat)
             repeat.add_done_callback(self._repeats.discard)
         else:
-            self._answered(call, Answer(ErrorInfo.of(error, self._name)))
+            self._answered(call, CallResponse(ErrorInfo.of(error, self._name)))
 
     async def _repeat(self, call: TaskManagerCall) -> None:
         while True:
             await asyncio.sleep(self._confirm_retry_ms / 1000)
             answer = await self._try(call)
-            if isinstance(answer, Answer):
+            if isinstance(answer, CallResponse):
                 self._answered(call, answer)
                 return
 
-    async def _try(self, call: TaskManagerCall) -> Answer | TidegateError:
+    async def _try(self, call: TaskManagerCall) -> CallResponse | TidegateError:
         """One try: what the TaskManager answered, or why it did not."""
         if self._may_commit is not None and isinstance(call, ConfirmCheckpoint):
             await self._may_commit.wait()
@@ -194,8 +194,8 @@ class TaskManagerOutbox:
         except grpc.aio.AioRpcError as failure:
             why = error_of_rpc(failure, f"TaskManager {self._name}")
             _log.warning("%s %d to %s failed: %s", type(call).__name__, call.call_id, self._name, why.message)
-            return why if isinstance(why, Unreachable) else Answer(ErrorInfo.of(why, self._name))
-        return Answer(error, attempts)
+            return why if isinstance(why, Unreachable) else CallResponse(ErrorInfo.of(why, self._name))
+        return CallResponse(error, attempts)
 
-    def _answered(self, call: TaskManagerCall, answer: Answer) -> None:
+    def _answered(self, call: TaskManagerCall, answer: CallResponse) -> None:
         self._on_answer(CallAnswered(call.call_id, answer.error, answer.attempts))

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.records.numpy_column import NumpyColumn
+from tidegate.connectors.operator_options import Aggregates
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.taskmanager.operators.base import Operator
 from tidegate.taskmanager.operators.columnar.emission import emit_rows
@@ -27,7 +28,6 @@ from tidegate.taskmanager.operators.columnar.window_aggregates import (
     WINDOW_START,
     Accumulators,
     AggregatePlan,
-    Aggregates,
     collect,
     group_windows,
     last_ended,

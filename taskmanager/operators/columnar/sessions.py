@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.connectors.operator_options import Aggregates
 from tidegate.model.channel_events import END_OF_TIME, NO_WATERMARK
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
@@ -33,7 +34,6 @@ from tidegate.taskmanager.operators.columnar.window_aggregates import (
     WINDOW_START,
     Accumulators,
     AggregatePlan,
-    Aggregates,
     finish,
     plan_of_partials,
     plan_of_rows,

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from tidegate.common.records.batch import MIN_TIMESTAMP, ArrowBatch
 from tidegate.common.records.numpy_column import NumpyColumn
+from tidegate.connectors.operator_options import Aggregates
 from tidegate.model.channel_events import END_OF_TIME
 from tidegate.model.errors import SchemaMismatch
 from tidegate.taskmanager.operators.columnar.sketch_aggregates import (
@@ -115,7 +116,6 @@ class AggregatePlan:
         return replace(self, keys=(WINDOW, *self.keys), key_types=(pa.int64(), *self.key_types))
 
 
-Aggregates = Sequence[tuple[str, str, str | None]]
 """(output name, function, column or ``None``), as in the options of the operators."""
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.connectors.operator_options import Aggregates
 from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.keygroups import range_of
 from tidegate.taskmanager.operators.base import Operator, OperatorContext
@@ -28,7 +29,6 @@ from tidegate.taskmanager.operators.columnar.window_aggregates import (
     WINDOW_END,
     WINDOW_START,
     AggregatePlan,
-    Aggregates,
     finish,
     group_windows,
     last_ended,

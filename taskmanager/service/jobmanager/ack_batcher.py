@@ -19,7 +19,7 @@ HOLD_S = 0.025
 """About what a checkpoint without much state takes. Where a subtask needs longer, the others have nothing to hurry for."""
 
 
-class Timer(Protocol):
+class DelayedCall(Protocol):
     def cancel(self) -> None: ...
 
 
@@ -30,13 +30,13 @@ class AckBatcher:
     def __init__(
         self,
         send: Callable[[list[Acknowledgement]], None],
-        call_later: Callable[[float, Callable[[], None]], Timer],
+        call_later: Callable[[float, Callable[[], None]], DelayedCall],
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._send = send
         self._call_later = call_later
         self._clock_s = clock_s
-        self._timer: Timer | None = None
+        self._timer: DelayedCall | None = None
         self._kept: list[tuple[float, Acknowledgement]] = []
         self._missing: dict[JobId, tuple[int, set[AttemptId]]] = {}
         """The newest checkpoint of each job, and the attempts that have not acknowledged it yet."""

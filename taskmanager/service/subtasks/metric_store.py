@@ -11,7 +11,7 @@ from tidegate.pb.common_pb2 import CheckpointMetrics, TaskMetrics
 from tidegate.wire.task_metrics import Readings
 
 
-class MetricStore:
+class PendingMetrics:
     """Figures of the tasks that are here; the last figures of each stay until it is gone."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:

@@ -13,7 +13,7 @@ from typing import Protocol
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
-from tidegate.taskmanager.spark.deploy import OnEnd, SparkDeployer, Submission
+from tidegate.taskmanager.spark.deploy import OnEnd, SparkDeployer, SparkSubmission
 from tidegate.taskmanager.spark.memory import WorkerSettings
 from tidegate.taskmanager.spark.query import SubmittedQuery
 from tidegate.taskmanager.spark.session import Session
@@ -63,7 +63,7 @@ class SparkSubtasks:
             network_memory_bytes=self._memory.network_bytes,
             local_state_dir=local_state,
         )
-        submission = Submission(
+        submission = SparkSubmission(
             deployment.attempt,
             deployment.task_name,
             deployment.parallelism,

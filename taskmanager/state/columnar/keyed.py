@@ -18,7 +18,7 @@ from tidegate.common.records.schema_evolution import Refusal, evolve
 from tidegate.model.checkpoint import CheckpointOptions, OperatorSnapshot, RestoredOperator, SegmentHandle
 from tidegate.model.errors import CorruptData, SchemaMismatch
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.machines.incremental_snapshot import Chain, Increments, decide, restored_chain
+from tidegate.taskmanager.machines.incremental_snapshot import Increments, SegmentChain, decide, restored_chain
 from tidegate.taskmanager.state.base import FrozenState, SegmentSource, SegmentStore
 from tidegate.taskmanager.state.columnar.fixed_width import to_column, to_numbers
 from tidegate.taskmanager.state.columnar.row_layout import Rows
@@ -128,7 +128,7 @@ class FrozenColumnarState(FrozenState):
         schema: pa.Schema,
         owned: KeyGroupRange,
         about: StateDescription,
-        base: Chain | None,
+        base: SegmentChain | None,
         increments: Increments | None,
     ) -> None:
         self._checkpoint_id = checkpoint_id

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from tidegate.model.checkpoint import SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.machines.incremental_snapshot import Chain, Increments, decide
+from tidegate.taskmanager.machines.incremental_snapshot import Increments, SegmentChain, decide
 from tidegate.taskmanager.state.base import SegmentStore
 from tidegate.taskmanager.state.files.segment_streams import Rows as Piece
 from tidegate.taskmanager.state.files.segment_streams import write_segments
@@ -27,7 +27,7 @@ class FrozenHeapTable:
         checkpoint_id: int,
         layout: EntryFormat,
         table: FrozenTable,
-        base: Chain | None,
+        base: SegmentChain | None,
         increments: Increments | None,
     ) -> None:
         self._checkpoint_id = checkpoint_id

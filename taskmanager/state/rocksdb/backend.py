@@ -24,7 +24,7 @@ from tidegate.taskmanager.state.heap.entries import EntryFormat
 from tidegate.taskmanager.state.rocksdb.changes import CHANGES_ID, ChangedEntries
 from tidegate.taskmanager.state.rocksdb.database import RocksDatabase
 from tidegate.taskmanager.state.rocksdb.restore import UnclaimedState
-from tidegate.taskmanager.state.rocksdb.snapshot import FrozenRocks, FrozenRows
+from tidegate.taskmanager.state.rocksdb.snapshot import FrozenEntries, FrozenRocks
 from tidegate.taskmanager.state.rocksdb.tables import (
     RocksCells,
     RocksListCells,
@@ -106,7 +106,7 @@ class RocksKeyedBackend(KeyedBackend):
         if options is not None and not options.snapshot_type.is_savepoint and not options.shared_location:
             self._changes.forget(changes.epoch)
         states = [
-            FrozenRows(
+            FrozenEntries(
                 cells.rows,
                 frozenset(cells.rows.namespaces),
                 self._increments[name],

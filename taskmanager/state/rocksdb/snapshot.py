@@ -15,7 +15,7 @@ import numpy as np
 
 from tidegate.model.checkpoint import OperatorSnapshot, SegmentHandle
 from tidegate.model.keygroups import KeyGroupRange
-from tidegate.taskmanager.machines.incremental_snapshot import Chain, Increments, Plan, decide
+from tidegate.taskmanager.machines.incremental_snapshot import Increments, Plan, SegmentChain, decide
 from tidegate.taskmanager.state.base import FrozenState, SegmentStore
 from tidegate.taskmanager.state.files.segment_streams import write_segments
 from tidegate.taskmanager.state.rocksdb.changes import SealedChanges
@@ -26,13 +26,13 @@ from tidegate.taskmanager.state.rocksdb.tables import StateRows
 
 
 @dataclass(frozen=True, slots=True)
-class FrozenRows:
+class FrozenEntries:
     """One state. ``base``: what the snapshot may build upon."""
 
     rows: StateRows
     namespaces: frozenset[int]
     increments: Increments
-    base: Chain | None
+    base: SegmentChain | None
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class FrozenRocks(FrozenState):
     owned: KeyGroupRange
     view: View | None
     changes: SealedChanges
-    states: Sequence[FrozenRows]
+    states: Sequence[FrozenEntries]
     timers: FrozenState
     builds_chains: bool
     frozen_ms: int
@@ -64,7 +64,7 @@ class FrozenRocks(FrozenState):
             self.released(self.changes)
         self.timers.release()
 
-    def _write_state(self, state: FrozenRows, store: SegmentStore) -> Sequence[SegmentHandle]:
+    def _write_state(self, state: FrozenEntries, store: SegmentStore) -> Sequence[SegmentHandle]:
         assert self.view is not None
         plan = self._plan(state)
         written: list[SegmentHandle] = []
@@ -76,7 +76,7 @@ class FrozenRocks(FrozenState):
             state.increments.written(self.checkpoint_id, plan.chain(self.changes.epoch, written))
         return (*plan.kept, *written)
 
-    def _plan(self, state: FrozenRows) -> Plan:
+    def _plan(self, state: FrozenEntries) -> Plan:
         if state.base is None:
             return decide(None, self.owned, (), ())
         changed = np.zeros(self.owned.size, np.int64)
@@ -89,14 +89,16 @@ class FrozenRocks(FrozenState):
         return decide(state.base, self.owned, np.maximum(rows, changed).tolist(), changed.tolist())
 
     def _write_whole(
-        self, state: FrozenRows, view: View, groups: KeyGroupRange, store: SegmentStore
+        self, state: FrozenEntries, view: View, groups: KeyGroupRange, store: SegmentStore
     ) -> Iterator[SegmentHandle]:
         ttl = state.rows.layout.ttl
         last = self.frozen_ms - ttl.ms if ttl is not None and ttl.in_full_snapshot else None
         batches = whole_batches(Form(state.rows, state.namespaces, last), view, None if state.base is None else groups)
         return write_segments(store, state.rows.layout.description, batches, groups, is_shared=self.builds_chains)
 
-    def _write_delta(self, state: FrozenRows, view: View, plan: Plan, store: SegmentStore) -> Iterator[SegmentHandle]:
+    def _write_delta(
+        self, state: FrozenEntries, view: View, plan: Plan, store: SegmentStore
+    ) -> Iterator[SegmentHandle]:
         assert plan.delta is not None
         whole = plan.whole
         entries = (

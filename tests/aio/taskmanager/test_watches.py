@@ -13,7 +13,7 @@ from tidegate.model.ids import AttemptId, JobId, VertexId
 from tidegate.taskmanager.machines.task_events import TaskFailed
 from tidegate.taskmanager.service import watches
 from tidegate.taskmanager.service.watches import end_process, watch
-from tidegate.taskmanager.spark.deploy import Submission, error_of_job
+from tidegate.taskmanager.spark.deploy import SparkSubmission, error_of_job
 
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 0)
 
@@ -63,7 +63,7 @@ async def test_what_needs_too_much_memory_fails_by_force(standing: Any, monkeypa
 
 
 def test_what_spark_says_becomes_one_line() -> None:
-    submission = Submission(ATTEMPT, "map", 2, "token")
+    submission = SparkSubmission(ATTEMPT, "map", 2, "token")
     text = "An error occurred\n: org.apache.spark.SparkException: Job aborted\n\tat org.apache.X\nCaused by: java.io.EOFException: gone"
     info = error_of_job(RuntimeError(text), submission, jvm_is_alive=True)
     assert info.code == "subtask-lost"

@@ -21,7 +21,7 @@ from tidegate.model.errors import StorageError
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.states import JobState
 from tidegate.pb.common_pb2 import Accumulator, TaskMetrics
-from tidegate.wire.task_metrics import Span
+from tidegate.wire.task_metrics import ReadingSpan
 
 SETTINGS = {"rest.cache.execution-graph.timeout": "0 ms", "rest.cache.checkpoint-statistics.timeout": "0 ms"}
 _UPLOADS = make_working_directory("test-uploads", Configuration.from_strings({}))
@@ -60,10 +60,10 @@ class Counted:
             counters.accumulators[name].CopyFrom(accumulator)
         return counters
 
-    def span_of(self, attempt: AttemptId) -> Span | None:
+    def span_of(self, attempt: AttemptId) -> ReadingSpan | None:
         if self.is_silent:
             return None
-        return Span(_counters(0, attempt.subtask), _counters(10_000, attempt.subtask), 10_000, 10_000)
+        return ReadingSpan(_counters(0, attempt.subtask), _counters(10_000, attempt.subtask), 10_000, 10_000)
 
     def process_metrics_of(self, task_manager_id: TaskManagerId) -> Mapping[str, float]:
         return {} if self.is_silent else FIGURES

@@ -23,7 +23,14 @@ import pyarrow as pa
 
 from tidegate.common.records.record_codec import decode
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.connectors.collect.messages import NO_VERSION, Answer, Request, ResultBatch, receive_answer, send_request
+from tidegate.connectors.collect.messages import (
+    NO_VERSION,
+    Request,
+    ResultBatch,
+    ResultsResponse,
+    receive_answer,
+    send_request,
+)
 from tidegate.model.errors import ExternalError
 
 _SPOOL_BYTES = 32 * 1024 * 1024
@@ -114,7 +121,7 @@ class CollectedResults:
         self._socket.sendall(self._token)
         return True
 
-    def _on_answer(self, answer: Answer) -> None:
+    def _on_answer(self, answer: ResultsResponse) -> None:
         if answer.version != self._version:
             self._on_new_version(answer)
         self._checkpointed = max(self._checkpointed, answer.checkpointed)
@@ -125,7 +132,7 @@ class CollectedResults:
                 self._offset = at + batch.rows
             at += batch.rows
 
-    def _on_new_version(self, answer: Answer) -> None:
+    def _on_new_version(self, answer: ResultsResponse) -> None:
         is_restart = self._version != NO_VERSION
         if is_restart and self._guarantee is ResultGuarantee.NOT_RESTARTABLE and self._offset > 0:
             raise ExternalError(

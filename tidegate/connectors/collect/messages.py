@@ -38,7 +38,7 @@ class ResultBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResultsResponse:
     """Batches of results from ``offset`` on, and how far the last completed checkpoint covers them."""
 
     version: bytes
@@ -57,7 +57,7 @@ def receive_request(sock: socket.socket) -> Request:
     return Request(*_REQUEST.unpack(receive(sock, _REQUEST.size)))
 
 
-def send_answer(sock: socket.socket, answer: Answer) -> None:
+def send_answer(sock: socket.socket, answer: ResultsResponse) -> None:
     """Writes an answer to a connection."""
     parts = [_ANSWER.pack(answer.version, answer.offset, answer.checkpointed, len(answer.batches))]
     for batch in answer.batches:
@@ -65,14 +65,14 @@ def send_answer(sock: socket.socket, answer: Answer) -> None:
     sock.sendall(b"".join(parts))
 
 
-def receive_answer(sock: socket.socket) -> Answer:
+def receive_answer(sock: socket.socket) -> ResultsResponse:
     """Reads an answer from a connection."""
     version, offset, checkpointed, count = _ANSWER.unpack(receive(sock, _ANSWER.size))
     batches = []
     for _ in range(count):
         rows, size = _BATCH.unpack(receive(sock, _BATCH.size))
         batches.append(ResultBatch(rows, receive(sock, size)))
-    return Answer(version, offset, checkpointed, tuple(batches))
+    return ResultsResponse(version, offset, checkpointed, tuple(batches))
 
 
 def receive(sock: socket.socket, size: int) -> bytes:

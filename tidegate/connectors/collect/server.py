@@ -9,7 +9,14 @@ import socket
 import threading
 from collections.abc import Callable
 
-from tidegate.connectors.collect.messages import TOKEN_BYTES, Answer, Request, receive, receive_request, send_answer
+from tidegate.connectors.collect.messages import (
+    TOKEN_BYTES,
+    Request,
+    ResultsResponse,
+    receive,
+    receive_request,
+    send_answer,
+)
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +26,7 @@ _HELLO_LIMIT_S = 10.0
 class CollectServer:
     """``answer`` is called from the server's thread for every request of a client that proved its token."""
 
-    def __init__(self, listener: socket.socket, token: bytes, answer: Callable[[Request], Answer]) -> None:
+    def __init__(self, listener: socket.socket, token: bytes, answer: Callable[[Request], ResultsResponse]) -> None:
         self._listener = listener
         self._token = token
         self._answer = answer

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
-from tidegate.connectors.collect.messages import Answer, Request, ResultBatch
+from tidegate.connectors.collect.messages import Request, ResultBatch, ResultsResponse
 from tidegate.connectors.collect.server import CollectServer
 from tidegate.model.errors import InternalError
 
@@ -109,11 +109,11 @@ class CollectWriter(SinkWriter):
         with self._changed:
             self._unconfirmed.pop(checkpoint_id, None)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> ResultsResponse:
         """Server's thread: forgets what the client has, then gives it what follows, as soon as there is something."""
         with self._changed:
             if request.version != self._version:
-                return Answer(self._version, self._offset, self._checkpointed)
+                return ResultsResponse(self._version, self._offset, self._checkpointed)
             had_room = self.has_room()
             self._forget(request.offset)
             if not self._batches or (not had_room and self.has_room()):
@@ -124,7 +124,7 @@ class CollectWriter(SinkWriter):
                 if left <= 0 or not self._changed.wait(left):
                     break
             self._told = self._checkpointed
-            return Answer(self._version, self._offset, self._checkpointed, self._some())
+            return ResultsResponse(self._version, self._offset, self._checkpointed, self._some())
 
     def close(self) -> None:
         with self._changed:

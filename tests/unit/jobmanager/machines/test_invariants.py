@@ -15,7 +15,7 @@ from tidegate.jobmanager.machines.checkpoint.requests import CheckpointRequests
 from tidegate.jobmanager.machines.checkpoint.shared_state import SharedFile, SharedStateRegistry
 from tidegate.jobmanager.machines.checkpoint.stop_with_savepoint import StopState
 from tidegate.jobmanager.machines.checkpoint.trigger import CheckpointRequest
-from tidegate.jobmanager.machines.command_buffer import Call, CallKind
+from tidegate.jobmanager.machines.command_buffer import CallKind, OpenCall
 from tidegate.jobmanager.machines.job.job_master import JobMaster
 from tidegate.jobmanager.machines.resources.slots import Slot, SlotState
 from tidegate.jobmanager.machines.scheduling.execution import Execution
@@ -81,7 +81,7 @@ Break = Callable[[Cluster], object]
 CASES: list[tuple[str, Break]] = [
     (
         "calls by TaskManager",
-        lambda c: c.machine._fx._calls.update({1: Call(CallKind.FREE, TM)}),
+        lambda c: c.machine._fx._calls.update({1: OpenCall(CallKind.FREE, TM)}),
     ),
     ("commands were left behind", lambda c: c.machine._fx.log("INFO", "late")),
     ("the cancel 7 of", lambda c: c.machine._fx._cancels.update({c.attempt("source"): 7})),

@@ -12,9 +12,9 @@ from tidegate.model.keygroups import KeyGroupRange
 from tidegate.taskmanager.machines.incremental_snapshot import (
     MAX_LEVELS,
     RESTORED,
-    Chain,
     Increments,
     Plan,
+    SegmentChain,
     decide,
     restored_chain,
     restricted,
@@ -170,7 +170,7 @@ def test_after_one_percent_changed_less_than_five_percent_are_written() -> None:
 
 
 def test_what_is_not_confirmed_or_no_longer_kept_is_not_built_upon() -> None:
-    increments, chain = Increments(), Chain(1, ())
+    increments, chain = Increments(), SegmentChain(1, ())
     assert increments.begin(SHARED) is None
     increments.written(3, chain)
     assert increments.begin(SHARED) is None, "only written"
@@ -179,7 +179,7 @@ def test_what_is_not_confirmed_or_no_longer_kept_is_not_built_upon() -> None:
     assert increments.begin(CheckpointOptions("chk", shared_location="shared", oldest_base_id=4)) is None
     assert increments.begin(CheckpointOptions("chk", shared_location="shared", is_full=True)) is None
     assert increments.begin(CheckpointOptions("chk")) is None, "a savepoint"
-    increments.written(4, Chain(2, ()))
+    increments.written(4, SegmentChain(2, ()))
     increments.aborted(4)
     increments.confirmed(4)
     assert increments.begin(SHARED) is chain
@@ -225,7 +225,7 @@ def test_files_that_belong_to_one_checkpoint_are_not_built_upon() -> None:
     own = SegmentHandle("s", KeyGroupRange(4, 4), (0, 1), StateHandle(1, "", path="chk-1/x"))
     inline = SegmentHandle("s", KeyGroupRange(5, 5), (0, 1), StateHandle(1, "", data=b"x"))
     assert restored_chain([own, inline], OWNED) is None
-    assert restored_chain([own, inline], KeyGroupRange(5, 9)) == Chain(0, (inline,), (), 5)
+    assert restored_chain([own, inline], KeyGroupRange(5, 9)) == SegmentChain(0, (inline,), (), 5)
 
 
 def test_a_restriction_keeps_the_file_and_narrows_the_index() -> None:

@@ -19,7 +19,7 @@ from tidegate.taskmanager.machines import credit, slots, subtask
 from tidegate.taskmanager.machines import snapshot as snap
 from tidegate.taskmanager.machines import task_events as tv
 from tidegate.taskmanager.machines import watermarks as w
-from tidegate.taskmanager.machines.incremental_snapshot import Chain, Delta, Increments
+from tidegate.taskmanager.machines.incremental_snapshot import Delta, Increments, SegmentChain
 from tidegate.taskmanager.machines.source_pause import SourcePause
 from tidegate.taskmanager.machines.split_watermarks import SplitWatermarks
 from tidegate.taskmanager.machines.task_manager import TaskManagerMachine
@@ -60,7 +60,7 @@ def receiver() -> credit.ReceiverCredit:
 
 def increments(*levels: Delta, epoch: int = 9, segments: tuple[SegmentHandle, ...] = ()) -> Increments:
     found = Increments()
-    broken(found, _written={1: Chain(epoch, segments, levels)})
+    broken(found, _written={1: SegmentChain(epoch, segments, levels)})
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.aio.async_calls import Answer, AsyncCalls
+from tidegate.aio.async_calls import AsyncCalls, CallOutcome
 
 
 class Calls:
@@ -18,8 +18,8 @@ class Calls:
         self._ready: SimpleQueue[None] = SimpleQueue()
         self.calls: AsyncCalls[object] = AsyncCalls(lambda: self._ready.put(None))
 
-    def answers(self, count: int) -> list[Answer[object]]:
-        found: list[Answer[object]] = []
+    def answers(self, count: int) -> list[CallOutcome[object]]:
+        found: list[CallOutcome[object]] = []
         while len(found) < count:
             self._ready.get(timeout=10)
             found += self.calls.take()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.ids import parse_attempt_id
 from tidegate.pb.common_pb2 import CheckpointMetrics, TaskMetrics
-from tidegate.taskmanager.service.subtasks.metric_store import MetricStore
+from tidegate.taskmanager.service.subtasks.metric_store import PendingMetrics
 from tidegate.wire.task_metrics import NANOS_PER_MS, named
 
 ATTEMPT = parse_attempt_id(f"{'a' * 32}_{'b' * 32}_0_0")
@@ -13,7 +13,7 @@ ATTEMPT = parse_attempt_id(f"{'a' * 32}_{'b' * 32}_0_0")
 
 def test_counters_are_told_once_and_kept() -> None:
     now = [0]
-    measures = MetricStore(lambda: now[0])
+    measures = PendingMetrics(lambda: now[0])
     measures.measured(ATTEMPT, TaskMetrics(records_in=10, busy_ms=5))
     assert measures.take_tasks()[str(ATTEMPT)].records_in == 10
     assert measures.take_tasks() == {}
@@ -30,7 +30,7 @@ def test_counters_are_told_once_and_kept() -> None:
 
 
 def test_how_the_last_checkpoint_went_travels_with_the_counters() -> None:
-    measures = MetricStore(lambda: 0)
+    measures = PendingMetrics(lambda: 0)
     measures.measured(ATTEMPT, TaskMetrics())
     assert "checkpointAlignmentTime" not in named(measures.take_tasks()[str(ATTEMPT)], None)
     measures.acknowledged(ATTEMPT, CheckpointMetrics(alignment_ms=1.5, start_delay_ms=0.25))
@@ -41,7 +41,7 @@ def test_how_the_last_checkpoint_went_travels_with_the_counters() -> None:
 
 
 def test_figures_of_the_process_are_told_once_and_kept() -> None:
-    measures = MetricStore(lambda: 0)
+    measures = PendingMetrics(lambda: 0)
     assert measures.take_process() == {}
     measures.process_measured({"Status.JVM.Threads.Count": 5.0})
     assert measures.take_process() == {"Status.JVM.Threads.Count": 5.0}
