@@ -42,6 +42,8 @@ START_LIMIT_S = 180
 END_LIMIT_S = HANG_LIMIT_S
 """For a signal to end a process and its children: a limit against hanging, not a figure (those are printed)."""
 CLI_LIMIT_S = 180
+CLOCKS_DIFFER_S = 10
+"""So much the kernel's clock of a process's beginning may be behind this process's clock."""
 _JOB_ID = re.compile(r"\b[0-9a-f]{32}\b")
 _LOG_TAIL_LINES = 60
 
@@ -57,6 +59,7 @@ class Proc:
         self.tmp = tmp
         self.log = directory / f"{name}.log"
         self.was_killed = False
+        self._began = time.time() - CLOCKS_DIFFER_S
         env = {**os.environ, **environment, MARK: self.mark, "TMPDIR": str(self.tmp)}
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
@@ -78,7 +81,7 @@ class Proc:
 
     def family(self) -> list[psutil.Process]:
         """Every living process that carries the mark, this one included."""
-        return marked(self.mark)
+        return marked(self.mark, self._began)
 
     def subtasks(self) -> list[psutil.Process]:
         """The Spark workers of a TaskManager: children of Spark's Python daemon."""
@@ -135,12 +138,17 @@ class Proc:
         return "\n".join(text.splitlines()[-_LOG_TAIL_LINES:])
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """Living processes with this mark (zombies are dead)."""
+def marked(mark: str, since: float = 0.0) -> list[psutil.Process]:
+    """Living processes with this mark (zombies are dead). Those that began before ``since`` (seconds of the epoch) cannot have it: to
+    read the environment of every process of the machine takes long."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                process.create_time() >= since
+                and process.environ().get(MARK) == mark
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process)
     return found
 
