@@ -14,7 +14,7 @@ from hypothesis import settings
 pytest_plugins = ["pytester", "tests.browser.chromium", "tests.servers.fixtures"]
 
 TESTS = Path(__file__).parent
-E2E_TIMEOUT_S = 300
+E2E_TIMEOUT_S = 600
 SIM_TIMEOUT_S = 300
 EXIT_TIMEOUT_S = 60
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.cluster import Cluster
 
 SLOTS = 2
-LIMIT_S = 280
+LIMIT_S = 600
 HERE = Path(__file__).parent
 
 
