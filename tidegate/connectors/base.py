@@ -16,15 +16,21 @@ Follows Flink's FLIP-27 ``SourceReader`` (without its coordinator) and Sink V2 `
 
 from __future__ import annotations
 
+import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidegate.common.records.batch import Batch
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.base import Function
+from tidegate.model.values import Committable, ReaderPosition, StateValue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SHOWN = 200
 
@@ -36,7 +42,7 @@ class Split:
     ``payload`` is msgpack-able (dicts, lists, strings, numbers, bytes)."""
 
     split_id: str
-    payload: Any = None
+    payload: ReaderPosition = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class SplitState:
     kept, marked ``done``."""
 
     split: Split
-    position: Any = None
+    position: ReaderPosition = None
     done: bool = False
 
 
@@ -89,7 +95,7 @@ class ReaderContext:
     """The splits come from a checkpoint: what is not among them belongs to another subtask."""
     wakeup: Callable[[], None] | None = None
     """A reader with a thread of its own calls it, from that thread, when ``poll`` has something again."""
-    spark_rows: Any = None
+    spark_rows: Iterator[pa.RecordBatch] | None = None
     """For ``from_spark`` only: the iterator of Arrow batches of this subtask's Spark partition."""
     times: SplitTimes | None = None
     """``None``: the source makes no watermarks."""
@@ -155,7 +161,7 @@ class Source(ABC):
         return None
 
     @abstractmethod
-    def produced_type(self) -> Any:
+    def produced_type(self) -> TypeInformation:
         """TypeInformation of the records (``tidegate.common.typeinfo``)."""
 
 
@@ -181,7 +187,7 @@ class SinkContext:
     restored_location: str = ""
     """Where that checkpoint is; of another job, when this one was started from it."""
     configuration: dict[str, str] = field(default_factory=dict)
-    listener: Any = None
+    listener: socket.socket | None = None
     """A listening socket whose address the client of the job can ask for; only for a sink that ``listens``."""
     wakeup: Callable[[], None] | None = None
     """To be called, from any thread, when ``has_room`` or ``is_drained`` became true."""
@@ -213,19 +219,19 @@ class SinkWriter(ABC):
     def flush(self, end_of_input: bool) -> None:  # noqa: B027  (optional hook)
         """Before every snapshot, and at the end of the input."""
 
-    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         """Returns the vote: everything written since the last call, made durable, as msgpack-able committables. Raising
         fails the attempt. What is prepared is committed later, by this process or by another."""
         return []
 
-    def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:
+    def seal(self, checkpoint_id: int) -> list[Committable] | Callable[[], list[Committable]]:
         """What the runtime calls at the barrier. A writer whose ``prepare_commit`` takes long (it encodes, syncs or waits
         for a server) overrides this: cut off what was written so far, and give the slow rest of the vote back as a function.
         It is called at most once, in the snapshot thread, while new records are being written; what it raises fails the
         attempt."""
         return self.prepare_commit(checkpoint_id)
 
-    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+    def snapshot_state(self, checkpoint_id: int) -> list[StateValue]:
         """State of the writer itself, as msgpack-able elements of list state."""
         return []
 
@@ -246,14 +252,14 @@ class Committer(ABC):
     """Commits in the thread that writes, which stands still meanwhile; by default a pool's thread does."""
 
     @abstractmethod
-    def commit(self, committables: Sequence[Any]) -> None:
+    def commit(self, committables: Sequence[Committable]) -> None:
         """Make them visible. Raises ``StorageError``/``ExternalError`` to be called again (``sink.committer.retries``)."""
 
-    def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:  # noqa: B027  (optional hook)
+    def abort_unknown(self, restored: Sequence[Committable], context: SinkContext) -> None:  # noqa: B027  (optional hook)
         """After a restore and before anything is written: remove what earlier attempts of this subtask left behind
         that is in none of the restored committables."""
 
-    def name_of(self, committable: Any) -> str:
+    def name_of(self, committable: Committable) -> str:
         """What messages call it."""
         return str(committable)[:_SHOWN]
 
@@ -276,7 +282,7 @@ class Sink(ABC):
         """Called in the client when the job is submitted. Raises ``InvalidJob`` (a directory that is a file, say)."""
 
     @abstractmethod
-    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+    def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         """``state`` are the restored elements of ``snapshot_state`` that this subtask owns now."""
 
     def make_committer(self, context: SinkContext) -> Committer | None:

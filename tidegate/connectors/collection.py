@@ -6,7 +6,6 @@ The values travel in the split as one Arrow IPC stream of the stream's type; the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +13,7 @@ from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.records.record_codec import encode
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
+from tidegate.model.values import Record
 
 _BATCH_RECORDS = 4096
 
@@ -23,7 +23,7 @@ class CollectionSource(Source):
 
     bounded = True
 
-    def __init__(self, values: Sequence[Any], type_info: TypeInformation) -> None:
+    def __init__(self, values: Sequence[Record], type_info: TypeInformation) -> None:
         self._type_info = type_info
         data = encode(type_info, list(values), "from_collection")
         sink = pa.BufferOutputStream()

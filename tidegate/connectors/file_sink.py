@@ -20,12 +20,12 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.files.buckets import DateTimeBuckets
 from tidegate.connectors.files.encoders import (
@@ -46,6 +46,7 @@ from tidegate.connectors.files.file_system import (
 )
 from tidegate.connectors.files.leftovers import WRITER, WriterLock, is_gone, is_newest, job_of
 from tidegate.model.errors import CorruptData, InvalidJob
+from tidegate.model.values import Committable, StateValue
 
 _STEM = r"\.(?P<stem>.+-(?P<subtask>\d{5,})-[0-9a-f]{8})"
 _HIDDEN = re.compile(_STEM + r"-\d+")
@@ -100,7 +101,7 @@ class FileSink(Sink):
         return FileSink(path, JsonLinesEncoderFactory(), rolling)
 
     @staticmethod
-    def for_parquet(path: str, rolling: RollingPolicy | None = None, **options: Any) -> FileSink:
+    def for_parquet(path: str, rolling: RollingPolicy | None = None, **options: object) -> FileSink:
         """``options`` go to ``pyarrow.parquet.ParquetWriter``, such as ``compression="zstd"``."""
         return FileSink(path, ParquetEncoderFactory(options=options), rolling)
 
@@ -110,7 +111,7 @@ class FileSink(Sink):
         if filesystem.get_file_info(inner).type == pafs.FileType.File:
             raise InvalidJob(f"output path {self._path} is a file; give a directory")
 
-    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+    def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         schema = input_type.arrow_schema()
         return FileWriter(self._path, self._encoder, self._rolling, self._prefix, context, schema, self._buckets)
 
@@ -182,7 +183,7 @@ class FileWriter(SinkWriter):
         self._sealed: list[_Part] = []
         """Cut off by a barrier, and not closed yet by the snapshot thread."""
         self._opened_at = 0.0
-        self._closed: list[list[Any]] = []
+        self._closed: list[list[Committable]] = []
         with storage_errors("create the directory", self._root):
             self._filesystem.create_dir(self._root, recursive=True)
 
@@ -218,7 +219,7 @@ class FileWriter(SinkWriter):
         file = self._filesystem.open_output_stream(f"{self._root}/{hidden}")
         return _Part(hidden, final, file, self._encoders.open(file, self._schema), bucket)
 
-    def _close_part(self, part: _Part) -> list[Any]:
+    def _close_part(self, part: _Part) -> list[Committable]:
         """Its committable, once it is durable."""
         part.encoder.finish()
         if not part.file.closed:
@@ -228,7 +229,7 @@ class FileWriter(SinkWriter):
         size = self._filesystem.get_file_info(f"{self._root}/{part.hidden}").size
         return [self._path, part.hidden, part.final, size]
 
-    def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:
+    def seal(self, checkpoint_id: int) -> list[Committable] | Callable[[], list[Committable]]:
         """Encoding what was gathered, and syncing, are left to the function that is given back."""
         part, closed = self._part, self._closed
         self._part, self._closed = None, []
@@ -238,7 +239,7 @@ class FileWriter(SinkWriter):
         if part is not None:
             self._sealed.append(part)
 
-        def close() -> list[Any]:
+        def close() -> list[Committable]:
             with storage_errors("write", self._root if part is None else part.hidden):
                 if part is not None:
                     closed.append(self._close_part(part))
@@ -249,7 +250,7 @@ class FileWriter(SinkWriter):
 
         return close
 
-    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         """Committables are ``[directory, hidden name, final name, size in bytes]``."""
         sealed = self.seal(checkpoint_id)
         return sealed if isinstance(sealed, list) else sealed()
@@ -279,7 +280,7 @@ class FileCommitter(Committer):
     def __init__(self, path: str) -> None:
         self._filesystem, self._root = resolve(path)
 
-    def commit(self, committables: Sequence[Any]) -> None:
+    def commit(self, committables: Sequence[Committable]) -> None:
         touched: set[str] = set()
         for directory, hidden, final, size in committables:
             with storage_errors("commit", f"{directory}/{final}"):
@@ -290,7 +291,7 @@ class FileCommitter(Committer):
             if is_local(filesystem):
                 sync_directory(root)
 
-    def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:
+    def abort_unknown(self, restored: Sequence[Committable], context: SinkContext) -> None:
         """Remove hidden files of this job's earlier attempts that were begun at or after the restored checkpoint, and of the job that
         has written that one. Older ones are in some subtask's restored committables, perhaps not in ours."""
         newest = context.restored_checkpoint_id or 0

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
 from tidegate.connectors.file_monitoring import MonitoringReader, owner_of, path_of
 from tidegate.connectors.file_reader import FileReader
@@ -106,7 +106,7 @@ class FileSource(Source):
         """The columns that are read."""
         return self._format.schema
 
-    def produced_type(self) -> Any:
+    def produced_type(self) -> TypeInformation:
         return self._format.produced_type()
 
     def monitor_continuously(self, interval_ms: int) -> FileSource:

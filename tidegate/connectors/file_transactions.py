@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow.fs as pafs
 
@@ -11,6 +10,7 @@ from tidegate.connectors.file_sink import FileCommitter, begun_in, job_mark, tom
 from tidegate.connectors.files.file_system import directory_entries, is_local, resolve, storage_errors, sync_directory
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import Misuse
+from tidegate.model.values import Committable
 
 
 class FileTransactions(TransactionLog):
@@ -21,7 +21,7 @@ class FileTransactions(TransactionLog):
     def __init__(self, directories: Sequence[str] = ()) -> None:
         self._directories = dict.fromkeys(directories)
 
-    def takes(self, committable: Any) -> bool:
+    def takes(self, committable: Committable) -> bool:
         return (
             isinstance(committable, list)
             and len(committable) == 4

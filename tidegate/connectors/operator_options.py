@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import pyarrow as pa
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
@@ -22,6 +23,7 @@ from tidegate.functions.state import MapStateDescriptor
 from tidegate.functions.windows import Evictor, Trigger, WindowAssigner
 from tidegate.model.errors import InvalidJob
 from tidegate.model.program import OperatorKind, OperatorOptions
+from tidegate.model.values import AssignedWindow, Record, UserObject
 
 Aggregates = Sequence[tuple[str, str, str | None]]
 """Name of the result, function, and column (``None``: rows are counted)."""
@@ -61,9 +63,9 @@ class BroadcastOptions(FunctionOptions):
 class AsyncWaitOptions(OperatorOptions):
     """``capacity``: so many records may wait for their answers. ``ordered``: results leave in the order of their records."""
 
-    func: AsyncFunction[Any, Any]
+    func: AsyncFunction[Record, Record]
     timeout_ms: int
-    strategy: AsyncRetryStrategy[Any]
+    strategy: AsyncRetryStrategy[Record]
     capacity: int
     ordered: bool
 
@@ -89,9 +91,9 @@ class TimestampsWatermarksOptions(OperatorOptions):
 class WindowOptions(OperatorOptions):
     """``function``: (``reduce`` | ``aggregate`` | ``process``, function[, process function]). ``accumulator_type``: of an aggregate."""
 
-    assigner: WindowAssigner[Any, Any]
-    function: Sequence[Any]
-    trigger: Trigger[Any, Any] | None = None
+    assigner: WindowAssigner[Record, AssignedWindow]
+    function: Sequence[UserObject]
+    trigger: Trigger[Record, AssignedWindow] | None = None
     evictor: Evictor | None = None
     allowed_lateness_ms: int = 0
     late_tag: str | None = None
@@ -116,7 +118,7 @@ class FilterColumnsOptions(OperatorOptions):
 class MapBatchesOptions(OperatorOptions):
     """``func``: RecordBatch -> RecordBatch of the output type's columns."""
 
-    func: Callable[[Any], Any]
+    func: Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +186,7 @@ OPTIONS: Mapping[OperatorKind, type[OperatorOptions]] = {
 }
 
 
-def make_options(kind: OperatorKind, name: str, gathered: Mapping[str, Any]) -> OperatorOptions:
+def make_options(kind: OperatorKind, name: str, gathered: Mapping[str, UserObject]) -> OperatorOptions:
     """The options of an operator of that kind. Raises ``InvalidJob`` where one is missing, or not of its kind."""
     try:
         return OPTIONS[kind](**gathered)

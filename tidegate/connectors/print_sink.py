@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from tidegate.common.records.batch import Batch
 from tidegate.common.records.record_codec import records_of
 from tidegate.common.records.record_text import printed_text
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
+from tidegate.model.values import StateValue
 
 
 class PrintSink(Sink):
@@ -24,7 +25,7 @@ class PrintSink(Sink):
         self._identifier = identifier
         self._stderr = stderr
 
-    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+    def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         prefix = self._identifier
         if context.parallelism > 1:
             prefix += f"{':' if prefix else ''}{context.subtask_index + 1}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.model.errors import InvalidJob
 
@@ -30,7 +30,7 @@ class ThrottledSource(Source):
     def list_splits(self, parallelism: int) -> list[Split]:
         return self.inner.list_splits(parallelism)
 
-    def produced_type(self) -> Any:
+    def produced_type(self) -> TypeInformation:
         return self.inner.produced_type()
 
     def make_reader(self, context: ReaderContext) -> SourceReader:

@@ -15,11 +15,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import msgspec
 
 from tidegate.model.errors import CorruptData
+from tidegate.model.values import Committable
 from tidegate.wire.state_columns import ELEMENT
 
 STATE = "committables"
@@ -56,7 +56,7 @@ class Listed:
     operator_id: str
     operator: str
     checkpoint_id: int
-    committable: Any
+    committable: Committable
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Transaction:
     status: TransactionStatus
     listed: bool
     size_bytes: int | None = None
-    committable: Any = None
+    committable: Committable = None
 
 
 class TransactionLog(ABC):
@@ -81,7 +81,7 @@ class TransactionLog(ABC):
     system: str
 
     @abstractmethod
-    def takes(self, committable: Any) -> bool:
+    def takes(self, committable: Committable) -> bool:
         """Tells whether it is one of this system's sink, by its form alone."""
 
     @abstractmethod
@@ -131,7 +131,7 @@ def operators_in(path: str) -> dict[tuple[str, str], str]:
     return {(job_id, found.described.operator_id): found.title for found in checkpoint.operators}
 
 
-def _decoded(contents: Sequence[bytes], state: str, place: str) -> list[tuple[int, Any]]:
+def _decoded(contents: Sequence[bytes], state: str, place: str) -> list[tuple[int, Committable]]:
     try:
         elements = [msgspec.msgpack.decode(content) for content in contents]
         votes = elements if state == STATE else [vote for _, voted in elements for vote in voted]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.time import Duration, Time, to_millis
@@ -12,6 +11,7 @@ from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.async_functions import AsyncFunction
 from tidegate.functions.async_retry_strategies import NO_RETRY_STRATEGY, AsyncRetryStrategy, NoRetryStrategy
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Record
 
 __all__ = ["AsyncDataStream"]
 
@@ -22,7 +22,7 @@ class AsyncDataStream:
     @staticmethod
     def unordered_wait(
         data_stream: DataStream,
-        async_function: AsyncFunction[Any, Any],
+        async_function: AsyncFunction[Record, Record],
         timeout: Time | Duration,
         capacity: int = 100,
         output_type: TypeHint = None,
@@ -33,9 +33,9 @@ class AsyncDataStream:
     @staticmethod
     def unordered_wait_with_retry(
         data_stream: DataStream,
-        async_function: AsyncFunction[Any, Any],
+        async_function: AsyncFunction[Record, Record],
         timeout: Time | Duration,
-        async_retry_strategy: AsyncRetryStrategy[Any],
+        async_retry_strategy: AsyncRetryStrategy[Record],
         capacity: int = 100,
         output_type: TypeHint = None,
     ) -> DataStream:
@@ -45,7 +45,7 @@ class AsyncDataStream:
     @staticmethod
     def ordered_wait(
         data_stream: DataStream,
-        async_function: AsyncFunction[Any, Any],
+        async_function: AsyncFunction[Record, Record],
         timeout: Time | Duration,
         capacity: int = 100,
         output_type: TypeHint = None,
@@ -56,9 +56,9 @@ class AsyncDataStream:
     @staticmethod
     def ordered_wait_with_retry(
         data_stream: DataStream,
-        async_function: AsyncFunction[Any, Any],
+        async_function: AsyncFunction[Record, Record],
         timeout: Time | Duration,
-        async_retry_strategy: AsyncRetryStrategy[Any],
+        async_retry_strategy: AsyncRetryStrategy[Record],
         capacity: int = 100,
         output_type: TypeHint = None,
     ) -> DataStream:
@@ -68,9 +68,9 @@ class AsyncDataStream:
 
 def _wait(
     data_stream: DataStream,
-    function: AsyncFunction[Any, Any],
+    function: AsyncFunction[Record, Record],
     timeout: Time | Duration,
-    strategy: AsyncRetryStrategy[Any],
+    strategy: AsyncRetryStrategy[Record],
     capacity: int,
     output_type: TypeHint,
     *,

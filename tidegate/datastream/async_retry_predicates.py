@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from tidegate.model.values import Record
 
 __all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_predicate"]
 
 
-def empty_result_predicate(result: list[Any] | None) -> bool:
+def empty_result_predicate(result: list[Record] | None) -> bool:
     """No results are worth another attempt."""
     return result is None or len(result) == 0
 

@@ -7,9 +7,9 @@ column names) need a stream with columns: one with an Arrow schema, or a record 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import pyarrow as pa
 
@@ -51,6 +51,7 @@ from tidegate.functions.two_phase_commit import TwoPhaseCommitSinkFunction
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.graph import Partitioner as Partitioning
 from tidegate.model.program import KeySpec, OperatorKind
+from tidegate.model.values import AssignedWindow, Key, Record, UserObject
 
 if TYPE_CHECKING:
     from tidegate.datastream._streams.cached_stream import CachedDataStream
@@ -88,17 +89,19 @@ class DataStream(ColumnMethods):
 
     # --- functions of one record -----------------------------------------------------------------
 
-    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeHint = None) -> DataStream:
+    def map(self, func: Callable[[Record], Record] | MapFunction, output_type: TypeHint = None) -> DataStream:
         """Emits one record for each record: what the function returns. Without ``output_type`` results travel pickled."""
         adapters.check_function(func, MapFunction, "map")
         return self._transform("map", "Map", {"func": func}, type_of(output_type))
 
-    def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeHint = None) -> DataStream:
+    def flat_map(
+        self, func: Callable[[Record], Iterable[Record] | None] | FlatMapFunction, output_type: TypeHint = None
+    ) -> DataStream:
         """Emits any number of records for each record: the elements of what the function returns."""
         adapters.check_function(func, FlatMapFunction, "flat_map")
         return self._transform("flat_map", "FlatMap", {"func": func}, type_of(output_type))
 
-    def filter(self, func: Callable[[Any], bool] | FilterFunction | Expression) -> DataStream:
+    def filter(self, func: Callable[[Record], bool] | FilterFunction | Expression) -> DataStream:
         """Keeps the records for which the function, or the column expression, is true."""
         if isinstance(func, Expression):
             field = func.output_field(self._columns("filter"))
@@ -141,8 +144,8 @@ class DataStream(ColumnMethods):
 
     def key_by(
         self,
-        key_selector: Callable[[Any], Any] | KeySelector | str,
-        *more: Any,
+        key_selector: Callable[[Record], Key] | KeySelector | str,
+        *more: str | TypeInformation | None,
         key_type: TypeInformation | None = None,
     ) -> KeyedStream:
         """Records of one key go to one subtask. ``key_by(selector, key_type)`` as in PyFlink, or ``key_by("column", ...)``."""
@@ -153,9 +156,10 @@ class DataStream(ColumnMethods):
         if not callable(getattr(key_selector, "get_key", key_selector)):
             raise InvalidJob(f"key_by needs a KeySelector, a function or column names, not {key_selector!r}")
         if more:
-            key_type, *more_left = more
-            if more_left or not (key_type is None or isinstance(key_type, TypeInformation)):
+            given, *more_left = more
+            if more_left or isinstance(given, str) or not (given is None or isinstance(given, TypeInformation)):
                 raise InvalidJob("key_by takes a selector and a TypeInformation, or column names")
+            key_type = given
         return KeyedStream(self, KeySpec(selector=adapters.key_function(key_selector), key_type=key_type))
 
     def rebalance(self) -> DataStream:
@@ -200,7 +204,7 @@ class DataStream(ColumnMethods):
         return self._partitioned(Partitioning.GLOBAL)
 
     def partition_custom(
-        self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Callable[[Any], Any] | KeySelector
+        self, partitioner: Callable[[Key, int], int] | Partitioner, key_selector: Callable[[Record], Key] | KeySelector
     ) -> DataStream:
         """Sends each record to subtask ``partitioner(key, number of subtasks)``. Checkpoints are aligned on this edge."""
         made = PartitionTransformation(
@@ -214,7 +218,7 @@ class DataStream(ColumnMethods):
 
     # --- several streams -------------------------------------------------------------------------
 
-    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
+    def window_all(self, window_assigner: WindowAssigner[Record, AssignedWindow]) -> AllWindowedStream:
         """Groups all records, whatever their keys, into windows, which one subtask works on."""
         from tidegate.datastream._streams.windowed_stream import AllWindowedStream  # which needs DataStream
 
@@ -277,7 +281,7 @@ class DataStream(ColumnMethods):
         made = self._env.add_operator("sink", "Sink", {"sink": sink}, None, (self._values_transformation(),))
         return DataStreamSink(self._env, made)
 
-    def add_sink(self, sink_func: Sink | TwoPhaseCommitSinkFunction[Any, Any, Any]) -> DataStreamSink:
+    def add_sink(self, sink_func: Sink | TwoPhaseCommitSinkFunction[Record, UserObject, UserObject]) -> DataStreamSink:
         """Ends the stream in a function that commits in two phases, or in a sink, under PyFlink's older method."""
         sink = TwoPhaseCommitSink(sink_func) if isinstance(sink_func, TwoPhaseCommitSinkFunction) else sink_func
         return self.sink_to(sink)
@@ -288,7 +292,7 @@ class DataStream(ColumnMethods):
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator | list[Any]:
+    ) -> CloseableIterator | list[Record]:
         """Executes the program and streams the records of this stream back. With ``limit`` the result is a list of at
         most that many records, after which the job is cancelled. With checkpoints every record arrives exactly once,
         when a checkpoint covers it."""
@@ -328,7 +332,7 @@ class DataStream(ColumnMethods):
 
     def _collected(
         self, stream: Transformation, type_info: TypeInformation, job_name: str | None, limit: int | None
-    ) -> CloseableIterator | list[Any]:
+    ) -> CloseableIterator | list[Record]:
         results = execute_and_collect(self._env, stream, type_info, job_name)
         if limit is None:
             return results
@@ -336,7 +340,7 @@ class DataStream(ColumnMethods):
             return list(islice(results, limit))
 
     def _transform(
-        self, kind: OperatorKind, name: str, options: dict[str, Any], output_type: TypeInformation
+        self, kind: OperatorKind, name: str, options: dict[str, UserObject], output_type: TypeInformation
     ) -> DataStream:
         inputs = (self._values_transformation(),)
         return DataStream(self._env, self._env.add_operator(kind, name, options, output_type, inputs))

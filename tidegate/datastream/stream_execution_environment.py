@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 
 from tidegate.common.configuration import Configuration
 from tidegate.common.execution_config import check_parallelism
@@ -38,6 +38,10 @@ from tidegate.model.configuration import Configuration as CheckedConfiguration
 from tidegate.model.errors import InvalidJob
 from tidegate.model.ids import JobId
 from tidegate.model.program import KeySpec, OperatorKind
+from tidegate.model.values import Record, UserObject
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -108,7 +112,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def from_spark(
         self,
-        query: Callable[[Any], Any],
+        query: Callable[[SparkSession], DataFrame],
         watermark_strategy: WatermarkStrategy | None = None,
         source_name: str = "Spark",
         materialize: bool | None = None,
@@ -123,7 +127,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source = SparkSource(query, found.schema, bool(found.must_materialize) if materialize is None else materialize)
         return self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
 
-    def from_collection(self, collection: Sequence[Any], type_info: TypeInformation | None = None) -> DataStream:
+    def from_collection(self, collection: Sequence[Record], type_info: TypeInformation | None = None) -> DataStream:
         """Adds a bounded stream of the collection's present elements; its parallelism is 1. Without ``type_info``
         records travel pickled."""
         source = CollectionSource(list(collection), type_of(type_info))
@@ -201,7 +205,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self,
         kind: OperatorKind,
         name: str,
-        options: dict[str, Any],
+        options: dict[str, UserObject],
         output_type: TypeInformation | None,
         inputs: tuple[Transformation, ...] = (),
         key: KeySpec | None = None,
@@ -220,7 +224,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """PyFlink's way to the environment in its JVM: here there is only this one (``java_utils.get_j_env_configuration``)."""
         return self
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         """Only reached for names that are not there."""
         if name.startswith("_"):
             raise AttributeError(name)

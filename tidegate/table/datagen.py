@@ -6,12 +6,12 @@ Every value is a function of the row's number and the column's name, so a restar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 
+from tidegate.common.records.numpy_column import NumpyColumn
 from tidegate.model.errors import InvalidJob
 from tidegate.table.descriptors import TableDescriptor
 
@@ -65,7 +65,7 @@ def rows_per_second(descriptor: TableDescriptor) -> int:
     return int(descriptor.options.get("rows-per-second", _DEFAULT_RATE))
 
 
-def _column(field: pa.Field, options: dict[str, str], rows: Any) -> pa.Array:
+def _column(field: pa.Field, options: dict[str, str], rows: NumpyColumn) -> pa.Array:
     if options.get("kind", "random") == "sequence":
         return pa.array(rows.astype(np.int64) + int(options.get("start", 0))).cast(field.type)
     drawn = _drawn(rows, field.name)
@@ -85,18 +85,18 @@ def _column(field: pa.Field, options: dict[str, str], rows: Any) -> pa.Array:
     return pa.array((spread + np.uint64(low % 2**64)).view(np.int64)).cast(field.type)
 
 
-def _texts(drawn: Any, length: int) -> pa.Array:
+def _texts(drawn: NumpyColumn, length: int) -> pa.Array:
     words = -(-length // 16)
     parts = np.stack([_mixed(drawn + np.uint64(i)) for i in range(words)], axis=1)
     digits = _HEX[np.unpackbits(parts.view(np.uint8), axis=1).reshape(len(drawn), -1, 4) @ np.array([8, 4, 2, 1])]
     return pa.array([bytes(row[:length]).decode() for row in digits])
 
 
-def _drawn(rows: Any, name: str) -> Any:
+def _drawn(rows: NumpyColumn, name: str) -> NumpyColumn:
     return _mixed(_mixed(rows) ^ np.uint64(crc32(name.encode())))
 
 
-def _mixed(values: Any) -> Any:
+def _mixed(values: NumpyColumn) -> NumpyColumn:
     """SplitMix64's finish: every bit of the number reaches every bit of the result."""
     with np.errstate(over="ignore"):
         mixed = values + np.uint64(0x9E3779B97F4A7C15)

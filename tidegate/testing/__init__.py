@@ -10,8 +10,9 @@ The first two run the real runtime, which this package must not import by itself
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tidegate.common.names.finding import ModuleMember
 from tidegate.testing.exactly_once import assert_exactly_once
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _ELSEWHERE = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> ModuleMember:
     from tidegate.datastream._graph.executor import own_object
 
     if name in _ELSEWHERE:

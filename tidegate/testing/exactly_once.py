@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+
+from tidegate.model.values import Record
 
 _SHOWN = 5
 
 
 def assert_exactly_once(
-    expected: Iterable[Hashable], actual: Iterable[Hashable], *, in_order_by: Callable[[Any], Hashable] | None = None
+    expected: Iterable[Hashable], actual: Iterable[Hashable], *, in_order_by: Callable[[Record], Hashable] | None = None
 ) -> None:
     """Each record of ``expected`` is in ``actual`` as often as there, and nothing else is.
 
@@ -34,14 +35,14 @@ def _differences(wanted: Counter[Hashable], found: Counter[Hashable]) -> list[st
     return [f"  {what}: {counted.total()}, such as {_shown(counted)}" for what, counted in kinds if counted]
 
 
-def _out_of_order(wanted: list[Any], found: list[Any], key: Callable[[Any], Hashable]) -> list[str]:
+def _out_of_order(wanted: list[Record], found: list[Record], key: Callable[[Record], Hashable]) -> list[str]:
     expected, actual = _by_key(wanted, key), _by_key(found, key)
     wrong = [one for one in expected if expected[one] != actual[one]]
     return [f"  out of order: {len(wrong)} keys, such as {wrong[0]!r}: {actual[wrong[0]][:_SHOWN]!r}"] if wrong else []
 
 
-def _by_key(records: list[Any], key: Callable[[Any], Hashable]) -> dict[Hashable, list[Any]]:
-    found: defaultdict[Hashable, list[Any]] = defaultdict(list)
+def _by_key(records: list[Record], key: Callable[[Record], Hashable]) -> dict[Hashable, list[Record]]:
+    found: defaultdict[Hashable, list[Record]] = defaultdict(list)
     for record in records:
         found[key(record)].append(record)
     return found

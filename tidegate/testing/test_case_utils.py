@@ -17,9 +17,9 @@ import shutil
 import sys
 import tempfile
 import unittest
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import cloudpickle
 
@@ -31,6 +31,7 @@ from tidegate.datastream.execution_mode import RuntimeExecutionMode
 from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey
+from tidegate.model.values import Record
 
 if TYPE_CHECKING:
     from tidegate.testing import MiniCluster
@@ -103,7 +104,7 @@ class PyFlinkTestCase(unittest.TestCase):
             return super().run(result)
 
     @classmethod
-    def assert_equals(cls, actual: Any, expected: Any) -> None:
+    def assert_equals(cls, actual: Iterable[Record], expected: Iterable[Record]) -> None:
         """Asserts that both have the same elements, in any order."""
         found, wanted = sorted(actual), sorted(expected)
         assert found == wanted, f"{found} is not {wanted}"

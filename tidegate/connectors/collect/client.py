@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from tidegate.connectors.collect.messages import (
     send_request,
 )
 from tidegate.model.errors import ExternalError
+from tidegate.model.values import Record
 
 _SPOOL_BYTES = 32 * 1024 * 1024
 """Results that wait for their checkpoint go to a file beyond this (docs/adr/0075); chosen, not measured."""
@@ -74,7 +75,7 @@ class CollectedResults:
         self._waiting = _Spool()
         self._over = False
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Record]:
         while True:
             for batch in self._visible():
                 with pa.ipc.open_stream(batch.content) as reader:

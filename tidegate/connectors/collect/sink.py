@@ -16,15 +16,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
 from tidegate.connectors.collect.messages import Request, ResultBatch, ResultsResponse
 from tidegate.connectors.collect.server import CollectServer
 from tidegate.model.errors import InternalError
+from tidegate.model.values import StateValue
 
 BUFFER_BYTES = 2 * 1024 * 1024
 """Flink's default of ``collect-sink.batch-size.max``."""
@@ -43,7 +44,7 @@ class CollectSink(Sink):
         self.token = token
         self._buffer_bytes = buffer_bytes
 
-    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+    def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         if context.listener is None:
             raise InternalError("a collecting sink has nowhere to listen")
         wakeup = context.wakeup or _nothing
@@ -59,7 +60,7 @@ class CollectWriter(SinkWriter):
         self,
         token: bytes,
         buffer_bytes: int,
-        state: Sequence[Any],
+        state: Sequence[StateValue],
         listener: socket.socket,
         wakeup: Callable[[], None],
     ) -> None:
@@ -94,7 +95,7 @@ class CollectWriter(SinkWriter):
     def is_drained(self) -> bool:
         return not self._batches
 
-    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+    def snapshot_state(self, checkpoint_id: int) -> list[StateValue]:
         with self._changed:
             self._unconfirmed[checkpoint_id] = self._offset
             return [[self._offset, [[batch.rows, batch.content] for batch in self._batches]]]

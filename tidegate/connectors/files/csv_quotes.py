@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 QUOTE = b'"'
 _CODE = ord(QUOTE)
@@ -53,7 +53,7 @@ class RecordEnds:
         quotes = self._opening_and_closing(raw)
         return int(quotes[-1]) if len(quotes) % 2 else None
 
-    def _opening_and_closing(self, raw: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def _opening_and_closing(self, raw: bytes) -> npt.NDArray[np.int64]:
         """Offsets of quotes that are not characters, or of which two are one: those at even places open."""
         data = np.frombuffer(raw, np.uint8)
         quotes = np.flatnonzero(data == _CODE)
@@ -65,7 +65,7 @@ class RecordEnds:
         return np.array(_one_by_one(quotes.tolist(), may_open.tolist()), np.int64)
 
     @cached_property
-    def _is_before_cell(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _is_before_cell(self) -> npt.NDArray[np.bool_]:
         found = np.zeros(256, np.bool_)
         found[list(f"{self.delimiter}\r\n".encode())] = True
         return found

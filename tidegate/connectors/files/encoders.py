@@ -90,13 +90,13 @@ class ParquetEncoderFactory(EncoderFactory):
     times are written as differences (``DELTA_BINARY_PACKED``)."""
 
     suffix: str = ".parquet"
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
 
     def open(self, file: pa.NativeFile, schema: pa.Schema) -> FileEncoder:
         return _ParquetEncoder(pq.ParquetWriter(file, schema, **self.options or _encodings(schema)))
 
 
-def _encodings(schema: pa.Schema) -> dict[str, Any]:
+def _encodings(schema: pa.Schema) -> dict[str, object]:
     """Integers and times as differences: a third of the time that a dictionary of them takes, and smaller files. A part
     file is encoded between the barrier and the acknowledgement, so this is latency of every checkpoint."""
     numbers = {f.name: "DELTA_BINARY_PACKED" for f in schema if _is_delta(f.type)}

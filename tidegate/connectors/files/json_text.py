@@ -11,12 +11,12 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.json
 
 from tidegate.connectors.files.batches import one_batch
+from tidegate.model.values import FieldValue, Json, JsonObject, Record
 
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ANY_NUMBER = re.compile(rb'"(?:NaN|-?Infinity)"')
@@ -24,7 +24,7 @@ _BLANKS = re.compile(r"\s*")
 _DECODER = json.JSONDecoder()
 
 
-def _stand_in(value: Any) -> str:
+def _stand_in(value: FieldValue) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
@@ -37,14 +37,14 @@ def json_texts(data: pa.RecordBatch) -> list[str]:
     return [_text(row) for row in data.to_pylist()]
 
 
-def _text(row: Any) -> str:
+def _text(row: Record) -> str:
     try:
         return _encode(row)
     except ValueError:  # a number that JSON lacks
         return _encode(_named(row))
 
 
-def _named(value: Any) -> Any:
+def _named(value: FieldValue) -> FieldValue:
     match value:
         case float() if math.isnan(value):
             return "NaN"
@@ -95,7 +95,7 @@ def _with_named_numbers(content: bytes, schema: pa.Schema, are_lines: bool) -> p
     )
 
 
-def _objects(text: str) -> list[Any]:
+def _objects(text: str) -> list[JsonObject]:
     """Returns all values in a text, with blanks between them. Raises ``ValueError``."""
     found, place = [], _behind_blanks(text, 0)
     while place < len(text):
@@ -116,7 +116,7 @@ def _has_floats(kind: pa.DataType) -> bool:
     return _has_floats(kind.value_type) if _is_list(kind) else bool(pa.types.is_floating(kind))
 
 
-def _numbered(value: Any, kind: pa.DataType) -> Any:
+def _numbered(value: FieldValue, kind: pa.DataType) -> FieldValue:
     match value:
         case str() if pa.types.is_floating(kind):
             return _NUMBERS.get(value, value)
@@ -140,7 +140,7 @@ def missing_field(content: bytes | None, fields: Iterable[pa.Field]) -> str | No
         return None
 
 
-def _missing(found: Any, fields: Iterable[pa.Field]) -> str | None:
+def _missing(found: Json, fields: Iterable[pa.Field]) -> str | None:
     if not isinstance(found, dict):
         return None
     for field in fields:

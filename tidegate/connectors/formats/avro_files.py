@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -24,7 +23,9 @@ from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder
 from tidegate.connectors.files.file_system import resolve
 from tidegate.connectors.files.formats import Block, FileFormat, FileRange, byte_ranges, check_whole
 from tidegate.connectors.formats.avro_messages import library, rows_as_dicts
+from tidegate.connectors.formats.avro_type import AvroType
 from tidegate.model.errors import ConfigurationError, CorruptData, InvalidJob, SchemaMismatch
+from tidegate.model.values import Record
 
 _BLOCK_RECORDS = 4096
 _PIECE_BYTES = 1 << 16
@@ -42,7 +43,7 @@ class AvroSchema:
     def __post_init__(self) -> None:
         self.parsed()
 
-    def parsed(self) -> Any:
+    def parsed(self) -> AvroType:
         """As ``fastavro`` has it."""
         fastavro = library()
         try:
@@ -74,7 +75,7 @@ class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
     def __init__(self, schema: AvroSchema) -> None:
         self.schema = schema
 
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return (self.schema,)
 
     def __repr__(self) -> str:
@@ -112,7 +113,7 @@ class AvroFileFormat(FileFormat):
                 yield Block(encode(self._type, records, part.path).slice(skip), begin, skip, end)
                 begin, skip = end, 0
 
-    def _open(self, file: pa.NativeFile, path: str) -> Iterator[Any]:
+    def _open(self, file: pa.NativeFile, path: str) -> Iterator[Record]:
         """Blocks from wherever the file stands, which is behind the header now."""
         fastavro = library()
         try:
@@ -135,10 +136,10 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def _gathered(blocks: Iterator[Any], file: pa.NativeFile, part: FileRange) -> tuple[list[Any], int]:
+def _gathered(blocks: Iterator[Record], file: pa.NativeFile, part: FileRange) -> tuple[list[Record], int]:
     """Returns the records of some whole blocks that begin in the range, and where the next begins."""
     mismatch = library().read.SchemaResolutionError
-    records: list[Any] = []
+    records: list[Record] = []
     begin = int(file.tell())
     while begin < part.end and len(records) < _BLOCK_RECORDS:
         try:
@@ -186,7 +187,7 @@ class AvroEncoderFactory(EncoderFactory):
 
 
 class _AvroEncoder(FileEncoder):
-    def __init__(self, file: pa.NativeFile, schema: Any, stream: pa.Schema) -> None:
+    def __init__(self, file: pa.NativeFile, schema: AvroType, stream: pa.Schema) -> None:
         self._writer = library().write.Writer(file, schema, validator=True)
         self._stream = stream
 
@@ -202,14 +203,14 @@ class _AvroEncoder(FileEncoder):
         self._writer.flush()
 
 
-def records_of(data: pa.RecordBatch, stream: pa.Schema) -> list[Any]:
+def records_of(data: pa.RecordBatch, stream: pa.Schema) -> list[Record]:
     """What was pickled, or rows as dicts, of a stream with the columns of ``stream``."""
     if len(stream) == 1 and stream.field(0).metadata == PICKLED_METADATA:
         return decode(PickledBytesTypeInfo(), data)
     return list(rows_as_dicts(data))
 
 
-def rejected(record: Any, error: Exception) -> SchemaMismatch:
+def rejected(record: Record, error: Exception) -> SchemaMismatch:
     """What ``fastavro`` says of a record, in one line: its ``ValidationError`` is a list in JSON."""
     reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return SchemaMismatch(f"not a record of the Avro schema: {reason}: {str(record)[:200]}")

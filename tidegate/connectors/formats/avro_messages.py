@@ -17,12 +17,13 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import pyarrow as pa
 
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
+from tidegate.connectors.formats.avro_type import AvroType
 from tidegate.connectors.formats.messages import (
     DeserializationSchema,
     PoisonRecord,
@@ -31,6 +32,10 @@ from tidegate.connectors.formats.messages import (
     objects,
 )
 from tidegate.model.errors import ExternalError, InvalidJob, Unreachable, UserError
+from tidegate.model.values import FieldValue, Record
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
 
 _HEADER = struct.Struct(">bI")
 _MISSING = "needs packages that are not here: install tidegate[avro]"
@@ -58,6 +63,9 @@ _PLAIN: dict[str, Callable[[], TypeInformation]] = {
 }
 
 
+R = TypeVar("R")
+
+
 def library() -> Any:
     """``fastavro``. Raises ``InvalidJob`` when it is not installed."""
     try:
@@ -67,14 +75,14 @@ def library() -> Any:
     return fastavro
 
 
-def row_type(schema: Any) -> TypeInformation:
+def row_type(schema: AvroType) -> TypeInformation:
     """Returns the row that a record schema (parsed JSON) stands for. Raises ``InvalidJob`` for what has no type here."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise InvalidJob(f"an Avro message is a record with named fields, not {str(schema)[:100]}")
     return _type_of(schema, {})
 
 
-def _type_of(schema: Any, named: dict[str, Any]) -> TypeInformation:
+def _type_of(schema: AvroType, named: dict[str, AvroType]) -> TypeInformation:
     if isinstance(schema, list):
         kinds = [kind for kind in schema if kind != "null"]
         if len(kinds) != 1:
@@ -111,7 +119,7 @@ class SchemaRegistry:
     ``max.retries``)."""
 
     url: str
-    properties: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, object] = field(default_factory=dict)
 
     def schema(self, schema_id: int) -> str:
         """Raises ``Unreachable``, ``ExternalError``."""
@@ -131,7 +139,7 @@ class SchemaRegistry:
             self._asked(f"register a schema for {subject!r}", lambda client: client.register_schema(subject, wanted))
         )
 
-    def _asked(self, doing: str, ask: Callable[[Any], Any]) -> Any:
+    def _asked(self, doing: str, ask: Callable[[SchemaRegistryClient], R]) -> R:
         try:
             from confluent_kafka.schema_registry import SchemaRegistryClient
             from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -154,9 +162,9 @@ class _Parsed:
     def __init__(self, registry: SchemaRegistry | None, schema: str) -> None:
         self._registry = registry
         self.own = library().parse_schema(json.loads(schema))
-        self._by_id: dict[int, Any] = {}
+        self._by_id: dict[int, AvroType] = {}
 
-    def of(self, schema_id: int) -> Any:
+    def of(self, schema_id: int) -> AvroType:
         found = self._by_id.get(schema_id)
         if found is None:
             assert self._registry is not None
@@ -178,7 +186,7 @@ class AvroRows(DeserializationSchema):
     def decode(self, values: Values) -> pa.RecordBatch:
         read = library().schemaless_reader
         parsed = _parsed(self)
-        rows: list[Any] = []
+        rows: list[Record] = []
         for index, value in enumerate(objects(values)):
             stream = io.BytesIO(value or b"")
             writer = parsed.own
@@ -230,15 +238,15 @@ def _in_order(data: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return data.select(names)
 
 
-def rows_by_position(data: pa.RecordBatch, schema: Any) -> Iterator[Any]:
+def rows_by_position(data: pa.RecordBatch, schema: AvroType) -> Iterator[Record]:
     """Rows as ``fastavro`` writes them: fields by position, with the names of the record (Flink:
     ``AvroRowSerializationSchema``). ``schema``: parsed."""
-    named: dict[str, Any] = {}
+    named: dict[str, AvroType] = {}
     for row in data.to_pylist(maps_as_pydicts="lossy"):
         yield _renamed(row, schema, named)
 
 
-def _renamed(value: Any, schema: Any, named: dict[str, Any]) -> Any:
+def _renamed(value: FieldValue, schema: AvroType, named: dict[str, AvroType]) -> FieldValue:
     if isinstance(schema, list):
         schema = next(kind for kind in schema if kind != "null")
     kind = named.get(schema, schema) if isinstance(schema, str) else schema
@@ -264,14 +272,14 @@ def _renamed(value: Any, schema: Any, named: dict[str, Any]) -> Any:
     return _short(value)
 
 
-def rows_as_dicts(data: pa.RecordBatch) -> Iterator[Any]:
+def rows_as_dicts(data: pa.RecordBatch) -> Iterator[Record]:
     """Rows as ``fastavro`` writes them. Decimals come without the zeros that our own scale adds: the schema's may be smaller.
     Times without a zone are of UTC: ``fastavro`` would take them for times of the process's own zone."""
     return map(_short, data.to_pylist(maps_as_pydicts="lossy"))
 
 
-_parsed_schemas: dict[Any, _Parsed] = {}
-_ids: dict[Any, int] = {}
+_parsed_schemas: dict[tuple[str, object], _Parsed] = {}
+_ids: dict[tuple[str, str, str], int] = {}
 
 
 def _parsed(owner: AvroRows | AvroMessages) -> _Parsed:
@@ -298,13 +306,13 @@ def _schema_id(header: bytes, index: int) -> int:
     return int(_HEADER.unpack(header)[1])
 
 
-def _as_batch(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+def _as_batch(rows: Iterable[Mapping[str, FieldValue]], schema: pa.Schema) -> pa.RecordBatch:
     listed = list(rows)
     columns = [pa.array([_plain(row[one.name]) for row in listed], one.type) for one in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _short(value: Any) -> Any:
+def _short(value: FieldValue) -> FieldValue:
     match value:
         case Decimal():
             return value.normalize()
@@ -317,7 +325,7 @@ def _short(value: Any) -> Any:
     return value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: FieldValue) -> FieldValue:
     """Uuids as texts."""
     return str(value) if isinstance(value, UUID) else value
 

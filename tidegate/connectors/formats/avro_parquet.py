@@ -16,7 +16,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -27,17 +26,19 @@ from tidegate.connectors.files.encoders import EncoderFactory, FileEncoder, Parq
 from tidegate.connectors.files.formats import ParquetFormat
 from tidegate.connectors.formats.avro_files import AvroSchema, GenericRecordAvroTypeInfo, records_of, rejected
 from tidegate.connectors.formats.avro_messages import library
+from tidegate.connectors.formats.avro_type import AvroType
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.model.values import FieldValue, Record
 
 _AVRO_SCHEMA = b"parquet.avro.schema"
 """In the file's footer, as Parquet's own library for Avro has it."""
 
 
-def _same(value: Any) -> Any:
+def _same(value: FieldValue) -> FieldValue:
     return value
 
 
-def _text(value: Any) -> Any:
+def _text(value: FieldValue) -> FieldValue:
     """Parquet's own ENUM comes as bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
@@ -47,8 +48,8 @@ class _Column:
     """Values of one Avro type in a file. ``to_file`` and ``from_file`` take what is not null."""
 
     kind: pa.DataType
-    to_file: Callable[[Any], Any] = _same
-    from_file: Callable[[Any], Any] = _same
+    to_file: Callable[[FieldValue], FieldValue] = _same
+    from_file: Callable[[FieldValue], FieldValue] = _same
 
 
 _PLAIN = {
@@ -80,36 +81,36 @@ class _Field:
     name: str
     column: _Column | None
     nullable: bool
-    default: Any
+    default: FieldValue
     """``_Field`` itself when there is none."""
 
     def arrow(self) -> pa.Field:
         assert self.column is not None
         return pa.field(self.name, self.column.kind, self.nullable)
 
-    def to_file(self, record: Any) -> Any:
+    def to_file(self, record: Record) -> FieldValue:
         value = record.get(self.name, None if self.default is _Field else self.default)
         return None if value is None or self.column is None else self.column.to_file(value)
 
-    def from_file(self, record: dict[str, Any]) -> Any:
+    def from_file(self, record: dict[str, FieldValue]) -> FieldValue:
         if self.name not in record:
             return None if self.default is _Field else copy.deepcopy(self.default)
         value = record[self.name]
         return None if value is None or self.column is None else self.column.from_file(value)
 
 
-def _fields(schema: Any) -> list[_Field]:
+def _fields(schema: AvroType) -> list[_Field]:
     return [
         _Field(one["name"], _column(one["type"]), _takes_null(one["type"]), one.get("default", _Field))
         for one in schema["fields"]
     ]
 
 
-def _takes_null(schema: Any) -> bool:
+def _takes_null(schema: AvroType) -> bool:
     return schema == "null" or (isinstance(schema, list) and "null" in schema)
 
 
-def _column(schema: Any) -> _Column | None:
+def _column(schema: AvroType) -> _Column | None:
     if isinstance(schema, list):
         return _union([one for one in schema if one != "null"])
     if isinstance(schema, str):
@@ -133,7 +134,7 @@ def _column(schema: Any) -> _Column | None:
     return _column(kind)
 
 
-def _present(schema: Any) -> _Column:
+def _present(schema: AvroType) -> _Column:
     found = _column(schema)
     if found is None:
         raise InvalidJob("an Avro array or map of nulls has no column in Parquet")
@@ -152,35 +153,35 @@ def _record(fields: Sequence[_Field]) -> _Column:
 
 
 def _list(item: _Column, nullable: bool) -> _Column:
-    def each(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def each(convert: Callable[[FieldValue], FieldValue]) -> Callable[[FieldValue], FieldValue]:
         return lambda values: [None if value is None else convert(value) for value in values]
 
     return _Column(pa.list_(pa.field("element", item.kind, nullable)), each(item.to_file), each(item.from_file))
 
 
 def _map(item: _Column, nullable: bool) -> _Column:
-    def to_file(values: Any) -> Any:
+    def to_file(values: FieldValue) -> FieldValue:
         return [(key, None if value is None else item.to_file(value)) for key, value in values.items()]
 
-    def from_file(values: Any) -> Any:
+    def from_file(values: FieldValue) -> FieldValue:
         return {_text(key): None if value is None else item.from_file(value) for key, value in values}
 
     return _Column(pa.map_(pa.string(), pa.field("value", item.kind, nullable)), to_file, from_file)
 
 
-def _union(branches: Sequence[Any]) -> _Column | None:
+def _union(branches: Sequence[FieldValue]) -> _Column | None:
     if len(branches) < 2:
         return _column(branches[0]) if branches else None
     members = [(f"member{index}", branch, _present(branch)) for index, branch in enumerate(branches)]
     is_of = library().validate
 
-    def to_file(value: Any) -> Any:
+    def to_file(value: FieldValue) -> FieldValue:
         for name, branch, column in members:
             if is_of(value, branch, raise_errors=False):
                 return {name: column.to_file(value)}
         raise SchemaMismatch(f"{value!r} is of no branch of its Avro union")
 
-    def from_file(value: Any) -> Any:
+    def from_file(value: FieldValue) -> FieldValue:
         found = ((column, value[name]) for name, _, column in members if value.get(name) is not None)
         return next((column.from_file(member) for column, member in found), None)
 

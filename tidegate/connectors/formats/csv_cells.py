@@ -12,7 +12,6 @@ import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from typing import Any
 
 import pyarrow as pa
 
@@ -30,9 +29,10 @@ from tidegate.common.typeinfo import (
     Types,
 )
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import FieldValue, Record
 
-Reader = Callable[[str], Any]
-Writer = Callable[[Any], str]
+Reader = Callable[[str], FieldValue]
+Writer = Callable[[Record], str]
 
 _WHOLE = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, BasicType.BIG_INT)
 _BARE = (*_WHOLE, BasicType.FLOAT, BasicType.DOUBLE, BasicType.BIG_DEC, BasicType.BOOLEAN)

@@ -7,9 +7,8 @@ first byte, so that a replay gives the same batches.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -24,6 +23,7 @@ from tidegate.connectors.files.formats import Block, FileFormat, FileRange, chec
 from tidegate.connectors.formats.csv_cells import CsvColumn, reader_of, writer_of
 from tidegate.connectors.formats.csv_dialect import CsvDialect
 from tidegate.model.errors import CorruptData, SchemaMismatch
+from tidegate.model.values import FieldValue, Record
 
 _BLOCK_RECORDS = 4096
 _PIECE_BYTES = 1 << 20
@@ -111,7 +111,7 @@ class CsvSchemaFormat(FileFormat):
                 break
         return rows
 
-    def _values(self, cells: Sequence[str], readers: Sequence[Any], lines: _Lines, path: str) -> list[Any]:
+    def _values(self, cells: Sequence[str], readers: Sequence[FieldValue], lines: _Lines, path: str) -> list[Record]:
         values = []
         for column, read, cell in zip(self._layout.columns, readers, cells, strict=False):
             try:
@@ -185,7 +185,7 @@ class _CsvEncoder(FileEncoder):
         rows = decode(self._row_type, in_order(data, self._order, self._row_type.arrow_schema()))
         self._put(([write(v) for write, v in zip(self._writers, row, strict=True)] for row in rows), self._bare)
 
-    def _put(self, lines: Any, bare: Sequence[bool]) -> None:
+    def _put(self, lines: Iterable[Sequence[str]], bare: Sequence[bool]) -> None:
         dialect = self._layout.dialect
         self._file.write("".join(dialect.line(cells, bare) + dialect.line_separator for cells in lines).encode())
 

@@ -10,7 +10,6 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +32,7 @@ from tidegate.connectors.formats.messages import (
     rows_one_by_one,
 )
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import FieldValue, Record
 
 _USUAL_QUOTE = '"'
 
@@ -112,7 +112,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         readers = self._readers
         if len(cells) != len(readers) and not self.ignore_parse_errors:
             raise PoisonRecord(index, f"{len(cells)} cells, not {len(readers)}")
-        values: list[Any] = [None] * len(readers)
+        values: list[Record] = [None] * len(readers)
         for position, ((column, read), cell) in enumerate(zip(readers, cells, strict=False)):
             try:
                 values[position] = read(cell)
@@ -168,7 +168,7 @@ def columns_of(type_info: TypeInformation, separator: str) -> list[CsvColumn]:
     return [CsvColumn(name, kind, separator) for name, kind in fields]
 
 
-def _rows(data: pa.RecordBatch, type_info: TypeInformation) -> Iterable[Iterable[Any]]:
+def _rows(data: pa.RecordBatch, type_info: TypeInformation) -> Iterable[Iterable[FieldValue]]:
     if isinstance(type_info, ArrowTypeInfo):
         return zip(*(column.to_pylist() for column in data.columns), strict=True)
     return decode_records(type_info, data)

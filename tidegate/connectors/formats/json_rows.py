@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Any
 
 import pyarrow as pa
 
@@ -31,8 +30,9 @@ from tidegate.common.typeinfo import (
     TypeInformation,
 )
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.model.values import FieldValue, Record
 
-_Text = Callable[[Any], str]
+_Text = Callable[[Record], str]
 _ESCAPED_OTHERWISE = re.compile("([\x0b\x0e-\x1f\U00010000-\U0010ffff])")
 """Characters that Jackson escapes and Python does not, or with other digits."""
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -97,14 +97,14 @@ def _text_of_present(kind: TypeInformation) -> _Text:
 def _key_text(text: _Text) -> _Text:
     """Names of members are strings."""
 
-    def quoted(value: Any) -> str:
+    def quoted(value: FieldValue) -> str:
         found = text(value)
         return found if found.startswith('"') else f'"{found}"'
 
     return quoted
 
 
-def _fields_text(kind: RowTypeInfo | TupleTypeInfo) -> Callable[[Sequence[Any]], str]:
+def _fields_text(kind: RowTypeInfo | TupleTypeInfo) -> Callable[[Sequence[FieldValue]], str]:
     names = [f"{_string(name)}:" for name in kind.get_field_names()]
     parts = list(zip(names, [_text_of(field) for field in kind.get_field_types()], strict=True))
     return lambda values: (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,7 @@ from tidegate.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from tidegate.connectors.files.json_text import json_rows, json_texts, missing_field
 from tidegate.connectors.formats.json_rows import row_texts
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Record, UserObject
 
 Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
 """Messages' contents; ``None`` or null: without one. ``objects`` gives them one by one, whichever it is."""
@@ -156,7 +157,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 class FunctionDeserializationSchema(DeserializationSchema):
     """A user's function of one message's bytes."""
 
-    function: Callable[[bytes], Any]
+    function: Callable[[bytes], Record]
     type_info: TypeInformation
 
     def get_produced_type(self) -> TypeInformation:
@@ -176,13 +177,13 @@ class FunctionDeserializationSchema(DeserializationSchema):
 class FunctionSerializationSchema(SerializationSchema):
     """A user's function of one record that gives bytes."""
 
-    function: Callable[[Any], bytes]
+    function: Callable[[Record], bytes]
 
     def encode(self, data: pa.RecordBatch, type_info: TypeInformation) -> list[bytes]:
         return [self.function(record) for record in decode_records(type_info, data)]
 
 
-def deserializer_of(schema: Any, type_info: TypeInformation | None = None) -> DeserializationSchema:
+def deserializer_of(schema: UserObject, type_info: TypeInformation | None = None) -> DeserializationSchema:
     """Ours, PyFlink's ``SimpleStringSchema``, or a function of bytes with its type. Raises ``InvalidJob``."""
     if isinstance(schema, DeserializationSchema):
         return schema
@@ -195,7 +196,7 @@ def deserializer_of(schema: Any, type_info: TypeInformation | None = None) -> De
     raise InvalidJob(f"{schema!r} is no deserialization schema; give SimpleStringSchema, a row schema or a function")
 
 
-def serializer_of(schema: Any) -> SerializationSchema:
+def serializer_of(schema: UserObject) -> SerializationSchema:
     """Returns the serialization schema that a program's object means."""
     if isinstance(schema, SerializationSchema):
         return schema

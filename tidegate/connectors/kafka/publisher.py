@@ -30,6 +30,7 @@ from tidegate.connectors.kafka.records import from_bytes, topics_of
 from tidegate.connectors.kafka.sending import DEFAULT_BATCH_BYTES
 from tidegate.connectors.kafka.transactional_producers import make_transactional_producer
 from tidegate.model.errors import CorruptData, ExternalError, TidegateError
+from tidegate.model.values import Committable
 
 INIT_TIMEOUT_S = 30.0
 COMMIT_TIMEOUT_S = 60.0
@@ -53,7 +54,7 @@ class Epoch:
     marker_topic: str = ""
 
     @staticmethod
-    def of(committable: Any) -> Epoch:
+    def of(committable: Committable) -> Epoch:
         """Reads an epoch from a committable. Raises ``CorruptData`` when it is none."""
         try:
             branch, subtask, checkpoint_id, closed_at_ms, records, *more = committable
@@ -63,7 +64,7 @@ class Epoch:
         except (TypeError, ValueError) as error:
             raise CorruptData(f"not a committable of the Kafka sink: {str(committable)[:100]}") from error
 
-    def as_list(self) -> list[Any]:
+    def as_list(self) -> list[Committable]:
         """Returns the epoch in the form in which checkpoints hold it."""
         told = [self.branch, self.subtask, self.checkpoint_id, self.closed_at_ms, self.records]
         return [*told, self.prefix, self.marker_topic]
@@ -132,16 +133,16 @@ class EpochPublisher(Committer):
         size = properties.get("batch.size", "")  # what is no number is librdkafka's to refuse
         self._batch_limit = BatchLimit(int(size) if size.isdecimal() else DEFAULT_BATCH_BYTES)
 
-    def commit(self, committables: Sequence[Any]) -> None:
+    def commit(self, committables: Sequence[Committable]) -> None:
         """Epochs of one writer that waited together go out in one transaction: a broker needs its time for each, however small."""
         for epochs in self._together(Epoch.of(committable) for committable in committables):
             self._publish(epochs, with_records=True)
 
-    def abort(self, committable: Any) -> None:
+    def abort(self, committable: Committable) -> None:
         """Decide that an epoch is never published: its marker alone is written. Does nothing when there is one already."""
         self._publish([Epoch.of(committable)], with_records=False)
 
-    def name_of(self, committable: Any) -> str:
+    def name_of(self, committable: Committable) -> str:
         return f"epoch {Epoch.of(committable).key}"
 
     def close(self) -> None:

@@ -9,16 +9,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.common.records.record_codec import decode as decode_records
+from tidegate.common.serialization import SerializationSchema as MessageSchema
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.formats.messages import SerializationSchema, serializer_of
 from tidegate.model.errors import InvalidJob, UserError
+from tidegate.model.values import Record
 
 SCHEMA = pa.schema(
     [
@@ -38,7 +39,7 @@ class KafkaTopicSelector(ABC):
     """Says the topic of a record."""
 
     @abstractmethod
-    def apply(self, data: Any) -> str:
+    def apply(self, data: Record) -> str:
         """Returns the topic of a record."""
 
 
@@ -47,7 +48,7 @@ class KafkaRecordSerializationSchema:
     """Made by ``KafkaRecordSerializationSchema.builder()``."""
 
     topic: str | None
-    topic_selector: Callable[[Any], str] | None
+    topic_selector: Callable[[Record], str] | None
     value: SerializationSchema
     key: SerializationSchema | None
     sends_timestamps: bool = True
@@ -81,7 +82,7 @@ class KafkaRecordSerializationSchemaBuilder:
     """Collects topic, schemas and timestamps, then ``build`` (PyFlink: ``KafkaRecordSerializationSchemaBuilder``)."""
 
     _topic: str | None = None
-    _selector: Callable[[Any], str] | None = None
+    _selector: Callable[[Record], str] | None = None
     _value: SerializationSchema | None = None
     _key: SerializationSchema | None = None
     _timestamps: bool = field(default=True)
@@ -92,18 +93,22 @@ class KafkaRecordSerializationSchemaBuilder:
         return self
 
     def set_topic_selector(
-        self, topic_selector: Callable[[Any], str] | KafkaTopicSelector
+        self, topic_selector: Callable[[Record], str] | KafkaTopicSelector
     ) -> KafkaRecordSerializationSchemaBuilder:
         """Chooses the topic of each record by a function."""
         self._selector = topic_selector.apply if isinstance(topic_selector, KafkaTopicSelector) else topic_selector
         return self
 
-    def set_value_serialization_schema(self, value_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
+    def set_value_serialization_schema(
+        self, value_serialization_schema: SerializationSchema | MessageSchema | Callable[[Record], bytes]
+    ) -> KafkaRecordSerializationSchemaBuilder:
         """Sets how records become the values of messages."""
         self._value = serializer_of(value_serialization_schema)
         return self
 
-    def set_key_serialization_schema(self, key_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
+    def set_key_serialization_schema(
+        self, key_serialization_schema: SerializationSchema | MessageSchema | Callable[[Record], bytes]
+    ) -> KafkaRecordSerializationSchemaBuilder:
         """Records with one key go to one partition, in order."""
         self._key = serializer_of(key_serialization_schema)
         return self

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, DeliveryGuarantee, Sink, SinkContext, SinkWriter
 from tidegate.connectors.kafka.client import (
     SERVERS_KEY,
@@ -31,6 +31,7 @@ from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.sending import make_producer
 from tidegate.connectors.kafka.writers import DirectWriter, EpochWriter, branch_of
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import StateValue
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class KafkaSink(Sink):
         if self.schema.topic is not None:
             partitions_of(client, self.schema.topic, self.servers)
 
-    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+    def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             names = self.prefix, self.marker_topic
             return EpochWriter(self.schema, input_type, context, self.properties, *names)

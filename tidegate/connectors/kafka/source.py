@@ -10,10 +10,10 @@ every ``partition.discovery.interval.ms`` (5 min; 0 or less: never) and reads th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from tidegate.common.serialization import DeserializationSchema as MessageSchema
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import ReaderContext, Source, SourceReader, Split
 from tidegate.connectors.formats.messages import ByteArraySchema, DeserializationSchema, deserializer_of
@@ -23,7 +23,9 @@ from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, KafkaTopi
 from tidegate.connectors.kafka.partition_records import DEAD_LETTER, PoisonAction
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.splits import KafkaSubscription, owner_of, split_of
+from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Record
 
 DISCOVERY_KEY = "partition.discovery.interval.ms"
 COMMIT_KEY = "commit.offsets.on.checkpoint"
@@ -152,22 +154,24 @@ class KafkaSourceBuilder:
         self._stopping, self._bounded = stopping_offsets_initializer, False
         return self
 
-    def set_value_only_deserializer(self, deserialization_schema: Any) -> KafkaSourceBuilder:
+    def set_value_only_deserializer(
+        self, deserialization_schema: DeserializationSchema | MessageSchema | Callable[[bytes], Record]
+    ) -> KafkaSourceBuilder:
         """``SimpleStringSchema``, a row schema of ``tidegate.datastream.formats``, or a function of bytes."""
         self._decoder = deserializer_of(deserialization_schema)
         return self
 
-    def set_deserializer(self, function: Any, type_info: TypeInformation) -> KafkaSourceBuilder:
+    def set_deserializer(self, function: Callable[[bytes], Record], type_info: TypeInformation) -> KafkaSourceBuilder:
         """Ours: a function of one message's bytes, and the type of what it gives."""
         self._decoder = deserializer_of(function, type_info)
         return self
 
-    def set_poison_records(self, action: Any) -> KafkaSourceBuilder:
+    def set_poison_records(self, action: str | OutputTag) -> KafkaSourceBuilder:
         """Ours: what becomes of a record that cannot be decoded: ``"fail"`` (the default), ``"skip"`` (with a warning), or an
         ``OutputTag`` with ``DEAD_LETTER`` as its type: it goes to that side output of the source as it is, with its topic,
         partition, offset, and what was wrong."""
-        tag = getattr(action, "tag_id", "")
-        if tag:
+        if isinstance(action, OutputTag):
+            tag = action.tag_id
             if action.type_info != DEAD_LETTER:
                 raise InvalidJob(f"the side output {tag!r} takes dead letters: OutputTag({tag!r}, DEAD_LETTER)")
             self._poison, self._dead_letters = PoisonAction.SIDE_OUTPUT, tag

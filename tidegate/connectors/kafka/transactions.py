@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tidegate.connectors.kafka.markers import TOPIC, Markers, is_abort
 from tidegate.connectors.kafka.publisher import Epoch, EpochPublisher, is_too_old
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import CorruptData, Misuse
+from tidegate.model.values import Committable
 
 
 class KafkaTransactions(TransactionLog):
@@ -26,7 +26,7 @@ class KafkaTransactions(TransactionLog):
         self._servers = servers
         self._properties = properties
 
-    def takes(self, committable: Any) -> bool:
+    def takes(self, committable: Committable) -> bool:
         try:
             Epoch.of(committable)
         except CorruptData:

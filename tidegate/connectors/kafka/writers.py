@@ -24,6 +24,7 @@ from tidegate.connectors.kafka.publisher import Epoch
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema, check_sizes, to_bytes
 from tidegate.connectors.kafka.sending import message_limit, send
 from tidegate.model.errors import ExternalError, Unreachable
+from tidegate.model.values import Committable
 
 FLUSH_TIMEOUT_S = 60.0
 GATHERED_ROWS = 1024
@@ -81,18 +82,18 @@ class EpochWriter(SinkWriter):
     def flush(self, end_of_input: bool) -> None:
         self._prepare()
 
-    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         sealed = self.seal(checkpoint_id)
         return sealed() if callable(sealed) else sealed
 
-    def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:
+    def seal(self, checkpoint_id: int) -> list[Committable] | Callable[[], list[Committable]]:
         self._prepare()
         if not self._epoch:
             return []
         epoch, self._epoch = self._epoch, []
         closed_at_ms = int(self._clock() * 1000)
 
-        def packed() -> list[Any]:
+        def packed() -> list[Committable]:
             records = to_bytes(epoch)
             return [Epoch(self._branch, self._subtask, checkpoint_id, closed_at_ms, records, *self._names).as_list()]
 

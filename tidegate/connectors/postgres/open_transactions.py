@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tidegate.connectors.postgres.session import connect, place_of, postgres_errors
 from tidegate.connectors.postgres.transactions import (
@@ -18,6 +17,7 @@ from tidegate.connectors.postgres.transactions import (
 )
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.model.errors import CorruptData, Misuse
+from tidegate.model.values import Committable
 
 _APPLICATION = "tidegate txn"
 _ABORTED = ":aborted"
@@ -32,7 +32,7 @@ class PostgresTransactions(TransactionLog):
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
 
-    def takes(self, committable: Any) -> bool:
+    def takes(self, committable: Committable) -> bool:
         try:
             parsed(committable)
         except CorruptData:

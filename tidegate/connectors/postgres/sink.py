@@ -10,11 +10,11 @@ way (two are usual), and the user the right to make the table ``tidegate_commits
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from tidegate.common.records.batch import ArrowBatch, Batch
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.postgres.rows import check_types, copy, quoted
 from tidegate.connectors.postgres.session import connect, library, place_of, postgres_errors
@@ -27,6 +27,7 @@ from tidegate.connectors.postgres.transactions import (
     mark_of,
 )
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Committable, StateValue
 
 LOCK_TIMEOUT_S = 30
 """Chosen, not measured: a lock that is held longer fails the attempt with an error that says so."""
@@ -66,7 +67,7 @@ class PostgresSink(Sink):
         if found is None:
             raise InvalidJob(f"{place_of(self._conninfo)} has no table {self._table!r}: create it")
 
-    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+    def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         schema: pa.Schema = input_type.arrow_schema()
         names = self._columns or tuple(schema.names)
         if len(names) != len(schema.names):
@@ -113,7 +114,7 @@ class CopyWriter(SinkWriter):
                 self._is_open = True
             copy(self._connection, self._table, batch.data.rename_columns(self._names))
 
-    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         if not self._is_open:
             return []
         gid = str(Gid.of(self._context, checkpoint_id))
@@ -155,11 +156,11 @@ class UpsertWriter(SinkWriter):
         assert isinstance(batch, ArrowBatch)
         self._epoch.append(batch.data.rename_columns(self._names))
 
-    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         sealed = self.seal(checkpoint_id)
         return sealed() if callable(sealed) else sealed
 
-    def seal(self, checkpoint_id: int) -> list[Any] | Callable[[], list[Any]]:
+    def seal(self, checkpoint_id: int) -> list[Committable] | Callable[[], list[Committable]]:
         if not self._epoch:
             return []
         epoch, self._epoch = self._epoch, []

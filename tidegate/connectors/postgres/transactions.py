@@ -24,6 +24,7 @@ from tidegate.connectors.base import Committer, SinkContext
 from tidegate.connectors.postgres.rows import upsert
 from tidegate.connectors.postgres.session import connect, library, postgres_errors
 from tidegate.model.errors import CorruptData, ExternalError, UserError
+from tidegate.model.values import Committable
 
 COMMITS = "tidegate_commits"
 PREFIX = "tidegate_"
@@ -77,7 +78,7 @@ class Upserts:
     table: str
     keys: tuple[str, ...]
 
-    def as_list(self) -> list[Any]:
+    def as_list(self) -> list[Committable]:
         """Returns the epoch in the form in which checkpoints hold it."""
         return [self.gid, self.rows, self.table, list(self.keys)]
 
@@ -87,7 +88,7 @@ class Upserts:
             upsert(connection, self.table, data, self.keys)
 
 
-def parsed(committable: Any) -> str | Upserts:
+def parsed(committable: Committable) -> str | Upserts:
     """Returns the gid of a prepared transaction, or upserts. Raises ``CorruptData``."""
     if isinstance(committable, str) and Gid.parse(committable) is not None:
         return committable
@@ -108,7 +109,7 @@ class PostgresCommitter(Committer):
         self._application = application
         self._connection: Any = None
 
-    def commit(self, committables: Sequence[Any]) -> None:
+    def commit(self, committables: Sequence[Committable]) -> None:
         for found in [parsed(committable) for committable in committables]:
             try:
                 if isinstance(found, Upserts):
@@ -122,7 +123,7 @@ class PostgresCommitter(Committer):
                 self.close()
                 raise ExternalError(error.message) from error
 
-    def abort_unknown(self, restored: Sequence[Any], context: SinkContext) -> None:
+    def abort_unknown(self, restored: Sequence[Committable], context: SinkContext) -> None:
         """Rolls back what earlier attempts of this job prepared for a checkpoint behind the restored one: it will never
         be confirmed."""
         since = context.restored_checkpoint_id or 0
@@ -134,7 +135,7 @@ class PostgresCommitter(Committer):
             ):
                 self.roll_back(str(gid))
 
-    def name_of(self, committable: Any) -> str:
+    def name_of(self, committable: Committable) -> str:
         found = parsed(committable)
         return found.gid if isinstance(found, Upserts) else found
 

@@ -12,13 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tidegate.connectors.files.file_system import is_local, resolve, storage_errors, sync_file
 from tidegate.connectors.spark.source import MARKER, SparkSource, pinned, read_marker
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _QUIET_LOG4J = """\
 rootLogger.level = error
@@ -39,7 +42,9 @@ class QueryDescription:
     must_materialize: str
 
 
-def describe(query: Callable[[Any], Any], parallelism: int, spark_options: Mapping[str, str]) -> QueryDescription:
+def describe(
+    query: Callable[[SparkSession], DataFrame], parallelism: int, spark_options: Mapping[str, str]
+) -> QueryDescription:
     """Analyse a query in a small local Spark in this process; no row is read.
 
     Raises ``InvalidJob`` when the query fails to build, or gives no DataFrame.
@@ -56,7 +61,7 @@ def describe(query: Callable[[Any], Any], parallelism: int, spark_options: Mappi
         return QueryDescription(frame.limit(0).toArrow().schema, _why_it_may_differ(frame))
 
 
-def _why_it_may_differ(frame: Any) -> str:
+def _why_it_may_differ(frame: DataFrame) -> str:
     execution = frame._jdf.queryExecution()
     if not execution.analyzed().deterministic():
         return "it has a non-deterministic expression"
@@ -70,7 +75,7 @@ def _first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def _client_session(spark_options: Mapping[str, str]) -> Iterator[Any]:
+def _client_session(spark_options: Mapping[str, str]) -> Iterator[SparkSession]:
     """The active session when the script has one, else a quiet one that ends with the analysis."""
     from pyspark.sql import SparkSession
 
@@ -100,21 +105,21 @@ def _client_session(spark_options: Mapping[str, str]) -> Iterator[Any]:
 
 
 @contextmanager
-def _pinned_session(spark: Any, parallelism: int) -> Iterator[None]:
-    before = {key: spark.conf.get(key, None) for key in pinned(parallelism)}
+def _pinned_session(spark: SparkSession, parallelism: int) -> Iterator[None]:
+    before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in pinned(parallelism)}
     for key, value in pinned(parallelism).items():
         spark.conf.set(key, value)
     try:
         yield
     finally:
-        for key, value in before.items():
-            if value is None:
+        for key, earlier in before.items():
+            if earlier is None:
                 spark.conf.unset(key)
             else:
-                spark.conf.set(key, value)
+                spark.conf.set(key, earlier)
 
 
-def _session_like_everywhere(session: Any, parallelism: int) -> Any:
+def _session_like_everywhere(session: SparkSession, parallelism: int) -> SparkSession:
     """Returns the session over a view of its context whose default parallelism is the source's: ``spark.range`` and
     local data are cut by it, and it is 1 in a client, and 1,024 in an embedded TaskManager."""
     from pyspark import SparkContext
@@ -128,7 +133,7 @@ def _session_like_everywhere(session: Any, parallelism: int) -> Any:
     return session
 
 
-def partitioned(spark: Any, source: SparkSource, parallelism: int) -> Any:
+def partitioned(spark: SparkSession, source: SparkSource, parallelism: int) -> DataFrame:
     """Returns the source's DataFrame in a session of its own, in at most ``parallelism`` partitions (joined, never
     shuffled)."""
     session = _session_like_everywhere(spark.newSession(), parallelism)
@@ -145,7 +150,7 @@ def partitioned(spark: Any, source: SparkSource, parallelism: int) -> Any:
     return frame
 
 
-def materialize(spark: Any, source: SparkSource, directory: str, parallelism: int, writer: str) -> None:
+def materialize(spark: SparkSession, source: SparkSource, directory: str, parallelism: int, writer: str) -> None:
     """Write the result once as Parquet below ``directory`` and leave the marker that names it; nothing happens when the
     marker is there. ``writer`` makes the data directory's name unique, so that two writers never mix.
 

@@ -14,19 +14,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import xxhash
 
 from tidegate.common.records.batch import ArrowBatch
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Polled, ReaderContext, Source, SourceReader, Split, SplitState
 from tidegate.connectors.fetcher import Fetcher
 from tidegate.connectors.file_reader import FileReader
 from tidegate.connectors.files.file_system import list_files, resolve
 from tidegate.connectors.files.formats import ParquetFormat
 from tidegate.model.errors import CorruptData, InvalidJob
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 BLOCK_ROWS = 10_000
 """Rows of the blocks that are counted and checked; also the size of Spark's Arrow batches."""
@@ -57,12 +61,12 @@ class SparkSource(Source):
 
     bounded = True
 
-    def __init__(self, query: Callable[[Any], Any], schema: pa.Schema, materialize: bool) -> None:
+    def __init__(self, query: Callable[[SparkSession], DataFrame], schema: pa.Schema, materialize: bool) -> None:
         self.spark_query = query
         self.schema = schema
         self.materialize = materialize
 
-    def produced_type(self) -> Any:
+    def produced_type(self) -> TypeInformation:
         from tidegate.common.typeinfo import Types
 
         return Types.SCHEMA(self.schema)
@@ -120,7 +124,7 @@ class MaterializedReader(FileReader):
         return [SplitState(split) for split in mine]
 
 
-def _row_groups(directory: str, file_format: Any) -> list[Split]:
+def _row_groups(directory: str, file_format: pa.dataset.FileFormat) -> list[Split]:
     prefix = directory.split("://", 1)[0] + "://" if "://" in directory else ""
     return [
         Split(f"{info.base_name}@{part.start:06d}", [part.path, part.start, part.end, part.size_bytes])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
-from tidegate.datastream._columns.frame_functions import PandasFunction, PolarsFunction, polars_module
+from tidegate.datastream._columns.frame_functions import Frame, PandasFunction, PolarsFunction, polars_module
 from tidegate.datastream._streams.operator_handle import OperatorHandle
-from tidegate.functions.expressions import Expression, col, lit
+from tidegate.functions.expressions import Expression, Operand, col, lit
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import UserObject
 
 if TYPE_CHECKING:
     from tidegate.datastream.data_stream import DataStream
@@ -24,7 +25,7 @@ class ColumnMethods(OperatorHandle):
     if TYPE_CHECKING:
 
         def _transform(
-            self, kind: OperatorKind, name: str, options: dict[str, Any], output_type: TypeInformation
+            self, kind: OperatorKind, name: str, options: dict[str, UserObject], output_type: TypeInformation
         ) -> DataStream: ...
 
     def get_type(self) -> TypeInformation:
@@ -32,7 +33,7 @@ class ColumnMethods(OperatorHandle):
         assert self._transformation.output_type is not None
         return self._transformation.output_type
 
-    def select(self, *columns: str | Expression, **named: Expression | Any) -> DataStream:
+    def select(self, *columns: str | Expression, **named: Operand) -> DataStream:
         """Columns by name or expression: ``select("a", (col("b") + 1).alias("c"), d=col("e"))``."""
         schema = self._columns("select")
         chosen = [col(column) if isinstance(column, str) else column for column in columns]
@@ -54,11 +55,11 @@ class ColumnMethods(OperatorHandle):
         output_type = schema if isinstance(schema, TypeInformation) else ArrowTypeInfo(schema)
         return self._transform("map_batches", "MapBatches", {"func": func}, output_type)
 
-    def map_pandas(self, func: Callable[[Any], Any], schema: pa.Schema) -> DataStream:
+    def map_pandas(self, func: Callable[[Frame], Frame], schema: pa.Schema) -> DataStream:
         """As ``map_batches``, with pandas frames."""
         return self.map_batches(PandasFunction(func, schema), schema).name("MapPandas")
 
-    def map_polars(self, func: Callable[[Any], Any], schema: pa.Schema) -> DataStream:
+    def map_polars(self, func: Callable[[Frame], Frame], schema: pa.Schema) -> DataStream:
         """As ``map_batches``, with polars frames. Raises ``InvalidJob`` where polars is not installed."""
         polars_module()
         return self.map_batches(PolarsFunction(func, schema), schema).name("MapPolars")

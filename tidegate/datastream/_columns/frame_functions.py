@@ -9,17 +9,21 @@ changes by that, else refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
+Frame: TypeAlias = Any
+"""A data frame of pandas or of polars, whichever the function is for; neither is loaded before it is used."""
+
 
 class PandasFunction:
     """Frames have pyarrow's usual pandas types: a column of integers with nulls is one of floats there."""
 
-    def __init__(self, func: Callable[[Any], Any], schema: pa.Schema) -> None:
+    def __init__(self, func: Callable[[Frame], Frame], schema: pa.Schema) -> None:
         self.func = func
         self.schema = schema
 
@@ -36,7 +40,7 @@ class PolarsFunction:
     """Calls a function of polars data frames with Arrow record batches: each batch becomes a frame, and the frame that
     comes back is cast to ``schema``."""
 
-    def __init__(self, func: Callable[[Any], Any], schema: pa.Schema) -> None:
+    def __init__(self, func: Callable[[Frame], Frame], schema: pa.Schema) -> None:
         self.func = func
         self.schema = schema
 
@@ -50,7 +54,7 @@ class PolarsFunction:
         return _conforming(found.to_arrow(), self.schema)
 
 
-def polars_module() -> Any:
+def polars_module() -> ModuleType:
     """Raises ``InvalidJob`` where polars is not installed."""
     try:
         import polars

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tidegate.connectors.base import Sink, Source, Split
 from tidegate.connectors.operator_options import make_options
@@ -31,6 +30,7 @@ from tidegate.model.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
 from tidegate.model.ids import BlobKey, JobId, OperatorId, VertexId
 from tidegate.model.keygroups import default_max_parallelism
 from tidegate.model.program import ChainLink, InputSpec, OperatorSpec, OutputSpec, VertexProgram
+from tidegate.model.values import UserObject
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _refuse_state_that_nobody_keeps(node: StreamNode) -> None:
                 )
 
 
-def _final_options(node: StreamNode) -> dict[str, Any]:
+def _final_options(node: StreamNode) -> dict[str, UserObject]:
     """The options with what only the client can find out."""
     if node.kind == "source":
         return {**node.options, "splits": _listed(node.options["source"], node)}

@@ -10,10 +10,10 @@ its edge. The plan shows them all the same, where PyFlink has them:
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from tidegate.datastream._graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from tidegate.model.graph import Partitioner
+from tidegate.model.values import JsonObject
 
 _ADDS_KEY = {
     Partitioner.HASH: "_stream_key_by_map_operator",
@@ -35,7 +35,7 @@ class _Plan:
     """Shown nodes in the order of the program, numbered from 1."""
 
     def __init__(self, nodes: list[StreamNode]) -> None:
-        self.shown: list[dict[str, Any]] = []
+        self.shown: list[JsonObject] = []
         self._nodes = nodes
         self._ids: dict[int, int] = {}  # of operators: node id -> shown id
         self._keyed: dict[tuple[int, int], int] = {}  # (node id, identity of the key) -> shown id
@@ -67,7 +67,7 @@ class _Plan:
 
     def _show(self, name: str, pact: str, parallelism: int, inputs: list[tuple[int, str]]) -> int:
         shown_id = len(self.shown) + 1
-        found: dict[str, Any] = {
+        found: JsonObject = {
             "id": shown_id,
             "type": name,
             "pact": pact,

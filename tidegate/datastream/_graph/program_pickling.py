@@ -11,7 +11,6 @@ import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any
 
 import cloudpickle
 
@@ -59,7 +58,7 @@ def _by_value(modules: Sequence[types.ModuleType]) -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _blame(owner: str, named: dict[str, Any]) -> None:
+def _blame(owner: str, named: dict[str, object]) -> None:
     """Raises ``NotSerializable`` if one of these objects is the cause."""
     for name, value in named.items():
         error = _failure(value)
@@ -72,7 +71,9 @@ def _blame(owner: str, named: dict[str, Any]) -> None:
         ) from reason
 
 
-def _innermost(value: Any, path: str, error: Exception, seen: frozenset[int], depth: int) -> tuple[str, Any, Exception]:
+def _innermost(
+    value: object, path: str, error: Exception, seen: frozenset[int], depth: int
+) -> tuple[str, object, Exception]:
     if depth < _MAX_DEPTH:
         for step, part in _parts(value):
             if id(part) in seen:
@@ -83,7 +84,7 @@ def _innermost(value: Any, path: str, error: Exception, seen: frozenset[int], de
     return path, value, error
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+def _parts(value: object) -> Iterator[tuple[str, object]]:
     """What is pickled with an object, each with words for where it was found."""
     match value:
         case types.FunctionType():
@@ -105,7 +106,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
             yield f"class {owner}", type(value)
 
 
-def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, object]]:
     where = f"{function.__qualname__} ({function.__code__.co_filename}:{function.__code__.co_firstlineno})"
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -127,7 +128,7 @@ def _global_names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
     yield from getattr(value, "__dict__", {}).items()
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())
@@ -136,11 +137,11 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
                 yield name, getattr(value, name)
 
 
-def _is_user(item: Any) -> bool:
+def _is_user(item: object) -> bool:
     return not isinstance(item, (types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType))
 
 
-def _failure(value: Any) -> Exception | None:
+def _failure(value: object) -> Exception | None:
     try:
         _dumps(value)
     except Exception as error:  # noqa: BLE001  (user objects raise whatever they like)
@@ -148,7 +149,7 @@ def _failure(value: Any) -> Exception | None:
     return None
 
 
-def _dumps(value: Any) -> bytes:
+def _dumps(value: object) -> bytes:
     data: bytes = cloudpickle.dumps(value, protocol=5)
     return data
 

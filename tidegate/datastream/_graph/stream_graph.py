@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Source
@@ -29,6 +28,7 @@ from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import DEFAULT_SLOT_SHARING_GROUP, Partitioner
 from tidegate.model.program import KeySpec, OperatorKind
+from tidegate.model.values import UserObject
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class StreamNode:
     node_id: int
     kind: OperatorKind
     name: str
-    options: dict[str, Any]
+    options: dict[str, UserObject]
     output_type: TypeInformation | None
     parallelism: int
     max_parallelism: int | None

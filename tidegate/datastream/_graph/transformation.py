@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.functions.output_tag import OutputTag
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OperatorKind
+from tidegate.model.values import UserObject
 
 
 class ChainingStrategy(Enum):
@@ -45,7 +45,7 @@ class OperatorTransformation(Transformation):
 
     kind: OperatorKind
     name: str
-    options: dict[str, Any]
+    options: dict[str, UserObject]
     inputs: tuple[Transformation, ...] = ()
     key: KeySpec | None = None
     second_key: KeySpec | None = None

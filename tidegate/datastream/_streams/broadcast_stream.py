@@ -4,12 +4,13 @@ to them (PyFlink: ``pyflink.datastream.data_stream``)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegate.datastream._streams.stream_types import TypeHint, type_of
 from tidegate.functions.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from tidegate.functions.state import MapStateDescriptor
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Key, Record
 
 if TYPE_CHECKING:
     from tidegate.datastream.data_stream import DataStream
@@ -51,7 +52,8 @@ class BroadcastConnectedStream:
 
     def process(
         self,
-        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
+        func: BroadcastProcessFunction[Record, Record, Record]
+        | KeyedBroadcastProcessFunction[Key, Record, Record, Record],
         output_type: TypeHint = None,
     ) -> DataStream:
         """Applies a function to both streams; its type must fit whether the other stream is keyed. Raises

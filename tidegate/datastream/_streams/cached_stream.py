@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tidegate.datastream.data_stream import DataStream
 from tidegate.model.errors import InvalidJob
@@ -17,7 +17,7 @@ class CachedDataStream(DataStream):
     def invalidate(self) -> None:
         """Nothing is kept, so nothing is released."""
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         """Raises ``InvalidJob``: settings belong to the operator before ``cache()``."""
         raise InvalidJob("a cached stream has no operator of its own: change or read its settings before cache()")
 

@@ -10,7 +10,7 @@ import contextlib
 import secrets
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegate.common.job_client import JobControl
 from tidegate.common.typeinfo import TypeInformation
@@ -22,6 +22,7 @@ from tidegate.datastream._graph.transformation import ChainingStrategy, Transfor
 from tidegate.datastream.checkpointing_mode import CheckpointingMode
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import VertexId
+from tidegate.model.values import Record
 
 if TYPE_CHECKING:
     from tidegate.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -38,13 +39,13 @@ class CloseableIterator:
         self._iterator = iter(results)
         self._closed = False
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Record]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Record:
         return self.next()
 
-    def next(self) -> Any:
+    def next(self) -> Record:
         """The next record; waits for it. Raises ``StopIteration`` at the end, and the job's error when it fails."""
         if self._closed:
             raise StopIteration

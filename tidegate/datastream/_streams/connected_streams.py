@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import NoReturn
 
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.datastream._streams.keyed_stream import KeyedStream
@@ -18,10 +18,11 @@ from tidegate.functions.interfaces import (
     KeySelector,
 )
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Key, Record, UserObject
 
 __all__ = ["ConnectedStreams"]
 
-Selector = Callable[[Any], Any] | KeySelector | str
+Selector = Callable[[Record], Key] | KeySelector | str
 
 
 class ConnectedStreams:
@@ -70,7 +71,7 @@ class ConnectedStreams:
     def _is_keyed(self) -> bool:
         return isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream)
 
-    def _connected(self, name: str, func: Any, output_type: TypeHint) -> DataStream:
+    def _connected(self, name: str, func: UserObject, output_type: TypeHint) -> DataStream:
         env = self.stream1.get_execution_environment()
         kind = type_of(output_type)
         if isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream):
@@ -82,6 +83,6 @@ class ConnectedStreams:
             made = env.add_operator("co_process", name, {"func": func}, kind, inputs)
         return DataStream(env, made)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         """Only reached for names that are not there."""
         raise AttributeError(name if name.startswith("_") else f"ConnectedStreams.{name} is not available in tidegate")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tidegate.functions.base import Function, RuntimeContext
 from tidegate.functions.interfaces import KeySelector, Partitioner
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Key, Record, UserObject
 
 __all__ = ["CustomTarget"]
 
@@ -15,7 +15,12 @@ __all__ = ["CustomTarget"]
 class CustomTarget:
     """``record -> subtask``, once it is ``bound`` to a number of subtasks. The runtime opens ``selector``."""
 
-    def __init__(self, partitioner: Any, key_selector: Any, targets: int) -> None:
+    def __init__(
+        self,
+        partitioner: Callable[[Key, int], int] | Partitioner,
+        key_selector: Callable[[Record], Key] | KeySelector,
+        targets: int,
+    ) -> None:
         self.selector = _BothFunctions(partitioner, key_selector)
         self._partitioner = partitioner
         self._key_selector = key_selector
@@ -25,7 +30,7 @@ class CustomTarget:
 
     @staticmethod
     def of(
-        partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Callable[[Any], Any] | KeySelector
+        partitioner: Callable[[Key, int], int] | Partitioner, key_selector: Callable[[Record], Key] | KeySelector
     ) -> CustomTarget:
         """Wraps a program's partitioner and key selector. Raises ``InvalidJob`` when either cannot be called."""
         if not isinstance(partitioner, Partitioner) and not callable(partitioner):
@@ -38,7 +43,7 @@ class CustomTarget:
         """Returns the same functions for a given number of subtasks."""
         return CustomTarget(self._partitioner, self._key_selector, targets)
 
-    def __call__(self, value: Any) -> int:
+    def __call__(self, value: Record) -> int:
         target = self._partition(self._key(value), self._targets)
         if not 0 <= target < self._targets:
             raise InvalidJob(
@@ -51,7 +56,7 @@ class CustomTarget:
 class _BothFunctions(Function):
     """Opened and closed together."""
 
-    def __init__(self, *functions: Any) -> None:
+    def __init__(self, *functions: UserObject) -> None:
         self._functions = [function for function in functions if isinstance(function, Function)]
 
     def open(self, runtime_context: RuntimeContext) -> None:

@@ -7,8 +7,6 @@ A pair joins when ``left + lower <= right <= left + upper``. Follows Flink's ``K
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegate.common.time import Duration, Time, to_millis
 from tidegate.datastream._streams.keyed_stream import KeyedStream
 from tidegate.datastream._streams.stream_types import TypeHint, type_of
@@ -16,6 +14,7 @@ from tidegate.datastream.data_stream import DataStream
 from tidegate.functions.join_functions import ProcessJoinFunction
 from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import UserObject
 
 __all__ = ["IntervalJoin", "IntervalJoined"]
 
@@ -87,7 +86,7 @@ class IntervalJoined:
         upper_ms = self._upper_ms - (not self._is_upper_inclusive)
         if lower_ms > upper_ms:
             raise InvalidJob(f"the interval is empty: from {lower_ms} ms to {upper_ms} ms")
-        options: dict[str, Any] = {
+        options: dict[str, UserObject] = {
             "func": process_join_function,
             "lower_ms": lower_ms,
             "upper_ms": upper_ms,

@@ -13,7 +13,7 @@ All records of a window are in state until it fires. ``join`` is an inner join: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tidegate.common.time import Duration, Time
 from tidegate.common.typeinfo import TypeInformation, Types
@@ -25,10 +25,14 @@ from tidegate.functions.base import Function, RuntimeContext
 from tidegate.functions.interfaces import KeySelector, WindowFunction
 from tidegate.functions.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import AssignedWindow, Key, Record, UserObject
+
+if TYPE_CHECKING:
+    from tidegate.datastream._streams.windowed_stream import WindowedStream
 
 __all__ = ["CoGroupedStreams", "JoinedStreams"]
 
-Selector = Callable[[Any], Any] | KeySelector
+Selector = Callable[[Record], Key] | KeySelector
 
 
 class CoGroupedStreams:
@@ -48,7 +52,7 @@ class CoGroupedStreams:
         """The key of a record of the first stream."""
         return Where(self, _checked(key_selector, "where"), key_type)
 
-    def adapter(self, function: Any) -> WindowFunction[Any, Any, Any, Any]:
+    def adapter(self, function: UserObject) -> WindowFunction[Record, Record, Key, AssignedWindow]:
         """The window function that ``apply`` means."""
         if not isinstance(function, CoGroupFunction):
             raise InvalidJob(f"apply behind co_group needs a CoGroupFunction, not {function!r}")
@@ -60,7 +64,7 @@ class JoinedStreams(CoGroupedStreams):
 
     _method = "join"
 
-    def adapter(self, function: Any) -> WindowFunction[Any, Any, Any, Any]:
+    def adapter(self, function: UserObject) -> WindowFunction[Record, Record, Key, AssignedWindow]:
         if isinstance(function, FlatJoinFunction):
             return FlatJoinWindow(function)
         if isinstance(function, JoinFunction) or (callable(function) and not isinstance(function, Function)):
@@ -96,7 +100,7 @@ class EqualTo:
         self._selectors = selectors
         self._key_type = key_type
 
-    def window(self, assigner: WindowAssigner[Any, Any]) -> WithWindow:
+    def window(self, assigner: WindowAssigner[Record, AssignedWindow]) -> WithWindow:
         """Says which windows the two streams are joined in."""
         streams = self._streams
         kinds = (streams.stream1.get_type(), streams.stream2.get_type())
@@ -108,11 +112,11 @@ class EqualTo:
 class WithWindow:
     """Settings of the window, then ``apply``."""
 
-    def __init__(self, streams: CoGroupedStreams, windowed: Any) -> None:
+    def __init__(self, streams: CoGroupedStreams, windowed: WindowedStream) -> None:
         self._streams = streams
         self._windowed = windowed
 
-    def trigger(self, trigger: Trigger[Any, Any]) -> WithWindow:
+    def trigger(self, trigger: Trigger[Record, AssignedWindow]) -> WithWindow:
         """Replaces the trigger of the window assigner."""
         self._windowed.trigger(trigger)
         return self
@@ -128,7 +132,7 @@ class WithWindow:
         self._windowed.allowed_lateness(time_ms)
         return self
 
-    def apply(self, function: Any, output_type: TypeHint = None) -> DataStream:
+    def apply(self, function: UserObject, output_type: TypeHint = None) -> DataStream:
         """``function``: a CoGroupFunction behind ``co_group``; a JoinFunction, FlatJoinFunction or a function of two records
         behind ``join``."""
         made: DataStream = self._windowed.apply(self._streams.adapter(function), output_type)
@@ -141,7 +145,7 @@ class Tagged:
     def __init__(self, side: int) -> None:
         self.side = side
 
-    def __call__(self, value: Any) -> tuple[int, Any, Any]:
+    def __call__(self, value: Record) -> tuple[int, Record, Record]:
         return (0, value, None) if self.side == 0 else (1, None, value)
 
 
@@ -162,25 +166,25 @@ class TaggedKey(KeySelector):
             if isinstance(selector, Function):
                 selector.close()
 
-    def get_key(self, value: Any) -> Any:
+    def get_key(self, value: Record) -> Key:
         """Returns the key of a tagged record by the selector of the stream that it comes from."""
         side = value[0]
         return self._calls[side](value[side + 1])
 
 
-class CoGroupWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
+class CoGroupWindow(Wrapping, WindowFunction[Record, Record, Key, AssignedWindow]):
     """Calls a ``CoGroupFunction`` with the two sides of a window."""
 
-    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+    def apply(self, key: Key, window: AssignedWindow, inputs: Iterable[Record]) -> Iterable[Record]:
         """Splits the window's records by their stream and calls the function once."""
-        found: Iterable[Any] | None = self.wrapped.co_group(*_sides(inputs))
+        found: Iterable[Record] | None = self.wrapped.co_group(*_sides(inputs))
         return () if found is None else found
 
 
-class JoinWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
+class JoinWindow(Wrapping, WindowFunction[Record, Record, Key, AssignedWindow]):
     """Calls a ``JoinFunction`` with every pair of a window."""
 
-    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+    def apply(self, key: Key, window: AssignedWindow, inputs: Iterable[Record]) -> Iterable[Record]:
         """Yields the function's result for each pair of a left and a right record."""
         first, second = _sides(inputs)
         join = self.wrapped.join if isinstance(self.wrapped, JoinFunction) else self.wrapped
@@ -189,10 +193,10 @@ class JoinWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
                 yield join(left, right)
 
 
-class FlatJoinWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
+class FlatJoinWindow(Wrapping, WindowFunction[Record, Record, Key, AssignedWindow]):
     """Calls a ``FlatJoinFunction`` with every pair of a window."""
 
-    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+    def apply(self, key: Key, window: AssignedWindow, inputs: Iterable[Record]) -> Iterable[Record]:
         """Yields every element of what the function returns for each pair of a left and a right record."""
         first, second = _sides(inputs)
         for left in first:
@@ -200,8 +204,8 @@ class FlatJoinWindow(Wrapping, WindowFunction[Any, Any, Any, Any]):
                 yield from self.wrapped.join(left, right) or ()
 
 
-def _sides(inputs: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    sides: tuple[list[Any], list[Any]] = ([], [])
+def _sides(inputs: Iterable[Record]) -> tuple[list[Record], list[Record]]:
+    sides: tuple[list[Record], list[Record]] = ([], [])
     for side, first, second in inputs:
         sides[side].append(second if side else first)
     return sides

@@ -6,8 +6,8 @@ one record then see the same key as a value (one column) or as a tuple (several)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from tidegate.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from tidegate.datastream._graph.transformation import PartitionTransformation, Transformation
@@ -18,6 +18,7 @@ from tidegate.datastream.aggregates import Aggregate, check_aggregates, check_ru
 from tidegate.datastream.data_stream import DataStream
 from tidegate.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 from tidegate.functions import adapters
+from tidegate.functions import interfaces as functions
 from tidegate.functions.expressions import Expression
 from tidegate.functions.field_reduce import FieldReduce
 from tidegate.functions.interfaces import (
@@ -30,6 +31,7 @@ from tidegate.functions.interfaces import (
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OperatorKind
+from tidegate.model.values import AssignedWindow, Key, Record, UserObject
 
 if TYPE_CHECKING:
     from tidegate.datastream._streams.interval_join import IntervalJoin
@@ -55,25 +57,27 @@ class KeyedStream(DataStream):
         self._origin = origin
         self._exchange_key = key
 
-    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeHint = None) -> DataStream:
+    def map(self, func: Callable[[Record], Record] | MapFunction, output_type: TypeHint = None) -> DataStream:
         """A MapFunction may use keyed state."""
         if not isinstance(func, MapFunction):
             return super().map(func, output_type)
         return self._keyed("keyed_process", "Map", {"func": adapters.KeyedMap(func)}, type_of(output_type))
 
-    def flat_map(self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeHint = None) -> DataStream:
+    def flat_map(
+        self, func: Callable[[Record], Iterable[Record] | None] | FlatMapFunction, output_type: TypeHint = None
+    ) -> DataStream:
         """A FlatMapFunction may use keyed state."""
         if not isinstance(func, FlatMapFunction):
             return super().flat_map(func, output_type)
         return self._keyed("keyed_process", "FlatMap", {"func": adapters.KeyedFlatMap(func)}, type_of(output_type))
 
-    def filter(self, func: Callable[[Any], bool] | FilterFunction | Expression) -> DataStream:
+    def filter(self, func: Callable[[Record], bool] | FilterFunction | Expression) -> DataStream:
         """A FilterFunction may use keyed state."""
         if not isinstance(func, FilterFunction):
             return super().filter(func)
         return self._keyed("keyed_process", "Filter", {"func": adapters.KeyedFilter(func)}, self.get_type())
 
-    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+    def reduce(self, func: Callable[[Record, Record], Record] | ReduceFunction) -> DataStream:
         """Combines each record with the result so far of its key, and emits the new result for every record (in BATCH
         execution mode: once for each key, at the end)."""
         adapters.check_function(func, ReduceFunction, "reduce")
@@ -125,7 +129,7 @@ class KeyedStream(DataStream):
             raise InvalidJob(f"process behind key_by needs a KeyedProcessFunction, not {func!r}")
         return self._keyed("keyed_process", "KEYED PROCESS", {"func": func}, type_of(output_type))
 
-    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+    def window(self, window_assigner: WindowAssigner[Record, AssignedWindow]) -> WindowedStream:
         """Groups the records of each key into windows."""
         return WindowedStream(self, window_assigner)
 
@@ -136,7 +140,11 @@ class KeyedStream(DataStream):
             return self.window(CountSlidingWindowAssigner(size, slide))
         return self.window(CountTumblingWindowAssigner(size))
 
-    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
+    def partition_custom(
+        self,
+        partitioner: Callable[[Key, int], int] | functions.Partitioner,
+        key_selector: Callable[[Record], Key] | functions.KeySelector,
+    ) -> DataStream:
         raise InvalidJob("Cannot override partitioning for KeyedStream.")
 
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
@@ -145,12 +153,17 @@ class KeyedStream(DataStream):
 
         return IntervalJoin(self, other_stream)
 
-    def key_by(self, key_selector: Any, *more: Any, key_type: TypeInformation | None = None) -> KeyedStream:
+    def key_by(
+        self,
+        key_selector: Callable[[Record], Key] | functions.KeySelector | str,
+        *more: str | TypeInformation | None,
+        key_type: TypeInformation | None = None,
+    ) -> KeyedStream:
         return self._origin.key_by(key_selector, *more, key_type=key_type)
 
     def _collected(
         self, stream: Transformation, type_info: TypeInformation, job_name: str | None, limit: int | None
-    ) -> CloseableIterator | list[Any]:
+    ) -> CloseableIterator | list[Record]:
         """As PyFlink gives them: rows of the key (``f0``) and the record (``f1``)."""
         name, func = "_stream_key_by_map_operator", adapters.KeyAndRecord(self.record_key().selector)
         pairs = self._env.add_operator(
@@ -188,7 +201,7 @@ class KeyedStream(DataStream):
         return self._exchange_key
 
     def _transform(
-        self, kind: OperatorKind, name: str, options: dict[str, Any], output_type: TypeInformation
+        self, kind: OperatorKind, name: str, options: dict[str, UserObject], output_type: TypeInformation
     ) -> DataStream:
         return self._keyed(kind, name, options, output_type)
 
@@ -196,7 +209,7 @@ class KeyedStream(DataStream):
         self,
         kind: OperatorKind,
         name: str,
-        options: dict[str, Any],
+        options: dict[str, UserObject],
         output_type: TypeInformation,
     ) -> DataStream:
         """An operator behind the exchange by key."""

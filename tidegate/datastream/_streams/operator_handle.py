@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from tidegate.common.execution_config import check_max_parallelism, check_parallelism
 from tidegate.datastream._graph.transformation import (
@@ -105,7 +105,7 @@ class OperatorHandle:
         self._operator("slot_sharing_group()").slot_sharing_group = name
         return self
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         """Only reached for names that are not there."""
         raise AttributeError(
             name if name.startswith("_") else f"{type(self).__name__}.{name} is not available in tidegate"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -13,6 +12,7 @@ from tidegate.common.watermark_strategy import WatermarkStrategy, check_timestam
 from tidegate.functions.adapters import FieldTimestamp
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 from tidegate.model.program import KeySpec
+from tidegate.model.values import FieldValue
 
 __all__ = ["TypeHint", "bind_strategy", "column_key", "fields_of", "type_of"]
 
@@ -47,7 +47,7 @@ def bind_strategy(strategy: WatermarkStrategy, stream_type: TypeInformation) -> 
     return replace(strategy, timestamp_column=None, timestamp_assigner=FieldTimestamp(position))
 
 
-def column_key(schema: pa.Schema, names: Sequence[Any]) -> KeySpec:
+def column_key(schema: pa.Schema, names: Sequence[FieldValue]) -> KeySpec:
     """The key that ``key_by("column", ...)`` means. Raises ``InvalidJob`` or ``SchemaMismatch`` for names that are no columns."""
     for name in names:
         if not isinstance(name, str):

@@ -11,7 +11,7 @@ aggregates before the exchange and merges behind it, and never leaves Arrow:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 import pyarrow as pa
 
@@ -44,6 +44,7 @@ from tidegate.functions.output_tag import OutputTag
 from tidegate.model.errors import InvalidJob
 from tidegate.model.graph import Partitioner
 from tidegate.model.program import KeySpec, OperatorKind
+from tidegate.model.values import AssignedWindow, Key, Record, UserObject
 
 if TYPE_CHECKING:
     from tidegate.datastream._streams.keyed_stream import KeyedStream
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["AllWindowedStream", "WindowedStream"]
 
 
-def _as_it_is(function: Any) -> Any:
+def _as_it_is(function: UserObject) -> UserObject:
     return function
 
 
@@ -65,16 +66,18 @@ class WindowsOfStream:
     """What streams in windows have in common, with keys or without. ``_functions``: the kinds of function that see a window,
     each with the adapter that makes a ProcessWindowFunction of it."""
 
-    _functions: ClassVar[Mapping[type[Function], Callable[[Any], ProcessWindowFunction[Any, Any, Any, Any]]]]
+    _functions: ClassVar[
+        Mapping[type[Function], Callable[[UserObject], ProcessWindowFunction[Record, Record, Key, AssignedWindow]]]
+    ]
 
-    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Record, AssignedWindow]) -> None:
         if not isinstance(window_assigner, WindowAssigner):
             raise InvalidJob(
                 f"window needs a WindowAssigner, such as TumblingEventTimeWindows, not {window_assigner!r}"
             )
         self._keyed_stream = keyed_stream
         self._assigner = window_assigner
-        self._trigger: Trigger[Any, Any] | None = None
+        self._trigger: Trigger[Record, AssignedWindow] | None = None
         self._evictor: Evictor | None = None
         self._allowed_lateness_ms = 0
         self._late_tag: OutputTag | None = None
@@ -87,7 +90,7 @@ class WindowsOfStream:
         """Returns the type of the records that enter the windows."""
         return self._keyed_stream.get_type()
 
-    def trigger(self: Self, trigger: Trigger[Any, Any]) -> Self:
+    def trigger(self: Self, trigger: Trigger[Record, AssignedWindow]) -> Self:
         """In place of the assigner's own trigger."""
         if not isinstance(trigger, Trigger):
             raise InvalidJob(f"not a Trigger: {trigger!r}")
@@ -121,8 +124,8 @@ class WindowsOfStream:
 
     def reduce(
         self,
-        reduce_function: Callable[[Any, Any], Any] | ReduceFunction,
-        window_function: Any = None,
+        reduce_function: Callable[[Record, Record], Record] | ReduceFunction,
+        window_function: UserObject = None,
         output_type: TypeHint = None,
     ) -> DataStream:
         """One value for each window. ``window_function`` sees the reduced value and the window."""
@@ -133,7 +136,7 @@ class WindowsOfStream:
     def aggregate(
         self,
         aggregate_function: AggregateFunction,
-        window_function: Any = None,
+        window_function: UserObject = None,
         accumulator_type: TypeHint = None,
         output_type: TypeHint = None,
     ) -> DataStream:
@@ -143,13 +146,15 @@ class WindowsOfStream:
         function = ("aggregate", aggregate_function, *self._with(window_function))
         return self._window(function, type_of(output_type), type_of(accumulator_type))
 
-    def _of_kind(self, index: int, function: Any, method: str) -> Any:
+    def _of_kind(self, index: int, function: UserObject, method: str) -> UserObject:
         kind, adapter = list(self._functions.items())[index]
         if not isinstance(function, kind):
             raise InvalidJob(f"{method} needs {_a(kind)}, not {function!r}")
         return adapter(function)
 
-    def _with(self, window_function: Any) -> tuple[ProcessWindowFunction[Any, Any, Any, Any], ...]:
+    def _with(
+        self, window_function: UserObject
+    ) -> tuple[ProcessWindowFunction[Record, Record, Key, AssignedWindow], ...]:
         if window_function is None:
             return ()
         for kind, adapter in self._functions.items():
@@ -159,7 +164,10 @@ class WindowsOfStream:
         raise InvalidJob(f"window_function must be {names}, not {window_function!r}")
 
     def _window(
-        self, function: tuple[Any, ...], output_type: TypeInformation, accumulator_type: TypeInformation | None = None
+        self,
+        function: tuple[UserObject, ...],
+        output_type: TypeInformation,
+        accumulator_type: TypeInformation | None = None,
     ) -> DataStream:
         options = {
             "assigner": self._assigner,
@@ -172,7 +180,7 @@ class WindowsOfStream:
         }
         return self._keyed_stream._keyed("window", type(self._assigner).__name__, options, output_type)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         """Only reached for names that are not there."""
         raise AttributeError(
             name if name.startswith("_") else f"{type(self).__name__}.{name} is not available in tidegate"
@@ -184,12 +192,16 @@ class WindowedStream(WindowsOfStream):
 
     _functions: ClassVar = {WindowFunction: ApplyWindow, ProcessWindowFunction: _as_it_is}
 
-    def apply(self, window_function: WindowFunction[Any, Any, Any, Any], output_type: TypeHint = None) -> DataStream:
+    def apply(
+        self, window_function: WindowFunction[Record, Record, Key, AssignedWindow], output_type: TypeHint = None
+    ) -> DataStream:
         """Sees all records of the window at once; they are kept in state until then."""
         return self._window(("process", self._of_kind(0, window_function, "apply")), type_of(output_type))
 
     def process(
-        self, process_window_function: ProcessWindowFunction[Any, Any, Any, Any], output_type: TypeHint = None
+        self,
+        process_window_function: ProcessWindowFunction[Record, Record, Key, AssignedWindow],
+        output_type: TypeHint = None,
     ) -> DataStream:
         """Sees all records of the window at once; they are kept in state until then."""
         return self._window(("process", self._of_kind(1, process_window_function, "process")), type_of(output_type))
@@ -230,8 +242,8 @@ class WindowedStream(WindowsOfStream):
     def _in_two_steps(
         self,
         kinds: tuple[OperatorKind, OperatorKind],
-        of_local: dict[str, Any],
-        of_window: dict[str, Any],
+        of_local: dict[str, UserObject],
+        of_window: dict[str, UserObject],
         local_type: TypeInformation,
         output_type: TypeInformation,
     ) -> DataStream:
@@ -273,24 +285,31 @@ class AllWindowedStream(WindowsOfStream):
 
     _functions: ClassVar = {AllWindowFunction: ApplyAllWindow, ProcessAllWindowFunction: ProcessAllWindow}
 
-    def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+    def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Record, AssignedWindow]) -> None:
         from tidegate.datastream._streams.keyed_stream import KeyedStream  # which needs WindowedStream
 
         key = KeySpec(selector=OneKey(), key_type=Types.BYTE())
         super().__init__(KeyedStream(data_stream, key), window_assigner)
 
-    def apply(self, window_function: AllWindowFunction[Any, Any, Any], output_type: TypeHint = None) -> DataStream:
+    def apply(
+        self, window_function: AllWindowFunction[Record, Record, AssignedWindow], output_type: TypeHint = None
+    ) -> DataStream:
         """Sees all records of the window at once; they are kept in state until then."""
         return self._window(("process", self._of_kind(0, window_function, "apply")), type_of(output_type))
 
     def process(
-        self, process_window_function: ProcessAllWindowFunction[Any, Any, Any], output_type: TypeHint = None
+        self,
+        process_window_function: ProcessAllWindowFunction[Record, Record, AssignedWindow],
+        output_type: TypeHint = None,
     ) -> DataStream:
         """Sees all records of the window at once; they are kept in state until then."""
         return self._window(("process", self._of_kind(1, process_window_function, "process")), type_of(output_type))
 
     def _window(
-        self, function: tuple[Any, ...], output_type: TypeInformation, accumulator_type: TypeInformation | None = None
+        self,
+        function: tuple[UserObject, ...],
+        output_type: TypeInformation,
+        accumulator_type: TypeInformation | None = None,
     ) -> DataStream:
         return super()._window(function, output_type, accumulator_type).force_non_parallel()
 
@@ -299,7 +318,7 @@ def _a(kind: type) -> str:
     return f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
 
 
-def _slide_of(assigner: TumblingEventTimeWindows[Any] | SlidingEventTimeWindows[Any]) -> int:
+def _slide_of(assigner: TumblingEventTimeWindows[Record] | SlidingEventTimeWindows[Record]) -> int:
     """Raises ``InvalidJob`` unless it divides the size."""
     slide_ms = assigner.slide_ms if isinstance(assigner, SlidingEventTimeWindows) else assigner.size_ms
     if assigner.size_ms % slide_ms:

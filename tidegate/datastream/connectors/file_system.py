@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.names.java_only import java_only
@@ -262,7 +262,7 @@ class _BaseBuilder(ABC):
         """Sets how the names of part files begin and end."""
         return replace(self, config=output_file_config)
 
-    def enable_compact(self, strategy: Any, compactor: Any) -> Self:
+    def enable_compact(self, strategy: object, compactor: object) -> Self:
         """Refused."""
         raise InvalidJob("part files are not compacted: let fewer of them begin, with a longer checkpoint interval")
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from tidegate.common.names.finding import elsewhere, finding
 from tidegate.common.serialization import BulkWriterFactory
@@ -75,7 +74,7 @@ class AvroRowDeserializationSchema(AvroRows):
         *,
         schema_registry_url: str | None = None,
         subject: str = "",
-        registry_properties: Mapping[str, Any] | None = None,
+        registry_properties: Mapping[str, object] | None = None,
     ) -> None:
         _no_class(record_class)
         registry = _registry(schema_registry_url, registry_properties)
@@ -92,7 +91,7 @@ class AvroRowSerializationSchema(AvroMessages):
         *,
         schema_registry_url: str | None = None,
         subject: str = "",
-        registry_properties: Mapping[str, Any] | None = None,
+        registry_properties: Mapping[str, object] | None = None,
     ) -> None:
         _no_class(record_class)
         registry = _registry(schema_registry_url, registry_properties)
@@ -106,7 +105,7 @@ def _no_class(record_class: str | None) -> None:
         raise InvalidJob("record_class names a class of Java: give avro_schema_string instead")
 
 
-def _registry(url: str | None, properties: Mapping[str, Any] | None) -> SchemaRegistry | None:
+def _registry(url: str | None, properties: Mapping[str, object] | None) -> SchemaRegistry | None:
     return None if url is None else SchemaRegistry(url, dict(properties or {}))
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 from tidegate.datastream.aggregates import Aggregate, AggregateFunctionName
 from tidegate.datastream.sql.kernels import Kernel, cast_to
 from tidegate.datastream.sql.query import Node, arguments_of
-from tidegate.functions.expressions import Expression, call, col, if_else, lit
+from tidegate.functions.expressions import Datum, Expression, call, col, if_else, lit
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 AGGREGATES: dict[str, AggregateFunctionName] = {
@@ -166,21 +165,21 @@ def _largest(name: str, argument: Expression, kind: pa.DataType) -> Parts:
     return Parts((*found.columns, odd), (*found.aggregates, count), result)
 
 
-def _high(values: Any) -> Any:
+def _high(values: Datum) -> Datum:
     shifted = pc.shift_right(values, pa.scalar(32, values.type))
     return pc.cast(shifted, pa.int64())
 
 
-def _low(values: Any) -> Any:
+def _low(values: Datum) -> Datum:
     return pc.cast(pc.bit_wise_and(values, pa.scalar(2**32 - 1, values.type)), pa.int64())
 
 
-def _total(high: Any, low: Any) -> Any:
+def _total(high: Datum, low: Datum) -> Datum:
     scaled = pc.multiply(pc.cast(high, pa.decimal128(19, 0)), pa.scalar(Decimal(2**32), pa.decimal128(10, 0)))
     return pc.cast(pc.add(scaled, pc.cast(low, pa.decimal128(19, 0))), HUGEINT)
 
 
-def _where_nan(values: Any) -> Any:
+def _where_nan(values: Datum) -> Datum:
     return pc.if_else(pc.is_nan(values), values, pa.scalar(None, values.type))
 
 

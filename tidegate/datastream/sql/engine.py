@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -19,6 +19,10 @@ from tidegate.datastream.sql.database import connected, duckdb_module, planner
 from tidegate.datastream.sql.query import Node, Query
 from tidegate.datastream.sql.zones import labelled
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Json, Record
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 _ROW_BY_ROW = frozenset({"PROJECTION", "PYTHON_ARROW_SCAN"})
 """The steps of a plan that computes one row from one row."""
@@ -36,7 +40,7 @@ class DuckDbValues:
         self._kinds = list(kinds)
         self._columns = list(columns)
         self._zone = zone
-        self._connection: Any = None
+        self._connection: DuckDBPyConnection | None = None
 
     def __call__(self, batch: pa.RecordBatch) -> list[pa.Array]:
         if self._connection is None:
@@ -48,7 +52,7 @@ class DuckDbValues:
             for kind, column in zip(self._kinds, computed.columns, strict=True)
         ]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_connection": None}
 
 
@@ -109,7 +113,7 @@ def types_of_aggregates(query: Query, expressions: Sequence[str], schema: pa.Sch
 
 
 @contextmanager
-def _bound(query: Query, schema: pa.Schema, zone: str) -> Iterator[Any]:
+def _bound(query: Query, schema: pa.Schema, zone: str) -> Iterator[Record]:
     """DuckDB with an empty table of the columns; its errors are those of the query."""
     try:
         planner(zone).register("input", readable(_empty(schema, query), schema.names))
@@ -130,7 +134,7 @@ def _empty(schema: pa.Schema, query: Query) -> pa.Table:
     return schema.empty_table()
 
 
-def _types(connection: Any, expressions: Sequence[str], zone: str) -> list[pa.DataType]:
+def _types(connection: DuckDBPyConnection, expressions: Sequence[str], zone: str) -> list[pa.DataType]:
     if not expressions:
         return []
     found = connection.sql(f"SELECT {', '.join(expressions)} FROM input").to_arrow_table().schema.types
@@ -146,7 +150,7 @@ def constant(text: str, kind: str) -> pa.Scalar | None:
     return table.column("value")[0]
 
 
-def _check_row_by_row(connection: Any, expression: str, query: Query) -> None:
+def _check_row_by_row(connection: DuckDBPyConnection, expression: str, query: Query) -> None:
     """A macro may hide an aggregate, a subquery or ``unnest``: the plan shows it. ``unnest`` of a struct gives several columns.
 
     The optimizer, which may make a part of a plan disappear, rests meanwhile; afterwards it tells of constants that cannot be
@@ -161,7 +165,7 @@ def _check_row_by_row(connection: Any, expression: str, query: Query) -> None:
         raise InvalidJob(f"sql: {expression} does not give one value for each row of the stream: {query.text}")
 
 
-def _steps(nodes: Sequence[Any]) -> Iterator[str]:
+def _steps(nodes: Sequence[Json]) -> Iterator[str]:
     for node in nodes:
         yield node["name"]
         yield from _steps(node.get("children", ()))

@@ -6,8 +6,6 @@ to be the same does the query mean what it says.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import WatermarkStrategy
 from tidegate.datastream._graph.transformation import (
@@ -19,6 +17,7 @@ from tidegate.datastream._graph.transformation import (
 from tidegate.datastream.sql.engine import DuckDbColumns
 from tidegate.functions.adapters import FieldTimestamp
 from tidegate.functions.expressions import Expression
+from tidegate.model.values import UserObject
 
 _KEEPS_ROWS = ("filter", "filter_columns")
 
@@ -50,7 +49,7 @@ def _assigns(strategy: WatermarkStrategy, row_type: TypeInformation | None, colu
     """``None``: the strategy leaves the timestamps of rows as they are."""
     if strategy.timestamp_column is not None:
         return strategy.timestamp_column == column
-    assigner: Any = strategy.timestamp_assigner
+    assigner: UserObject = strategy.timestamp_assigner
     if assigner is None:
         return None
     if not isinstance(assigner, FieldTimestamp) or assigner.position is None or row_type is None:

@@ -7,9 +7,8 @@ refused too rather than ignored.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Json, JsonObject
 
 _PLACE = frozenset({"class", "type", "alias", "query_location", "query_location_length"})
 
@@ -73,7 +72,7 @@ _WORDS = {
 _CLASSES = {"DEFAULT": "DEFAULT", "PARAMETER": "parameters (write the value into the query)", "WINDOW": "OVER windows"}
 
 
-def check_grammar(tree: dict[str, Any], text: str) -> None:
+def check_grammar(tree: JsonObject, text: str) -> None:
     """Raises ``InvalidJob`` for anything in the serialised query that has no meaning on a stream."""
     for statement in tree["statements"]:
         _check(statement, "statements", text)
@@ -85,7 +84,7 @@ def check_grammar(tree: dict[str, Any], text: str) -> None:
         _refuse_stars(select[name], text)
 
 
-def _check(value: Any, field: str, text: str) -> None:
+def _check(value: Json, field: str, text: str) -> None:
     if isinstance(value, list):
         for one in value:
             _check(one, field, text)
@@ -97,7 +96,7 @@ def _check(value: Any, field: str, text: str) -> None:
             _check(inside, name, text)
 
 
-def _known_fields(node: dict[str, Any], field: str, text: str) -> frozenset[str]:
+def _known_fields(node: JsonObject, field: str, text: str) -> frozenset[str]:
     kind = node.get("class")
     if kind is None:
         if field not in _PARTS and not _is_nothing(node):
@@ -110,11 +109,11 @@ def _known_fields(node: dict[str, Any], field: str, text: str) -> frozenset[str]
     return _PLACE | _EXPRESSIONS[kind]
 
 
-def _is_nothing(value: Any) -> bool:
+def _is_nothing(value: Json) -> bool:
     return not value or (isinstance(value, dict) and not any(value.values()))
 
 
-def _refuse_stars(value: Any, text: str) -> None:
+def _refuse_stars(value: Json, text: str) -> None:
     """A star is a list of columns, so it may only be an item of its own (``count(*)`` has none)."""
     if isinstance(value, list):
         for one in value:
@@ -126,7 +125,7 @@ def _refuse_stars(value: Any, text: str) -> None:
             _refuse_stars(inside, text)
 
 
-def _refuse(what: str, node: dict[str, Any], text: str) -> None:
+def _refuse(what: str, node: JsonObject, text: str) -> None:
     begin, length = node.get("query_location"), node.get("query_location_length", 0)
     place = ""
     if isinstance(begin, int) and 0 <= begin < len(text.encode()) and length:

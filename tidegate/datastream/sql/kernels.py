@@ -7,19 +7,18 @@ overflows, a text beyond ASCII), DuckDB computes the batch (``Exact``), and it d
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.datastream.sql.engine import DuckDbValues
-from tidegate.functions.expressions import Call, Expression
+from tidegate.functions.expressions import Call, Datum, Expression
 
 
 class Kernel(Expression):
     """One of the functions below, over other expressions."""
 
-    def __init__(self, function: Callable[..., Any], *arguments: Expression) -> None:
+    def __init__(self, function: Callable[..., Datum], *arguments: Expression) -> None:
         self._function = function
         self._arguments = arguments
 
@@ -70,7 +69,7 @@ def cast_to(expression: Expression, kind: pa.DataType) -> Expression:
 # --- comparisons: NaN equals itself and is greater than any other number
 
 
-def equal(left: Any, right: Any) -> Any:
+def equal(left: Datum, right: Datum) -> Datum:
     """NaN equals NaN."""
     same = pc.equal(left, right)
     if not pa.types.is_floating(left.type):
@@ -78,12 +77,12 @@ def equal(left: Any, right: Any) -> Any:
     return pc.or_kleene(same, pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
 
 
-def not_equal(left: Any, right: Any) -> Any:
+def not_equal(left: Datum, right: Datum) -> Datum:
     """Where two are not ``equal``."""
     return pc.invert(equal(left, right))
 
 
-def greater(left: Any, right: Any) -> Any:
+def greater(left: Datum, right: Datum) -> Datum:
     """NaN is greater than any other number."""
     larger = pc.greater(left, right)
     if not pa.types.is_floating(left.type):
@@ -91,27 +90,27 @@ def greater(left: Any, right: Any) -> Any:
     return pc.or_kleene(larger, pc.and_kleene(pc.is_nan(left), pc.invert(pc.is_nan(right))))
 
 
-def less(left: Any, right: Any) -> Any:
+def less(left: Datum, right: Datum) -> Datum:
     """``greater`` with the sides changed."""
     return greater(right, left)
 
 
-def greater_equal(left: Any, right: Any) -> Any:
+def greater_equal(left: Datum, right: Datum) -> Datum:
     """Where the right side is not ``greater``."""
     return pc.invert(greater(right, left))
 
 
-def less_equal(left: Any, right: Any) -> Any:
+def less_equal(left: Datum, right: Datum) -> Datum:
     """Where the left side is not ``greater``."""
     return pc.invert(greater(left, right))
 
 
-def above(left: Any, number: Any) -> Any:
+def above(left: Datum, number: Datum) -> Datum:
     """``greater`` than what is not NaN."""
     return pc.invert(pc.less_equal(left, number))
 
 
-def at_least(left: Any, number: Any) -> Any:
+def at_least(left: Datum, number: Datum) -> Datum:
     """``greater_equal`` for what is not NaN."""
     return pc.invert(pc.less(left, number))
 
@@ -119,12 +118,12 @@ def at_least(left: Any, number: Any) -> Any:
 # --- integers
 
 
-def modulo(left: Any, right: Any) -> Any:
+def modulo(left: Datum, right: Datum) -> Datum:
     """The remainder has the sign of ``left``."""
     return pc.subtract(left, pc.multiply(pc.divide_checked(left, right), right))
 
 
-def quotient(left: Any, right: Any) -> Any:
+def quotient(left: Datum, right: Datum) -> Datum:
     """Rounded toward zero."""
     return pc.divide_checked(left, right)
 
@@ -132,22 +131,22 @@ def quotient(left: Any, right: Any) -> Any:
 # --- texts
 
 
-def upper(text: Any) -> Any:
+def upper(text: Datum) -> Datum:
     """Changes texts of ASCII, and stops at others."""
     return pc.ascii_upper(_ascii(text))
 
 
-def lower(text: Any) -> Any:
+def lower(text: Datum) -> Datum:
     """Changes texts of ASCII, and stops at others."""
     return pc.ascii_lower(_ascii(text))
 
 
-def joined(left: Any, right: Any) -> Any:
+def joined(left: Datum, right: Datum) -> Datum:
     """One text behind the other; null when one of them is."""
     return pc.binary_join_element_wise(left, right, "")
 
 
-def _ascii(text: Any) -> Any:
+def _ascii(text: Datum) -> Datum:
     """Beyond it, cases differ: Arrow makes SS of a sharp s, DuckDB a capital one."""
     if pc.all(pc.string_is_ascii(text)).as_py() is False:
         raise pa.ArrowInvalid("a text beyond ASCII")

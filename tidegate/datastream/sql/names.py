@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -11,6 +10,7 @@ from tidegate.datastream.sql.engine import text_of
 from tidegate.datastream.sql.query import Node, Query, column_ref, replaced
 from tidegate.datastream.sql.translation import column_name, is_moment
 from tidegate.model.errors import InvalidJob, SchemaMismatch
+from tidegate.model.values import Json
 
 
 def named_items(query: Query, schema: pa.Schema) -> list[tuple[str, Node]]:
@@ -28,7 +28,7 @@ def named_items(query: Query, schema: pa.Schema) -> list[tuple[str, Node]]:
     return [(name, with_columns(node, query, schema)) for name, node in named]
 
 
-def with_columns(node: Any, query: Query, schema: pa.Schema) -> Any:
+def with_columns(node: Json, query: Query, schema: pa.Schema) -> Json:
     """The expression with its columns called as the stream calls them: two that mean the same are equal then. Names that are
     unknown stay, and so does a lambda, which has names of its own."""
 
@@ -102,7 +102,7 @@ def _columns_of(star: Node, query: Query, schema: pa.Schema) -> list[tuple[str, 
     ]
 
 
-def _found(name: Any, schema: pa.Schema) -> str:
+def _found(name: Json, schema: pa.Schema) -> str:
     found = [column for column in schema.names if column.lower() == str(name).lower()]
     if len(found) != 1:
         raise SchemaMismatch(f"sql: no column {name!r} for the star: the stream has {', '.join(schema.names)}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -43,6 +43,7 @@ from tidegate.datastream.window import (
 )
 from tidegate.functions.expressions import Expression, col, lit
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import AssignedWindow, Record
 
 if TYPE_CHECKING:
     from tidegate.datastream.data_stream import DataStream
@@ -251,7 +252,7 @@ def _windowed(stream: DataStream, query: Query) -> DataStream:
     return _selected(_filtered(made, query, condition), query, results)
 
 
-def _aggregated(rows: DataStream, grouping: _Grouping, window: WindowAssigner[Any, Any]) -> DataStream:
+def _aggregated(rows: DataStream, grouping: _Grouping, window: WindowAssigner[Record, AssignedWindow]) -> DataStream:
     """One row for each window and key: the bounds, the keys, the results of aggregates."""
     query, nodes = grouping.query, [node for node, _ in grouping.aggregates]
     zone = zone_of(rows.get_execution_environment())
@@ -289,7 +290,9 @@ def _check_key(kind: pa.DataType, query: Query) -> None:
         raise InvalidJob(f"sql: a column of type {kind} cannot be in GROUP BY: {query.text}") from error
 
 
-def _window_of(node: Node, query: Query, schema: pa.Schema, zone: str) -> tuple[WindowAssigner[Any, Any], str]:
+def _window_of(
+    node: Node, query: Query, schema: pa.Schema, zone: str
+) -> tuple[WindowAssigner[Record, AssignedWindow], str]:
     """Its assigner, and its column of time."""
     arguments = arguments_of(node)
     slides = node["function_name"] == "hop"
@@ -308,7 +311,7 @@ def _window_of(node: Node, query: Query, schema: pa.Schema, zone: str) -> tuple[
     is_instant = pa.types.is_timestamp(kind) and kind.tz is not None
     shift = Time.milliseconds(window_shift_ms(query.text, zone, lengths[0]) if is_instant else 0)
     times = [Time.milliseconds(length) for length in lengths]
-    window: WindowAssigner[Any, Any] = (
+    window: WindowAssigner[Record, AssignedWindow] = (
         SlidingEventTimeWindows.of(times[1], times[0], shift)
         if slides
         else TumblingEventTimeWindows.of(times[0], shift)

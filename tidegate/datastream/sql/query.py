@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.datastream.sql.database import planner
 from tidegate.datastream.sql.grammar import check_grammar
 from tidegate.model.errors import InvalidJob
+from tidegate.model.values import Json, JsonObject
 
-Node = dict[str, Any]
+Node = JsonObject
 
 _PLACES = ("query_location", "query_location_length", "alias")
 
@@ -60,7 +60,7 @@ def parse(text: str) -> Query:
     )
 
 
-def walk(node: Any) -> Iterator[Node]:
+def walk(node: Json) -> Iterator[Node]:
     """The node and everything below it."""
     if isinstance(node, dict):
         if "class" in node:
@@ -72,7 +72,7 @@ def walk(node: Any) -> Iterator[Node]:
             yield from walk(child)
 
 
-def replaced(node: Any, by: Callable[[Node], Node | None]) -> Any:
+def replaced(node: Json, by: Callable[[Node], Node | None]) -> Json:
     """The tree with every node for which ``by`` gives another one replaced by that, from the top."""
     if isinstance(node, dict):
         if "class" in node and (other := by(node)) is not None:
@@ -81,7 +81,7 @@ def replaced(node: Any, by: Callable[[Node], Node | None]) -> Any:
     return [replaced(child, by) for child in node] if isinstance(node, list) else node
 
 
-def plain(node: Any) -> Any:
+def plain(node: Json) -> Json:
     """Without places and names: equal for equal expressions."""
     if isinstance(node, dict):
         return {name: plain(child) for name, child in node.items() if name not in _PLACES}

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +20,7 @@ from tidegate.datastream.sql import kernels
 from tidegate.datastream.sql.engine import constant
 from tidegate.datastream.sql.kernels import Kernel, cast_to
 from tidegate.datastream.sql.query import Node, arguments_of
-from tidegate.functions.expressions import Expression, call, coalesce, col, if_else, lit
+from tidegate.functions.expressions import Datum, Expression, call, coalesce, col, if_else, lit
 from tidegate.model.errors import InvalidJob, SchemaMismatch
 
 _MOST_ALTERNATIVES = 16
@@ -34,7 +33,7 @@ _COMPARISONS = {
     "COMPARE_GREATERTHAN": kernels.greater,
     "COMPARE_GREATERTHANOREQUALTO": kernels.greater_equal,
 }
-_OF_A_NUMBER: dict[Callable[..., Any], Callable[..., Any]] = {
+_OF_A_NUMBER: dict[Callable[..., Datum], Callable[..., Datum]] = {
     kernels.equal: pc.equal,
     kernels.not_equal: pc.not_equal,
     kernels.less: pc.less,
@@ -43,7 +42,7 @@ _OF_A_NUMBER: dict[Callable[..., Any], Callable[..., Any]] = {
     kernels.greater_equal: kernels.at_least,
 }
 """Where the right side is a number and not NaN."""
-_MIRRORED: dict[Callable[..., Any], Callable[..., Any]] = {
+_MIRRORED: dict[Callable[..., Datum], Callable[..., Datum]] = {
     kernels.less: kernels.greater,
     kernels.less_equal: kernels.greater_equal,
     kernels.greater: kernels.less,
@@ -173,7 +172,7 @@ class _Translation:
 
 
 def _compared(kind: str, left: _Term, right: _Term) -> _Typed:
-    function: Callable[..., Any] = _COMPARISONS[kind]
+    function: Callable[..., Datum] = _COMPARISONS[kind]
     if isinstance(left, _Literal):
         left, right, function = right, left, _MIRRORED.get(function, function)
     joint = _common([left, right])

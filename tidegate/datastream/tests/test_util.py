@@ -11,15 +11,16 @@ import pickle
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tidegate.aio.working_directories import make_below
 from tidegate.common.records.batch import Batch
 from tidegate.common.records.column_codec import pickle_value
 from tidegate.common.records.record_codec import records_of
 from tidegate.common.records.record_text import record_text
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.common.watermark_strategy import TimestampAssigner
 from tidegate.connectors.base import Sink, SinkContext, SinkWriter
+from tidegate.model.values import Record, StateValue
 
 __all__ = ["DataStreamTestSinkFunction", "SecondColumnTimestampAssigner"]
 
@@ -32,10 +33,10 @@ class DataStreamTestSinkFunction(Sink):
         atexit.register(claim.remove)
         self._directory = claim.directory
 
-    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+    def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         return _FileOfEachBatch(self._directory, context.subtask_index, input_type)
 
-    def get_results(self, is_python_object: bool = False, stringify: bool = True) -> list[Any]:
+    def get_results(self, is_python_object: bool = False, stringify: bool = True) -> list[Record]:
         """What came since the last call: as Flink prints it, or with ``is_python_object`` as ``str`` of the object, or with
         ``stringify=False`` the object itself."""
         pairs = [pair for file in self._files() for pair in pickle.loads(file.read_bytes())]
@@ -57,7 +58,7 @@ class DataStreamTestSinkFunction(Sink):
 class _FileOfEachBatch(SinkWriter):
     works_on = "records"
 
-    def __init__(self, directory: Path, subtask: int, input_type: Any) -> None:
+    def __init__(self, directory: Path, subtask: int, input_type: TypeInformation) -> None:
         self._directory = directory
         self._subtask = subtask
         self._input_type = input_type
@@ -77,5 +78,5 @@ class _FileOfEachBatch(SinkWriter):
 class SecondColumnTimestampAssigner(TimestampAssigner):
     """The second field is the time, in ms."""
 
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+    def extract_timestamp(self, value: Record, record_timestamp: int) -> int:
         return int(value[1])

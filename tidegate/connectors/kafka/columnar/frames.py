@@ -14,6 +14,8 @@ import numpy as np
 from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.parser import KafkaProtocol
 
+from tidegate.model.values import Committable
+
 _LENGTH_BYTES = 4
 _SMALL_BYTES = 16 << 10
 """Answers that may be of any kind; larger ones are fetched records (or metadata)."""
@@ -36,7 +38,7 @@ class Frames(KafkaProtocol):
         self._answer: memoryview | None = None
         self._received = 0
 
-    def receive_bytes(self, data: bytes | memoryview) -> list[tuple[int, Any]]:
+    def receive_bytes(self, data: bytes | memoryview) -> list[tuple[int, Committable]]:
         """(correlation id, answer) of those that are complete. ``data`` may be changed afterwards.
 
         Raises ``KafkaError`` for a length out of range, and for what is no answer to a request."""

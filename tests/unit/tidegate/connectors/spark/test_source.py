@@ -23,8 +23,10 @@ def rows(total: int = ROWS, cut: int = 7_000, changed_at: int = -1) -> Iterator[
         yield pa.record_batch({"n": values[start : start + cut]}, schema=SCHEMA)
 
 
-def reader(spark_rows: object, states: list[SplitState] | None = None, subtask: int = 0) -> SourceReader:
-    source = SparkSource(lambda spark: spark, SCHEMA, materialize=False)
+def reader(
+    spark_rows: Iterator[pa.RecordBatch], states: list[SplitState] | None = None, subtask: int = 0
+) -> SourceReader:
+    source = SparkSource(lambda spark: spark.table("t"), SCHEMA, materialize=False)
     made = source.make_reader(ReaderContext(subtask, 2, 128, "j", "a", "o", spark_rows=spark_rows))
     made.open(states or [SplitState(source.list_splits(2)[subtask])])
     return made
@@ -73,7 +75,7 @@ def test_a_replay_with_fewer_rows_fails_by_name() -> None:
 
 
 def test_another_parallelism_is_refused_with_the_remedy() -> None:
-    source = SparkSource(lambda spark: spark, SCHEMA, materialize=False)
+    source = SparkSource(lambda spark: spark.table("t"), SCHEMA, materialize=False)
     made = source.make_reader(ReaderContext(0, 3, 128, "j", "a", "o", spark_rows=rows()))
     with pytest.raises(InvalidJob, match="materialize=True"):
         made.open([SplitState(source.list_splits(2)[0])])
@@ -88,7 +90,7 @@ def test_a_materialized_result_is_dealt_by_row_group(tmp_path: Path) -> None:
     found: list[int] = []
     for subtask in range(3):
         context = ReaderContext(subtask, 3, 128, "j", "a", "o", {"execution.checkpointing.dir": str(tmp_path)})
-        made = SparkSource(lambda spark: spark, SCHEMA, materialize=True).make_reader(context)
+        made = SparkSource(lambda spark: spark.table("t"), SCHEMA, materialize=True).make_reader(context)
         made.open([])
         found += drain(made)
     assert sorted(found) == list(range(100))
