@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
@@ -25,6 +25,8 @@ CALL_TIMEOUT_S = 30.0
 FAILOVER_PATIENCE_S = 60.0
 """As long as Flink's default for the session of a leader that was lost."""
 _FAILOVER_PAUSE_S = 0.2
+
+T = TypeVar("T")
 
 
 class JobManagerClient:
@@ -161,7 +163,7 @@ class JobManagerClient:
     def _put(self, content: bytes) -> None:
         self._call(lambda: self._stub.PutBlob(_chunks(content), timeout=CALL_TIMEOUT_S * 10))
 
-    def _call(self, call: Callable[[], Any]) -> Any:
+    def _call(self, call: Callable[[], T]) -> T:
         try:
             return call()
         except grpc.RpcError as error:

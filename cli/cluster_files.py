@@ -23,7 +23,6 @@ import stat
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tidegate.aio.process import read_pid_file
 from tidegate.aio.working_directories import OWNER_FILE, Claim, claim, if_dead, temporary_root
@@ -36,6 +35,7 @@ from tidegate.model.options import (
     HighAvailabilityOptions,
     JobManagerOptions,
 )
+from tidegate.model.values import JsonObject
 from tidegate.wire.manifest import METADATA_FILE
 
 _JOB = re.compile("[0-9a-f]{32}")
@@ -152,7 +152,7 @@ class ClusterFiles:
         ports = self.ports()
         return f"{ports['host']}:{ports['rpc_port']}" if ports else None
 
-    def ports(self) -> dict[str, Any]:
+    def ports(self) -> JsonObject:
         """``host``, ``rpc_port`` and ``rest_port`` of that JobManager; empty when there was none."""
         try:
             ports = json.loads(self._ports.read_text(encoding="utf-8"))

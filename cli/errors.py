@@ -25,13 +25,13 @@ class ProgramFailed(TidegateError):
     code, domain = "program", "user"
 
 
-def reporting(command: Callable[..., Any]) -> Callable[..., Any]:
+def reporting(command: Callable[..., object]) -> Callable[..., object]:
     """Wraps a command so that its errors are reported as this module says. The wrapper takes `verbose` itself. If the
     command has an attribute `failed_with`, that is its exit code for all errors."""
 
     @click.option("-v", "--verbose", is_flag=True, help="Show the details of errors.")
     @functools.wraps(command)
-    def run(*arguments: Any, verbose: bool, **options: Any) -> Any:
+    def run(*arguments: object, verbose: bool, **options: Any) -> object:
         try:
             return command(*arguments, **options)
         except TidegateError as error:

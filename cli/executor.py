@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -19,7 +18,7 @@ from tidegate.cli.errors import cause_in_a_few_lines
 from tidegate.cli.profile import show_profile
 from tidegate.cli.progress import Progress
 from tidegate.common.job_execution_result import JobExecutionResult
-from tidegate.model.accumulators import Accumulator, merged
+from tidegate.model.accumulators import UserAccumulator, merged
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserError
 from tidegate.model.graph import JobGraph
@@ -70,7 +69,7 @@ class SubmittedJob:
             f"`tidegate cancel -m {address} {self._job_id}` ends it; -sae at `tidegate run` cancels it with Ctrl-C."
         )
 
-    def accumulators(self) -> dict[str, Accumulator[Any, Any]]:
+    def accumulators(self) -> dict[str, UserAccumulator]:
         return _accumulators(self._client.status(self._job_id))
 
     def savepoint(self, directory: str) -> str:
@@ -116,7 +115,7 @@ class SubmittedJob:
         raise job_error(f"job {self.name!r} ({self._job_id}) failed", failure)
 
 
-def _accumulators(status: pb.JobStatus) -> dict[str, Accumulator[Any, Any]]:
+def _accumulators(status: pb.JobStatus) -> dict[str, UserAccumulator]:
     return merged([accumulators_from_pb(status.accumulators)])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 RPC_ADDRESS = "jobmanager.rpc.address"
 RPC_PORT = "jobmanager.rpc.port"
 
+Command = TypeVar("Command", bound="Callable[..., object] | click.Command")
+"""What an option is added to; it stays what it is."""
 
-def configuration_options(command: Callable[..., Any]) -> Callable[..., Any]:
+
+def configuration_options(command: Command) -> Command:
     """`--config` and `-D`: the parameters `config` and `definitions`."""
     command = click.option(
         "-D", "definitions", multiple=True, metavar="KEY=VALUE", help="Set one option; may be repeated."
@@ -30,7 +33,7 @@ def configuration_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def job_manager_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def job_manager_option(command: Command) -> Command:
     """`--jobmanager`: the parameter `job_manager`."""
     return click.option(
         "-m",

@@ -78,15 +78,15 @@ class Brought:
         raise Misuse(f"module {module!r} is in none of {', '.join(map(str, places))}; name its directory with -pyfs")
 
 
-def python_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def python_options(command: Callable[..., object]) -> Callable[..., object]:
     """Adds the options; the command gets them as one argument, ``brought``."""
 
     @functools.wraps(command)
-    def gathered(**options: Any) -> Any:
+    def gathered(**options: Any) -> object:
         brought = Brought(**{field.name: options.pop(field.name) for field in fields(Brought)})
         return command(brought=brought, **options)
 
-    made: Callable[..., Any] = gathered
+    made: Callable[..., object] = gathered
     for option in reversed(_OPTIONS):
         made = option(made)
     return made

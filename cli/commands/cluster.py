@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tidegate.cli.errors import reporting
-from tidegate.cli.options import configuration_options, load_configuration
+from tidegate.cli.options import Command, configuration_options, load_configuration
 from tidegate.model.errors import Misuse, TidegateError, Unreachable
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ JOB_MANAGER = "jobmanager"
 IN_MEMORY = "in the JobManager's memory, up to 5 MiB for each state of a subtask; set execution.checkpointing.dir"
 
 
-def directory_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def directory_option(command: Command) -> Command:
     return click.option(
         "--dir",
         "directory",

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
 from tidegate.cli.errors import reporting
-from tidegate.cli.options import address_definitions, configuration_options, job_manager_option, load_configuration
+from tidegate.cli.options import (
+    Command,
+    address_definitions,
+    configuration_options,
+    job_manager_option,
+    load_configuration,
+)
 from tidegate.model.errors import ExternalError, TidegateError
 
 if TYPE_CHECKING:
@@ -19,8 +25,20 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 _ANY_INTERFACE = ("0.0.0.0", "::")
 
+Ready = Callable[[Mapping[str, str | int]], None]
+"""Told where the process listens, or its id, once it does."""
 
-def process_options(command: Callable[..., Any]) -> Callable[..., Any]:
+
+class ProcessOptions(TypedDict):
+    """The values of `process_options`."""
+
+    log_file: Path | None
+    pid_file: Path | None
+    ready_fd: int | None
+    exit_with_parent: bool
+
+
+def process_options(command: Command) -> Command:
     """What `cluster start` and the embedded cluster say to their children."""
     for option in (
         click.option("--log-file", type=_PATH, help="Log into this file instead of the terminal."),
@@ -45,7 +63,7 @@ def jobmanager(
     rest_port: int | None,
     config: Path | None,
     definitions: tuple[str, ...],
-    **process: Any,
+    **process: Unpack[ProcessOptions],
 ) -> None:
     """Run a JobManager until Ctrl-C or SIGTERM."""
     forced = []
@@ -59,7 +77,7 @@ def jobmanager(
         forced.append(f"rest.port={rest_port}")
     configuration = load_configuration(config, definitions, *forced)
 
-    def run(ready: Callable[[dict[str, Any]], None]) -> int:
+    def run(ready: Ready) -> int:
         from tidegate.jobmanager.service.process import run as run_job_manager
 
         return run_job_manager(configuration, lambda at: ready({"rpc_port": at.rpc_port, "rest_port": at.rest_port}))
@@ -74,7 +92,11 @@ def jobmanager(
 @process_options
 @reporting
 def taskmanager(
-    slots: int | None, job_manager: str | None, config: Path | None, definitions: tuple[str, ...], **process: Any
+    slots: int | None,
+    job_manager: str | None,
+    config: Path | None,
+    definitions: tuple[str, ...],
+    **process: Unpack[ProcessOptions],
 ) -> None:
     """Run a TaskManager until Ctrl-C or SIGTERM."""
     forced = address_definitions(job_manager)
@@ -82,7 +104,7 @@ def taskmanager(
         forced.append(f"taskmanager.numberOfTaskSlots={slots}")
     configuration = load_configuration(config, definitions, *forced)
 
-    def run(ready: Callable[[dict[str, Any]], None]) -> int:
+    def run(ready: Ready) -> int:
         from tidegate.taskmanager.service import app
 
         return app.run(configuration, lambda identity: ready({"id": str(identity.task_manager_id)}))
@@ -95,12 +117,14 @@ def taskmanager(
 @configuration_options
 @process_options
 @reporting
-def historyserver(port: int | None, config: Path | None, definitions: tuple[str, ...], **process: Any) -> None:
+def historyserver(
+    port: int | None, config: Path | None, definitions: tuple[str, ...], **process: Unpack[ProcessOptions]
+) -> None:
     """Show jobs that have ended, from the archives of JobManagers, until Ctrl-C or SIGTERM."""
     forced = [] if port is None else [f"historyserver.web.port={port}"]
     configuration = load_configuration(config, definitions, *forced)
 
-    def run(ready: Callable[[dict[str, Any]], None]) -> int:
+    def run(ready: Ready) -> int:
         from tidegate.jobmanager.service import history_server
 
         return history_server.run(configuration, lambda bound: ready({"rest_port": bound}))
@@ -109,7 +133,7 @@ def historyserver(port: int | None, config: Path | None, definitions: tuple[str,
 
 
 def _serve(
-    run: Callable[[Callable[[dict[str, Any]], None]], int],
+    run: Callable[[Ready], int],
     configuration: Configuration,
     log_file: Path | None,
     pid_file: Path | None,

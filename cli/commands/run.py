@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -162,7 +162,7 @@ def _show_plan(graph: JobGraph) -> None:
         inputs = ", ".join(
             f"{edge.partitioner.value} from {numbers[edge.source]}" for edge in graph.inputs_of(vertex.vertex_id)
         )
-        row: list[Any] = [numbers[vertex.vertex_id], vertex.name, vertex.parallelism, vertex.max_parallelism]
+        row: list[object] = [numbers[vertex.vertex_id], vertex.name, vertex.parallelism, vertex.max_parallelism]
         table.add_row(*(str(cell) for cell in row), inputs or "-", vertex.slot_sharing_group)
     click.echo(f"Job {graph.name!r}: {len(graph.vertices)} vertices, {slots_of(graph)} slots")
     show(table)

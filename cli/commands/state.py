@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -257,7 +257,7 @@ def _examples(one: StateDifference) -> Iterator[str]:
         yield f"  ~ ... {one.changed - len(one.changed_examples):,} more"
 
 
-def _row_text(row: Any) -> str:
+def _row_text(row: pa.Scalar) -> str:
     from tidegate.state_reader.rows import to_text
 
     return _cut(", ".join(f"{name} {to_text(value)}" for name, value in row.items()), LINE_CHARACTERS)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
 from tidegate.cli.errors import FAILED, reporting
+from tidegate.cli.options import Command
 from tidegate.model.errors import Misuse, TidegateError
+from tidegate.model.values import JsonObject
 
 if TYPE_CHECKING:
     from tidegate.connectors.transactions import Listed, Transaction, TransactionLog
@@ -28,12 +30,22 @@ def txn() -> None:
     """
 
 
-def _several(flag: str, name: str, metavar: str, what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+class Systems(TypedDict):
+    """The values of the arguments that all commands share."""
+
+    paths: tuple[str, ...]
+    kafka: str
+    properties: tuple[str, ...]
+    postgres: str
+    directories: tuple[str, ...]
+
+
+def _several(flag: str, name: str, metavar: str, what: str) -> Callable[[Command], Command]:
     """An option that may be repeated."""
     return click.option(flag, name, multiple=True, metavar=metavar, help=f"{what}; may be repeated.")
 
 
-def _systems(command: Callable[..., Any]) -> Callable[..., Any]:
+def _systems(command: Command) -> Command:
     """The arguments that all commands share."""
     for option in (
         click.argument("paths", metavar="[PATH]...", nargs=-1),
@@ -46,7 +58,7 @@ def _systems(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _resolving(command: Callable[..., Any]) -> Callable[..., Any]:
+def _resolving(command: Command) -> Command:
     for option in (
         _several("--only", "only", "NAME", "Only the transaction of this name"),
         click.option("-y", "--yes", is_flag=True, help="Do not ask."),
@@ -60,7 +72,7 @@ def _resolving(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when something is pending or lost.")
 @reporting
-def list_transactions(as_json: bool, exit_code: bool, **where: Any) -> None:
+def list_transactions(as_json: bool, exit_code: bool, **where: Unpack[Systems]) -> None:
     """List transactions, each with its checkpoint and its status.
 
     \b
@@ -84,7 +96,7 @@ def list_transactions(as_json: bool, exit_code: bool, **where: Any) -> None:
 @txn.command("commit")
 @_resolving
 @reporting
-def commit(only: tuple[str, ...], yes: bool, **where: Any) -> None:
+def commit(only: tuple[str, ...], yes: bool, **where: Unpack[Systems]) -> None:
     """Commit what is pending in the checkpoints given, as a job restored from them would.
 
     Exits with 1 when one of them could not be committed. What no checkpoint lists is committed only by its name (--only).
@@ -97,7 +109,7 @@ def commit(only: tuple[str, ...], yes: bool, **where: Any) -> None:
 @txn.command("abort")
 @_resolving
 @reporting
-def abort(only: tuple[str, ...], yes: bool, **where: Any) -> None:
+def abort(only: tuple[str, ...], yes: bool, **where: Unpack[Systems]) -> None:
     """Give up what is pending: its records are never shown, by no job that is restored later either.
 
     Exits with 1 when one of them could not be aborted. Without --only also everything pending that none of the checkpoints
@@ -206,7 +218,7 @@ def _show(found: Sequence[Transaction]) -> None:
     show(table)
 
 
-def _as_json(one: Transaction) -> dict[str, Any]:
+def _as_json(one: Transaction) -> JsonObject:
     return {
         "checkpoint": one.checkpoint_id,
         "listed": one.listed,

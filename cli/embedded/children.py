@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from tidegate.model.errors import ErrorInfo, ExternalError
+from tidegate.model.values import JsonObject
 
 START_TIMEOUT_S = 300.0
 """A limit against hanging: a child that ends is noticed at once, and one on a busy machine may take minutes."""
@@ -69,7 +69,7 @@ class Child:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def wait_ready(self, timeout_s: float) -> dict[str, Any]:
+    def wait_ready(self, timeout_s: float) -> JsonObject:
         """What it said when it was ready. Raises its error, or `ExternalError` when it ends or takes too long."""
         deadline = time.monotonic() + timeout_s
         poller = select.poll()
@@ -82,7 +82,7 @@ class Child:
                 code = self._process.wait()
                 raise ExternalError(f"the {self.name} ended with exit code {code}{self._see()}")
             self._heard += part
-        ready: dict[str, Any] = json.loads(self._heard)
+        ready: JsonObject = json.loads(self._heard)
         if "error" in ready:
             raise ErrorInfo(**ready["error"]).to_exception()
         return ready
@@ -109,7 +109,7 @@ def end_processes(pids: Iterable[int], timeout_s: float = END_TIMEOUT_S) -> None
     psutil.wait_procs(rest, 2)
 
 
-def tell_ready(descriptor: int | None, content: Mapping[str, Any]) -> None:
+def tell_ready(descriptor: int | None, content: Mapping[str, object]) -> None:
     """Reports once to the process that started this one, which may be gone by then."""
     if descriptor is not None:
         with suppress(OSError), open(descriptor, "w", encoding="utf-8") as pipe:

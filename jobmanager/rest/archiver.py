@@ -11,8 +11,8 @@ from tidegate.jobmanager.machines.views import JobView
 from tidegate.jobmanager.rest.history import APPLICATIONS, OVERVIEW
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.request import RestRequest
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.routes import Router
+from tidegate.model.values import Json
 
 MAX_SUBTASKS = 2_000
 """Larger jobs omit per-subtask data in their archives, except that of checkpoints."""
@@ -40,7 +40,7 @@ async def archived_answers(router: Router, job: JobView) -> dict[str, str]:
     return answers
 
 
-async def _asked(router: Router, path: str) -> Json | None:
+async def _asked(router: Router, path: str) -> Json:
     route, parameters = router.find("GET", path)
     try:
         answer = route.handler(RestRequest("GET", path, parameters))

@@ -22,10 +22,10 @@ from tidegate.jobmanager.machines.views import (
 from tidegate.jobmanager.rest.history import History
 from tidegate.jobmanager.rest.http.errors import bad_request, not_found, server_side
 from tidegate.jobmanager.rest.http.request import RestRequest
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AttemptId, JobId, TaskManagerId
+from tidegate.model.values import JsonObject
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import ReadingSpan
 
@@ -95,7 +95,7 @@ class Backend:
     now_ms: Callable[[], int] = field(default=wall_clock_ms)
     history: History | None = None
 
-    def archived(self, path: str) -> list[Json]:
+    def archived(self, path: str) -> list[JsonObject]:
         """Items of a list of jobs that only the archive knows."""
         if self.history is None:
             return []

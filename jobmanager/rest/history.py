@@ -11,12 +11,12 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tidegate.jobmanager.programs.runs import Disk
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.model.errors import TidegateError
 from tidegate.model.ids import JobId
+from tidegate.model.values import JsonObject
 from tidegate.store.job_archives import JobArchives
 
 KEPT_JOBS = 16
@@ -35,13 +35,13 @@ class History:
         self._archives = archives
         self._disk = disk
         self._where: dict[JobId, JobArchives] = {}
-        self._items: dict[str, dict[JobId, Json]] = {OVERVIEW: {}, APPLICATIONS: {}, PAGE_ITEMS: {}}
+        self._items: dict[str, dict[JobId, JsonObject]] = {OVERVIEW: {}, APPLICATIONS: {}, PAGE_ITEMS: {}}
         self._answers: OrderedDict[JobId, dict[str, str]] = OrderedDict()
 
     def knows(self, job_id: JobId) -> bool:
         return job_id in self._where
 
-    def items(self, path: str, except_for: Iterable[JobId] = ()) -> list[Json]:
+    def items(self, path: str, except_for: Iterable[JobId] = ()) -> list[JsonObject]:
         """Entries of ``OVERVIEW``, ``APPLICATIONS`` or ``PAGE_ITEMS``, the job that ended last first."""
         left_out = frozenset(except_for)
         known = sorted(self._items[path].keys() - left_out, key=lambda job_id: (-self._end_ms(job_id), job_id))
@@ -89,8 +89,8 @@ class History:
 
     def _learn(self, job_id: JobId, archive: JobArchives, answers: dict[str, str]) -> None:
         [job] = json.loads(answers[OVERVIEW])["jobs"]
-        applications: list[Any] = json.loads(answers.get(APPLICATIONS, '{"applications": []}'))["applications"]
-        page_items: list[Any] = json.loads(answers.get(PAGE_ITEMS, '{"jobs": []}'))["jobs"]
+        applications: list[JsonObject] = json.loads(answers.get(APPLICATIONS, '{"applications": []}'))["applications"]
+        page_items: list[JsonObject] = json.loads(answers.get(PAGE_ITEMS, '{"jobs": []}'))["jobs"]
         int(job["end-time"])
         self._items[OVERVIEW][job_id] = job
         if applications:

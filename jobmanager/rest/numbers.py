@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tidegate.model.distribution import PERCENTS, Distribution, percentile
-
-Json = dict[str, Any]
+from tidegate.model.values import JsonObject
 
 NOT_A_NUMBER = "NaN"
 _SUMMARY = dict(zip(("p50", "p90", "p95", "p99", "p999"), PERCENTS, strict=True))
@@ -27,19 +25,19 @@ def number(value: float) -> float | str:
     return float(value)
 
 
-def summary(values: Sequence[int], *, percentiles: bool = True) -> Json:
+def summary(values: Sequence[int], *, percentiles: bool = True) -> JsonObject:
     """Flink's ``StatsSummaryDto``. Without samples, and for parts of one checkpoint, percentiles are not known."""
     if not values:
         return {"min": 0, "max": 0, "avg": 0, **dict.fromkeys(_SUMMARY, NOT_A_NUMBER)}
     ordered = sorted(values)
-    ranks: Json = {
+    ranks: JsonObject = {
         name: number(percentile(ordered, percent)) if percentiles else NOT_A_NUMBER
         for name, percent in _SUMMARY.items()
     }
     return {"min": ordered[0], "max": ordered[-1], "avg": sum(ordered) // len(ordered), **ranks}
 
 
-def distribution(found: Distribution) -> Json:
+def distribution(found: Distribution) -> JsonObject:
     """Returns the JSON of figures that were gathered elsewhere."""
     if not found.count:
         return summary(())
@@ -47,7 +45,7 @@ def distribution(found: Distribution) -> Json:
     return {"min": found.least, "max": found.greatest, "avg": found.total // found.count, **ranks}
 
 
-def aggregate(values: Sequence[int]) -> Json:
+def aggregate(values: Sequence[int]) -> JsonObject:
     """Flink's ``MetricStatistics``: whole numbers. Not of an empty sequence."""
     ordered = sorted(values)
     ranks = {name: int(percentile(ordered, percent)) for name, percent in _AGGREGATE.items()}

@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.routes import Route, reads
+from tidegate.model.values import JsonObject
 from tidegate.wire.versions import VERSION
 
 _PARAMETER = re.compile(r":(\w+)")
-_HEX_ID: Json = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
-_NUMBER: Json = {"type": "integer", "minimum": 0, "maximum": 2**53}
-_TEXT: Json = {"type": "string"}
-_BOOL: Json = {"type": "boolean"}
-_MAYBE_TEXT: Json = {"type": ["string", "null"]}
-_LIST: Json = {"type": "string", "description": "Several, with commas between them."}
-_FORMAT: Json = {"type": ["string", "null"], "enum": ["CANONICAL", "NATIVE", None]}
-_TRIGGER: Json = {"type": ["string", "null"], "pattern": "^[0-9a-f]{32}$"}
+_HEX_ID: JsonObject = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+_NUMBER: JsonObject = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_TEXT: JsonObject = {"type": "string"}
+_BOOL: JsonObject = {"type": "boolean"}
+_MAYBE_TEXT: JsonObject = {"type": ["string", "null"]}
+_LIST: JsonObject = {"type": "string", "description": "Several, with commas between them."}
+_FORMAT: JsonObject = {"type": ["string", "null"], "enum": ["CANONICAL", "NATIVE", None]}
+_TRIGGER: JsonObject = {"type": ["string", "null"], "pattern": "^[0-9a-f]{32}$"}
 
-PATH_SCHEMAS: Mapping[str, Json] = {
+PATH_SCHEMAS: Mapping[str, JsonObject] = {
     "jobid": _HEX_ID,
     "vertexid": _HEX_ID,
     "triggerid": _HEX_ID,
@@ -35,13 +34,13 @@ PATH_SCHEMAS: Mapping[str, Json] = {
 """Others are texts."""
 
 _GET, _AGGREGATE = {"get": _LIST}, {"get": _LIST, "agg": _LIST}
-_PROGRAM: Mapping[str, Json] = {
+_PROGRAM: Mapping[str, JsonObject] = {
     "programArg": _LIST,
     "entry-class": _TEXT,
     "parallelism": {"type": "integer", "minimum": 1, "maximum": 32_768},
 }
-_RUN: Mapping[str, Json] = {**_PROGRAM, "savepointPath": _TEXT, "allowNonRestoredState": _BOOL}
-QUERIES: Mapping[str, Mapping[str, Json]] = {
+_RUN: Mapping[str, JsonObject] = {**_PROGRAM, "savepointPath": _TEXT, "allowNonRestoredState": _BOOL}
+QUERIES: Mapping[str, Mapping[str, JsonObject]] = {
     "/jobmanager/metrics": _GET,
     "/taskmanagers/:taskmanagerid/metrics": _GET,
     "/taskmanagers/metrics": {**_AGGREGATE, "taskmanagers": _LIST},
@@ -60,8 +59,8 @@ QUERIES: Mapping[str, Mapping[str, Json]] = {
     "/jars/:jarid/run-application": _RUN,
 }
 
-_CLAIM_MODE: Json = {"type": ["string", "null"], "enum": ["CLAIM", "NO_CLAIM", "LEGACY", None]}
-_RUN_BODY: Mapping[str, Json] = {
+_CLAIM_MODE: JsonObject = {"type": ["string", "null"], "enum": ["CLAIM", "NO_CLAIM", "LEGACY", None]}
+_RUN_BODY: Mapping[str, JsonObject] = {
     "entryClass": _MAYBE_TEXT,
     "programArgsList": {"type": ["array", "null"], "items": _TEXT},
     "parallelism": {"type": ["integer", "null"], "minimum": 1, "maximum": 32_768},
@@ -73,7 +72,7 @@ _RUN_BODY: Mapping[str, Json] = {
     "claimMode": _CLAIM_MODE,
     "flinkConfiguration": {"type": ["object", "null"], "additionalProperties": _TEXT},
 }
-BODIES: Mapping[tuple[str, str], Mapping[str, Json]] = {
+BODIES: Mapping[tuple[str, str], Mapping[str, JsonObject]] = {
     ("POST", "/jobs/:jobid/checkpoints"): {
         "checkpointType": {"type": ["string", "null"], "enum": ["CONFIGURED", "FULL", "INCREMENTAL", None]},
         "triggerId": _TRIGGER,
@@ -96,7 +95,7 @@ BODIES: Mapping[tuple[str, str], Mapping[str, Json]] = {
     ("POST", "/jars/:jarid/run"): _RUN_BODY,
     ("POST", "/jars/:jarid/run-application"): _RUN_BODY,
 }
-_ERROR: Json = {
+_ERROR: JsonObject = {
     "type": "object",
     "properties": {"errors": {"type": "array", "items": _TEXT}},
     "required": ["errors"],
@@ -108,7 +107,7 @@ class Description:
     """Answers ``/openapi.json``."""
 
     def __init__(self) -> None:
-        self._document: Json = {}
+        self._document: JsonObject = {}
 
     def routes(self) -> list[Route]:
         return [reads("/openapi.json", lambda _: self._document)]
@@ -117,8 +116,8 @@ class Description:
         self._document = document(routes)
 
 
-def document(routes: Iterable[Route]) -> Json:
-    paths: dict[str, Json] = {}
+def document(routes: Iterable[Route]) -> JsonObject:
+    paths: dict[str, JsonObject] = {}
     for route in routes:
         paths.setdefault(_PARAMETER.sub(r"{\1}", route.pattern), {})[route.method.lower()] = _operation(route)
     return {
@@ -134,7 +133,7 @@ def document(routes: Iterable[Route]) -> Json:
     }
 
 
-def _operation(route: Route) -> Json:
+def _operation(route: Route) -> JsonObject:
     names = _PARAMETER.findall(route.pattern)
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": PATH_SCHEMAS.get(name, _TEXT)} for name in names
@@ -143,7 +142,7 @@ def _operation(route: Route) -> Json:
         {"name": name, "in": "query", "required": False, "schema": schema}
         for name, schema in QUERIES.get(route.pattern, {}).items()
     ]
-    found: Json = {"operationId": f"{route.method.lower()}{route.pattern}", "parameters": parameters}
+    found: JsonObject = {"operationId": f"{route.method.lower()}{route.pattern}", "parameters": parameters}
     body = _body(route)
     if body is not None:
         found["requestBody"] = {"required": False, "content": body}
@@ -155,9 +154,9 @@ def _operation(route: Route) -> Json:
     return found
 
 
-def _body(route: Route) -> Json | None:
+def _body(route: Route) -> JsonObject | None:
     if route.uploads:
-        schema: Json = {"type": "object", "properties": {"jarfile": {"type": "string", "format": "binary"}}}
+        schema: JsonObject = {"type": "object", "properties": {"jarfile": {"type": "string", "format": "binary"}}}
         return {"multipart/form-data": {"schema": schema}}
     fields = BODIES.get((route.method, route.pattern))
     if fields is None:
@@ -166,5 +165,5 @@ def _body(route: Route) -> Json | None:
     return {"application/json": {"schema": schema}}
 
 
-def _contents(route: Route) -> dict[str, Any]:
+def _contents(route: Route) -> JsonObject:
     return {"text/plain" if route.is_text else "application/json": {"schema": {}}}

@@ -7,17 +7,20 @@ A known path with another verb is 404 "Not found", as in Flink, which never says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TypeAlias
 from urllib.parse import unquote
 
 from tidegate.jobmanager.rest.http.errors import RestError, not_found
 from tidegate.jobmanager.rest.http.request import RestRequest
+from tidegate.model.values import Json
 
-Handler = Callable[[RestRequest], Any]
-"""Returns what is sent as JSON with the status of the route, a ``Reply``, or an awaitable of either."""
+Answer: TypeAlias = "Json | Reply | Awaitable[Json | Reply]"
+"""What is sent as JSON with the status of the route, a ``Reply``, or an awaitable of either."""
+
+Handler = Callable[[RestRequest], Answer]
 MAX_PATH = 4_096
 
 

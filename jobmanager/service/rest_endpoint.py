@@ -12,7 +12,6 @@ import json
 import logging
 import socket
 from collections.abc import Callable
-from typing import Any
 
 from aiohttp import web
 
@@ -43,6 +42,7 @@ from tidegate.jobmanager.web.pages import Pages
 from tidegate.model.errors import ExternalError
 from tidegate.model.ids import JobId
 from tidegate.model.options import JobManagerOptions, RestOptions, WebOptions
+from tidegate.model.values import Json
 
 _JSON, _TEXT = "application/json; charset=UTF-8", "text/plain; charset=UTF-8"
 
@@ -202,5 +202,5 @@ def _key(request: web.Request) -> str:
     return request.raw_path.removeprefix("/v1")
 
 
-def _encoded(answer: Any) -> bytes:
+def _encoded(answer: Json) -> bytes:
     return json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()

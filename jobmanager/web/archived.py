@@ -14,13 +14,13 @@ from tidegate.jobmanager.machines.views import JobView
 from tidegate.jobmanager.rest.archiver import MAX_SUBTASKS
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.history import OVERVIEW, PAGE_ITEMS, History
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.web.checkpoint_parts import checkpoint_part
 from tidegate.jobmanager.web.cluster_parts import job_item, settings
 from tidegate.jobmanager.web.job_parts import subtasks_part
 from tidegate.model.ids import JobId
+from tidegate.model.values import JsonObject
 
-Build = Callable[[], Json | list[Json] | None]
+Build = Callable[[], JsonObject | list[JsonObject] | None]
 
 
 def path_of(job_id: JobId) -> str:
@@ -30,7 +30,7 @@ def path_of(job_id: JobId) -> str:
 
 async def archived_parts(job: JobView, builds: Iterable[tuple[str, Build]], backend: Backend) -> dict[str, str]:
     """JSON by path. ``builds``: the parts that every view of the job has. Other work goes on between two of them."""
-    kept: dict[str, dict[str, Json | list[Json] | None]] = {"parts": {}, "subtasks": {}, "checkpoint": {}}
+    kept: dict[str, dict[str, JsonObject | list[JsonObject] | None]] = {"parts": {}, "subtasks": {}, "checkpoint": {}}
     for name, build in builds:
         kept["parts"][name] = build()
         await asyncio.sleep(0)
@@ -46,16 +46,16 @@ async def archived_parts(job: JobView, builds: Iterable[tuple[str, Build]], back
     return {path_of(job.job_id): _encoded(whole), PAGE_ITEMS: _encoded({"jobs": [job_item(job)]})}
 
 
-async def found_parts(history: History, job_id: JobId) -> Json | None:
+async def found_parts(history: History, job_id: JobId) -> JsonObject | None:
     """What ``archived_parts`` wrote; ``None`` of an archive that another version, or Flink, wrote."""
     body = await history.answer(job_id, path_of(job_id))
     if body is None:
         return None
-    found: Json = json.loads(body)
+    found: JsonObject = json.loads(body)
     return found
 
 
-def parts_of_view(kept: Json, vertex_id: str, checkpoint_id: int | None) -> dict[str, object]:
+def parts_of_view(kept: JsonObject, vertex_id: str, checkpoint_id: int | None) -> dict[str, object]:
     """Those of a view, by name."""
     parts: dict[str, object] = dict(kept["parts"])
     if vertex_id in kept["subtasks"]:
@@ -65,13 +65,13 @@ def parts_of_view(kept: Json, vertex_id: str, checkpoint_id: int | None) -> dict
     return parts
 
 
-def archived_items(backend: Backend) -> list[Json]:
+def archived_items(backend: Backend) -> list[JsonObject]:
     """Jobs that only the archive knows, for the list of jobs. What an archive does not tell is ``None``."""
     own = {item["id"]: item for item in backend.archived(PAGE_ITEMS)}
     return [own.get(item["jid"]) or _of_overview(item) for item in backend.archived(OVERVIEW)]
 
 
-def _of_overview(item: Json) -> Json:
+def _of_overview(item: JsonObject) -> JsonObject:
     return {
         "id": item["jid"],
         "name": item["name"],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidegate.jobmanager.machines.views import CheckpointView, JobView
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses.checkpoints import find_checkpoint
 from tidegate.model.checkpoint_travel import (
     Moments,
@@ -20,13 +19,14 @@ from tidegate.model.checkpoint_travel import (
 )
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import CheckpointingOptions
+from tidegate.model.values import JsonObject
 
 MAX_MISSING = 50
 LEAST_WAIT_MS = 0.1
 MAX_WAITS = 8
 
 
-def checkpoints_part(job: JobView) -> Json:
+def checkpoints_part(job: JobView) -> JsonObject:
     """Newest first."""
     view = job.checkpoints
     option = Configuration.from_strings(job.configuration).get
@@ -49,7 +49,7 @@ def checkpoints_part(job: JobView) -> Json:
     }
 
 
-def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int) -> Json | None:
+def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int) -> JsonObject | None:
     """One checkpoint with all its tracks; ``None`` when the history has forgotten it. Times are after the trigger."""
     view = find_checkpoint(job.checkpoints, checkpoint_id)
     if view is None:
@@ -86,7 +86,7 @@ def moments_of(view: CheckpointView) -> Moments:
     )
 
 
-def _item(view: CheckpointView) -> Json:
+def _item(view: CheckpointView) -> JsonObject:
     return {
         "id": view.checkpoint_id,
         "type": view.snapshot_type.value,
@@ -168,7 +168,7 @@ def _place(track: Track, numbers: Mapping[str, int]) -> list[int]:
     return [numbers[track.place[0]], track.place[1]]
 
 
-def _waits(tracks: Sequence[Track]) -> list[Json]:
+def _waits(tracks: Sequence[Track]) -> list[JsonObject]:
     """The longest first."""
     waits = [(dict(track.spans)[Phase.ALIGNMENT], track) for track in tracks if track.waited_for]
     longest = sorted((wait for wait in waits if wait[0] >= LEAST_WAIT_MS), key=lambda wait: -wait[0])

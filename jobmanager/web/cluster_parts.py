@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from tidegate.jobmanager.machines.views import AttemptView, ClusterView, JobView, TaskManagerView
 from tidegate.jobmanager.rest.backend import Backend
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses.cluster import configuration_entries
 from tidegate.jobmanager.web.job_parts import job_head
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AllocationId
 from tidegate.model.options import Kind, RestOptions, declared
+from tidegate.model.values import JsonObject
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _HEARTBEAT_STEP_MS = 10_000
@@ -29,7 +29,7 @@ _Users = Mapping[AllocationId, list[tuple[int, int, int]]]
 """By slot: numbers of job, vertex and subtask."""
 
 
-def hello(backend: Backend) -> Json:
+def hello(backend: Backend) -> JsonObject:
     """First on every stream; ``now_ms`` lets the page set its clock by the JobManager's."""
     cluster = backend.views.cluster()
     return {
@@ -42,7 +42,7 @@ def hello(backend: Backend) -> Json:
     }
 
 
-def cluster_part(cluster: ClusterView, jobs: Sequence[JobView], backend: Backend) -> Json:
+def cluster_part(cluster: ClusterView, jobs: Sequence[JobView], backend: Backend) -> JsonObject:
     running = [job for job in jobs if not job.state.is_terminal]
     users = _users(running)
     numbers: dict[str, int] = {job.job_id: number for number, job in enumerate(running)}
@@ -57,12 +57,12 @@ def cluster_part(cluster: ClusterView, jobs: Sequence[JobView], backend: Backend
     }
 
 
-def jobs_part(jobs: Sequence[JobView], archived: Sequence[Json]) -> list[Json]:
+def jobs_part(jobs: Sequence[JobView], archived: Sequence[JsonObject]) -> list[JsonObject]:
     """Returns the jobs, newest first. ``archived``: those that only the archive knows, as they were written."""
     return sorted([*map(job_item, jobs), *archived], key=lambda item: -item["start_ms"])
 
 
-def settings(configuration: Configuration, job: JobView | None) -> list[Json]:
+def settings(configuration: Configuration, job: JobView | None) -> list[JsonObject]:
     """Every option that has an effect, and all that is set beside: its value, its default, who set it, what it is."""
     cluster = {entry["key"]: entry["value"] for entry in configuration_entries(configuration)}
     merged, own = cluster, frozenset[str]()
@@ -96,7 +96,7 @@ def _users(jobs: Sequence[JobView]) -> _Users:
     return users
 
 
-def _task_manager(view: TaskManagerView, numbers: Mapping[str, int], users: _Users, backend: Backend) -> Json:
+def _task_manager(view: TaskManagerView, numbers: Mapping[str, int], users: _Users, backend: Backend) -> JsonObject:
     return {
         "id": view.task_manager_id,
         "address": view.address,
@@ -124,7 +124,7 @@ def _used_mib(measured: Mapping[str, float]) -> dict[str, int]:
     return {part: round(sum(values) / _MIB) for part, values in found.items() if values}
 
 
-def job_item(job: JobView) -> Json:
+def job_item(job: JobView) -> JsonObject:
     """One job in the list."""
     checkpoints = job.checkpoints
     last = checkpoints.last_completed

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 
 from tidegate.jobmanager.machines.views import JobView, SubtaskView, VertexView
 from tidegate.jobmanager.rest.backend import Backend, MetricStore
-from tidegate.jobmanager.rest.numbers import Json, skew_percent
+from tidegate.jobmanager.rest.numbers import skew_percent
 from tidegate.jobmanager.rest.responses.exceptions import failures
 from tidegate.jobmanager.rest.responses.tasks import aggregate_state, user_accumulators
+from tidegate.model.values import JsonObject
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.task_metrics import ReadingSpan
 
 MAX_EXCEPTIONS = 20
 
 
-def job_head(job: JobView) -> Json:
+def job_head(job: JobView) -> JsonObject:
     """What a list and the job's own page both show."""
     return {
         "id": job.job_id,
@@ -33,7 +34,7 @@ def job_head(job: JobView) -> Json:
     }
 
 
-def job_part(job: JobView, backend: Backend) -> Json:
+def job_part(job: JobView, backend: Backend) -> JsonObject:
     return {
         **job_head(job),
         "times_ms": {state.value: at_ms for state, at_ms in job.state_timestamps_ms.items()},
@@ -46,17 +47,17 @@ def job_part(job: JobView, backend: Backend) -> Json:
     }
 
 
-def rates_part(job: JobView, measures: MetricStore) -> Json:
+def rates_part(job: JobView, measures: MetricStore) -> JsonObject:
     """By vertex id; a vertex nothing was heard of is absent."""
     found = ((vertex.vertex_id, _rates(vertex, measures)) for vertex in job.vertices)
     return {vertex_id: rates for vertex_id, rates in found if rates is not None}
 
 
-def subtasks_part(vertex: VertexView, measures: MetricStore) -> Json:
+def subtasks_part(vertex: VertexView, measures: MetricStore) -> JsonObject:
     return {"vertex": vertex.vertex_id, "rows": [_subtask(subtask, measures) for subtask in vertex.subtasks]}
 
 
-def accumulators_part(job: JobView, measures: MetricStore) -> Json:
+def accumulators_part(job: JobView, measures: MetricStore) -> JsonObject:
     """Values as texts, of the job and by vertex; subtasks are merged."""
     told = {
         vertex.vertex_id: [measures.metrics_of(subtask.current.attempt) for subtask in vertex.subtasks]
@@ -69,11 +70,11 @@ def accumulators_part(job: JobView, measures: MetricStore) -> Json:
     }
 
 
-def exceptions_part(job: JobView) -> Json:
+def exceptions_part(job: JobView) -> JsonObject:
     return failures(job, MAX_EXCEPTIONS)
 
 
-def _vertex(job: JobView, vertex: VertexView) -> Json:
+def _vertex(job: JobView, vertex: VertexView) -> JsonObject:
     declared = job.graph.vertex(vertex.vertex_id)
     return {
         "id": vertex.vertex_id,
@@ -87,7 +88,7 @@ def _vertex(job: JobView, vertex: VertexView) -> Json:
     }
 
 
-def _rates(vertex: VertexView, measures: MetricStore) -> Json | None:
+def _rates(vertex: VertexView, measures: MetricStore) -> JsonObject | None:
     """Sums of rates, the highest and the mean share of time; the watermark is that of the subtask furthest behind."""
     attempts = [subtask.current.attempt for subtask in vertex.subtasks]
     counters = [found for found in map(measures.metrics_of, attempts) if found is not None]
@@ -126,7 +127,7 @@ def _share(span: ReadingSpan, counter: str) -> float:
     return min(1.0, span.per_second(counter) / 1000)
 
 
-def _subtask(subtask: SubtaskView, measures: MetricStore) -> Json:
+def _subtask(subtask: SubtaskView, measures: MetricStore) -> JsonObject:
     current = subtask.current
     return {
         "index": subtask.index,
@@ -140,10 +141,10 @@ def _subtask(subtask: SubtaskView, measures: MetricStore) -> Json:
     }
 
 
-def _measured(counters: TaskMetrics | None, span: ReadingSpan | None) -> Json:
+def _measured(counters: TaskMetrics | None, span: ReadingSpan | None) -> JsonObject:
     if counters is None:
         return {}
-    found: Json = {
+    found: JsonObject = {
         "records_in": counters.records_in,
         "records_out": counters.records_out,
         "watermark_ms": counters.watermark_ms if counters.HasField("watermark_ms") else None,

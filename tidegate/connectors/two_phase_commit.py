@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from tidegate.common.records.batch import MIN_TIMESTAMP, Batch, RecordsBatch
+from tidegate.common.typeinfo import TypeInformation
 from tidegate.connectors.base import Committer, Sink, SinkContext, SinkWriter
 from tidegate.connectors.transactions import Listed, Transaction, TransactionLog, TransactionStatus
 from tidegate.functions.two_phase_commit import TransactionHolder, TransactionSerializer, TwoPhaseCommitSinkFunction
 from tidegate.model.errors import CorruptData, Misuse, NotSerializable
+from tidegate.model.values import Committable, Record, StateValue, UserObject
 
 TAG = "two-phase-commit"
 _LOG = logging.getLogger(__name__)
 
-_Function = TwoPhaseCommitSinkFunction[Any, Any, Any]
-_Holder = TransactionHolder[Any]
+_Function = TwoPhaseCommitSinkFunction[Record, UserObject, UserObject]
+_Holder = TransactionHolder[UserObject]
 
 
 class TwoPhaseCommitSink(Sink):
@@ -41,7 +42,7 @@ class TwoPhaseCommitSink(Sink):
         self._transactions = Transactions(self.function, context)
         return _Committer(self._transactions)
 
-    def make_writer(self, context: SinkContext, state: Sequence[Any], input_type: Any) -> SinkWriter:
+    def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         transactions = self._transactions
         assert transactions is not None, "the committer is made first: it commits what was restored"
         transactions.recover(state)
@@ -56,12 +57,12 @@ class Transactions:
         self._context = context
         self._name = f"{type(function).__name__} {context.subtask_index + 1}/{context.parallelism}"
         self._begun = 0
-        self._handled: list[Any] = []
+        self._handled: list[StateValue] = []
         self._is_recovering = True
         self._is_at_end = False
         function.current, function.pending, function.user_context = None, {}, None
 
-    def recover(self, contexts: Sequence[Any]) -> None:
+    def recover(self, contexts: Sequence[StateValue]) -> None:
         """What was restored is committed by now. ``contexts``: those of the subtasks that this one stands for."""
         function, recovered = self._function, False
         for current, *context in contexts:
@@ -79,7 +80,7 @@ class Transactions:
         self._handled = []
         self._begin()
 
-    def commit(self, committable: Any) -> None:
+    def commit(self, committable: Committable) -> None:
         """It may belong to this process or to another one."""
         tag, name, started_ms, kept = committable
         if tag != TAG:
@@ -97,7 +98,7 @@ class Transactions:
         if self._is_recovering:
             self._handled.append(holder.handle)
 
-    def pre_commit(self, checkpoint_id: int) -> list[Any]:
+    def pre_commit(self, checkpoint_id: int) -> list[Committable]:
         """Returns the committable, and begins the next transaction."""
         function, holder = self._function, self._function.current
         if holder is None:
@@ -115,7 +116,7 @@ class Transactions:
         """No more values come: no transaction begins behind the open one, which would be left for nobody to commit."""
         self._is_at_end = True
 
-    def context_state(self) -> list[Any]:
+    def context_state(self) -> list[StateValue]:
         """The open transaction, and the context if there is one."""
         function, holder = self._function, self._function.current
         element = [None if holder is None else [self._kept(holder.handle), holder.transaction_start_time]]
@@ -123,7 +124,7 @@ class Transactions:
             element.append(_dumped(function.user_context, function.context_serializer))
         return [element]
 
-    def invoke(self, value: Any, about: TwoPhaseCommitSinkFunction.Context) -> None:
+    def invoke(self, value: Record, about: TwoPhaseCommitSinkFunction.Context) -> None:
         assert self._function.current is not None
         self._function.invoke(self._function.current.handle, value, about)
 
@@ -138,7 +139,7 @@ class Transactions:
         name = f"{self._context.attempt}-{self._begun}"
         self._function.current = TransactionHolder(name, handle, self._context.now_ms())
 
-    def _kept(self, transaction: Any) -> Any:
+    def _kept(self, transaction: UserObject) -> Committable:
         return _dumped(transaction, self._function.transaction_serializer)
 
     def _recover_and_commit(self, holder: _Holder) -> None:
@@ -175,11 +176,11 @@ class _Committer(Committer):
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def commit(self, committables: Sequence[Any]) -> None:
+    def commit(self, committables: Sequence[Committable]) -> None:
         for committable in committables:
             self._transactions.commit(committable)
 
-    def name_of(self, committable: Any) -> str:
+    def name_of(self, committable: Committable) -> str:
         return str(committable[1])
 
 
@@ -204,10 +205,10 @@ class _Writer(SinkWriter):
         if end_of_input:
             self._transactions.finish()
 
-    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         return self._transactions.pre_commit(checkpoint_id)
 
-    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+    def snapshot_state(self, checkpoint_id: int) -> list[StateValue]:
         return self._transactions.context_state()
 
     def close(self) -> None:
@@ -235,7 +236,7 @@ class FunctionTransactions(TransactionLog):
 
     system = "function"
 
-    def takes(self, committable: Any) -> bool:
+    def takes(self, committable: Committable) -> bool:
         return isinstance(committable, list) and len(committable) == 4 and committable[0] == TAG
 
     def transactions(self, listed: Sequence[Listed]) -> list[Transaction]:
@@ -270,7 +271,7 @@ class FunctionTransactions(TransactionLog):
         raise Misuse(self.refusal(transaction))
 
 
-def _dumped(value: Any, serializer: TransactionSerializer | None) -> Any:
+def _dumped(value: UserObject, serializer: TransactionSerializer | None) -> Committable:
     """Raises ``NotSerializable`` for what would come back as something else, as a tuple would as a list."""
     if serializer is not None:
         return serializer.dumps(value)
@@ -285,5 +286,5 @@ def _dumped(value: Any, serializer: TransactionSerializer | None) -> Any:
     )
 
 
-def _loaded(kept: Any, serializer: TransactionSerializer | None) -> Any:
+def _loaded(kept: Committable, serializer: TransactionSerializer | None) -> UserObject:
     return kept if serializer is None else serializer.loads(kept)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from tidegate.model.errors import InvalidJob
 from tidegate.model.values import Json
@@ -246,7 +246,7 @@ class ListAccumulator(Accumulator[Json, list[Json]]):
         self._texts: list[str] = []
         self._size_bytes = 0
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Json) -> None:
         try:
             text = json.dumps(value)
         except (TypeError, ValueError) as error:
@@ -291,10 +291,10 @@ class Mixed(UserAccumulator):
     def __init__(self, types: Iterable[str]) -> None:
         self.types = sorted(set(types))
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         raise self._error()
 
-    def get_local_value(self) -> Any:
+    def get_local_value(self) -> NoReturn:
         raise self._error()
 
     def reset_local(self) -> None:

@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 import pyarrow as pa
 
 from tidegate.model.checkpoint import SegmentHandle
+from tidegate.model.values import FieldValue
 from tidegate.state_reader.checkpoint import Checkpoint, Operator, State, joined
 from tidegate.state_reader.rows import element_value, readable
 from tidegate.state_reader.segments import is_msgpack
@@ -29,7 +29,7 @@ EXAMPLES = 3
 JOIN_ROWS = 256
 """From so many rows of a key group on, Arrow first takes those away that are the same."""
 
-Row = Mapping[str, Any]
+Row = Mapping[str, FieldValue]
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class _Elements:
     """Elements of operator state by what makes them equal, and one of each as it is stored."""
 
     counts: Counter[object]
-    shown: dict[object, tuple[Any, pa.Field]]
+    shown: dict[object, tuple[FieldValue, pa.Field]]
 
     def rows(self, identities: Iterable[object], most: int) -> list[Row]:
         return [{ELEMENT: _element(*self.shown[identity])} for identity in islice(identities, most)]
@@ -236,7 +236,7 @@ def _compare_elements(old: _Elements, new: _Elements, found: StateDifference, ex
     found.added_examples = new.rows(come.elements(), examples)
 
 
-def _element(value: Any, field: pa.Field) -> Any:
+def _element(value: FieldValue, field: pa.Field) -> FieldValue:
     return element_value(value) if is_msgpack(field) else readable(value, field)
 
 
@@ -244,7 +244,7 @@ def _values(row: Row) -> Row:
     return {name: value for name, value in row.items() if not is_identity(name)}
 
 
-def _frozen(value: Any) -> object:
+def _frozen(value: FieldValue) -> object:
     """A hashable value that is equal when the state is: a NaN equals a NaN, and the order of a map means nothing."""
     if isinstance(value, Mapping):
         return tuple((name, _frozen(part)) for name, part in sorted(value.items()))

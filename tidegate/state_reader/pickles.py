@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from tidegate.model.values import FieldValue
 
 UNKNOWN = "?"
 
@@ -34,7 +37,7 @@ class Pickled:
         return f"<{self.type_name}, {len(self.content)} bytes>"
 
 
-def plain_value(content: bytes) -> Any:
+def plain_value(content: bytes) -> FieldValue:
     """The value when it is made of Python's own types only, else ``Pickled``; bytes that are no pickle have type ``?``."""
     unpickler = _InertUnpickler(io.BytesIO(content))
     try:
@@ -53,7 +56,7 @@ def type_name(content: bytes) -> str:
 class _Inert:
     """Stands for any object: it takes whatever a pickle gives to it and keeps nothing."""
 
-    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+    def __new__(cls, *arguments: object, **named: object) -> Any:
         name, first = cls.__name__, arguments[0] if arguments else None
         if name in _BY_VALUE and len(arguments) > 1:
             return _inert_class(_module_of(name, arguments), str(arguments[1]))
@@ -61,25 +64,25 @@ class _Inert:
             return object.__new__(first)
         return object.__new__(cls)
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    def __init__(self, *arguments: object, **named: object) -> None:
         pass
 
-    def __call__(self, *arguments: Any, **named: Any) -> _Inert:
+    def __call__(self, *arguments: object, **named: object) -> _Inert:
         return _Inert()
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: object) -> None:
         pass
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         pass
 
-    def append(self, value: Any) -> None:
+    def append(self, value: object) -> None:
         pass
 
-    def extend(self, values: Any) -> None:
+    def extend(self, values: Iterable[object]) -> None:
         pass
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         pass
 
 
@@ -91,7 +94,7 @@ class _InertUnpickler(pickle.Unpickler):
         self.is_inert = True
         return _inert_class(module_name, global_name)
 
-    def persistent_load(self, pid: Any) -> _Inert:
+    def persistent_load(self, pid: object) -> _Inert:
         self.is_inert = True
         return _Inert()
 
@@ -101,7 +104,7 @@ def _inert_class(module_name: str, name: str) -> type[_Inert]:
     return type(name, (_Inert,), {"__module__": module_name})
 
 
-def _module_of(maker: str, arguments: tuple[Any, ...]) -> str:
+def _module_of(maker: str, arguments: tuple[object, ...]) -> str:
     """Where a packed class was written: an argument of an enum's maker, among the attributes of another class."""
     if maker == _ENUM_MAKER:
         return str(arguments[4]) if len(arguments) > 4 else ""
@@ -109,9 +112,11 @@ def _module_of(maker: str, arguments: tuple[Any, ...]) -> str:
     return str(attributes.get("__module__", ""))
 
 
-def _name_of(value: Any) -> str:
+def _name_of(value: object) -> str:
     kind = type(value)
-    if kind is type and issubclass(value, _Inert):  # a class or function itself, pickled by its name
+    if (
+        isinstance(value, type) and kind is type and issubclass(value, _Inert)
+    ):  # a class or function itself, pickled by its name
         kind = value
     module_name = kind.__module__ if issubclass(kind, _Inert) else "builtins"
     if kind.__name__ == _FUNCTION:

@@ -11,13 +11,13 @@ import base64
 import datetime
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.model.errors import Misuse
+from tidegate.model.values import FieldValue, Json
 from tidegate.state_reader.checkpoint import JSON, TYPE_SUFFIX
 from tidegate.state_reader.pickles import Pickled, plain_value
 from tidegate.state_reader.segments import is_pickled
@@ -27,7 +27,7 @@ KEY = "key"
 KEY_PREFIX = "key."
 
 
-def readable_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+def readable_rows(table: pa.Table) -> Iterator[dict[str, FieldValue]]:
     """Yields each row by column. Type names are left out (a ``Pickled`` has its own), and so is an element that is
     there as JSON."""
     names = [name for name in table.schema.names if not _is_repeated(name, table.schema)]
@@ -38,7 +38,7 @@ def readable_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
             yield {f.name: readable(value, f) for f, value in zip(fields, values, strict=True)}
 
 
-def readable(value: Any, field: pa.Field) -> Any:
+def readable(value: FieldValue, field: pa.Field) -> FieldValue:
     """Returns a value of ``to_pylist`` of a column ``field``; a map becomes a list of pairs."""
     kind = field.type
     if value is None:
@@ -54,7 +54,7 @@ def readable(value: Any, field: pa.Field) -> Any:
     return value
 
 
-def element_value(content: bytes) -> Any:
+def element_value(content: bytes) -> FieldValue:
     """Returns an element of operator state: what msgpack says, or else the pickled value."""
     try:
         return msgspec.msgpack.decode(content)
@@ -62,7 +62,7 @@ def element_value(content: bytes) -> Any:
         return plain_value(content)
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: FieldValue) -> Json:
     """Converts a value of state into what JSON can hold; bytes become Base64."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -85,7 +85,7 @@ def to_json(value: Any) -> Any:
     return str(value)
 
 
-def to_text(value: Any) -> str:
+def to_text(value: FieldValue) -> str:
     """One cell of a table."""
     if isinstance(value, (str, Pickled)):
         return str(value)
@@ -111,7 +111,7 @@ def _is_repeated(name: str, schema: pa.Schema) -> bool:
     return base != name and base in schema.names and is_pickled(schema.field(base))
 
 
-def _with_texts(value: Any) -> Any:
+def _with_texts(value: FieldValue) -> Json:
     """As ``to_json``, with short texts for what is pickled."""
     if isinstance(value, Pickled):
         return str(value)
@@ -133,14 +133,14 @@ def _scalar(text: str, kind: pa.DataType) -> pa.Scalar:
         raise Misuse(f"no key can be {text!r}: keys of this state are of type {kind}") from error
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str) -> Json:
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-def _is_key(values: list[Any], names: list[str], text: str, wanted: Any) -> bool:
+def _is_key(values: list[FieldValue], names: list[str], text: str, wanted: Json) -> bool:
     if len(values) == 1:
         value = to_json(values[0])
         is_same_text = isinstance(value, str) and value == text

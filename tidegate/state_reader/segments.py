@@ -7,13 +7,14 @@ when its key group is the one that ``offsets`` names. What does not fit is ``Cor
 from __future__ import annotations
 
 import json
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.model.checkpoint import OperatorStateHandle, SegmentHandle, StateHandle
 from tidegate.model.errors import CorruptData
+from tidegate.model.values import JsonObject
 from tidegate.wire.state_columns import ELEMENT, KEY_GROUP
 
 METADATA_KEY = b"tidegate"
@@ -56,11 +57,11 @@ def read_elements(source: VerifiedSegments, state: OperatorStateHandle, place: s
     return table
 
 
-def description_of(schema: pa.Schema) -> dict[str, Any]:
+def description_of(schema: pa.Schema) -> JsonObject:
     """Returns the JSON object in a state file's metadata: version, operator, state, kind, types. Empty when there is
     none."""
     content = (schema.metadata or {}).get(METADATA_KEY)
-    found: dict[str, Any] = json.loads(content) if content else {}
+    found: JsonObject = json.loads(content) if content else {}
     return found
 
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-T = TypeVar("T", bound=Callable[..., Any])
+T = TypeVar("T", bound=Callable[..., object])
 
 __all__ = ["Deprecated", "Experimental", "Internal", "Public", "PublicEvolving"]
 
@@ -24,7 +24,7 @@ def Deprecated(  # noqa: N802  (PyFlink's name)
             return func
 
         @functools.wraps(func)
-        def warned(*args: Any, **kwargs: Any) -> Any:
+        def warned(*args: object, **kwargs: object) -> object:
             text = f"{func.__qualname__} is deprecated since {since}" + (f": {detail}" if detail else "")
             warnings.warn(text, DeprecationWarning, stacklevel=2)
             return func(*args, **kwargs)

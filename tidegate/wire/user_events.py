@@ -39,7 +39,7 @@ def register_user_event(name: str, kind: type) -> None:
     _by_name[name] = msgspec.msgpack.Decoder(kind)
 
 
-def encode_user_event(value: Any) -> bytes:
+def encode_user_event(value: object) -> bytes:
     """Raises ``UnknownEvent``."""
     name = _names.get(type(value))
     if name is None:
@@ -49,7 +49,7 @@ def encode_user_event(value: Any) -> bytes:
     return _encoder.encode((name, value))
 
 
-def decode_user_event(payload: bytes | memoryview) -> Any:
+def decode_user_event(payload: bytes | memoryview) -> object:
     """Raises ``UnknownEvent``, or ``CorruptFrame`` for fields that do not fit the type."""
     try:
         name, fields = _envelope.decode(payload)

@@ -6,7 +6,6 @@ from tidegate.jobmanager.machines.views import CheckpointView, JobView
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.http.errors import not_found
 from tidegate.jobmanager.rest.http.request import RestRequest
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses.checkpoints import (
     checkpoint_config,
     checkpoint_details,
@@ -16,6 +15,7 @@ from tidegate.jobmanager.rest.responses.checkpoints import (
 )
 from tidegate.jobmanager.rest.responses.jobs import job_type
 from tidegate.jobmanager.rest.routes import Kept, Route, reads
+from tidegate.model.values import JsonObject
 
 _C = "/jobs/:jobid/checkpoints"
 
@@ -32,17 +32,17 @@ class CheckpointHandlers:
             reads(f"{_C}/details/:checkpointid/subtasks/:vertexid", self._subtasks, Kept.CHECKPOINTS),
         ]
 
-    def _statistics(self, request: RestRequest) -> Json:
+    def _statistics(self, request: RestRequest) -> JsonObject:
         return checkpoints_answer(self._checkpointed(request).checkpoints)
 
-    def _config(self, request: RestRequest) -> Json:
+    def _config(self, request: RestRequest) -> JsonObject:
         return checkpoint_config(self._checkpointed(request))
 
-    def _details(self, request: RestRequest) -> Json:
+    def _details(self, request: RestRequest) -> JsonObject:
         job, checkpoint = self._checkpoint(request)
         return checkpoint_details(checkpoint, job.vertices)
 
-    def _subtasks(self, request: RestRequest) -> Json:
+    def _subtasks(self, request: RestRequest) -> JsonObject:
         vertex_id = request.vertex_id()
         job, checkpoint = self._checkpoint(request)
         for vertex in job.vertices:

@@ -6,10 +6,10 @@ from tidegate.jobmanager.machines.views import TaskManagerView
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.history import OVERVIEW
 from tidegate.jobmanager.rest.http.request import RestRequest
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses import cluster as cluster_answers
 from tidegate.jobmanager.rest.responses import metrics
 from tidegate.jobmanager.rest.routes import Route, reads, writes
+from tidegate.model.values import JsonObject
 
 
 class ClusterHandlers:
@@ -33,24 +33,24 @@ class ClusterHandlers:
             reads("/taskmanagers/:taskmanagerid/profiler", self._task_manager_profiler),
         ]
 
-    def _config(self, request: RestRequest) -> Json:
+    def _config(self, request: RestRequest) -> JsonObject:
         return cluster_answers.dashboard_config(self._backend.configuration, self._backend.now_ms())
 
-    def _overview(self, request: RestRequest) -> Json:
+    def _overview(self, request: RestRequest) -> JsonObject:
         return cluster_answers.overview(
             self._backend.views.cluster(), self._backend.views.jobs(), self._backend.archived(OVERVIEW)
         )
 
-    def _metrics(self, request: RestRequest) -> list[Json]:
+    def _metrics(self, request: RestRequest) -> list[JsonObject]:
         found = metrics.cluster_metrics(self._backend.views.cluster(), self._backend.views.jobs())
         return metrics.collection(found, request)
 
-    def _task_managers(self, request: RestRequest) -> Json:
+    def _task_managers(self, request: RestRequest) -> JsonObject:
         tasks = cluster_answers.assigned_tasks(self._backend.views.jobs())
         views = self._backend.views.cluster().task_managers
         return {"taskmanagers": [cluster_answers.task_manager_item(view, tasks, self._figures(view)) for view in views]}
 
-    def _task_manager(self, request: RestRequest) -> Json:
+    def _task_manager(self, request: RestRequest) -> JsonObject:
         view = self._backend.task_manager(request)
         return cluster_answers.task_manager_details(
             view, cluster_answers.assigned_tasks(self._backend.views.jobs()), self._figures(view)
@@ -59,21 +59,21 @@ class ClusterHandlers:
     def _figures(self, view: TaskManagerView) -> cluster_answers.Figures:
         return self._backend.measures.process_metrics_of(view.task_manager_id)
 
-    def _task_manager_metrics(self, request: RestRequest) -> list[Json]:
+    def _task_manager_metrics(self, request: RestRequest) -> list[JsonObject]:
         view = self._backend.task_manager(request)
         return metrics.collection(self._backend.measures.process_metrics_of(view.task_manager_id), request)
 
-    def _task_manager_aggregation(self, request: RestRequest) -> list[Json]:
+    def _task_manager_aggregation(self, request: RestRequest) -> list[JsonObject]:
         """Aggregates metrics of all TaskManagers, or of those that ``taskmanagers`` names."""
         wanted = request.listed("taskmanagers")
         ids = [view.task_manager_id for view in self._backend.views.cluster().task_managers]
         chosen = [found for found in ids if wanted is None or found in wanted]
         return metrics.aggregation([self._backend.measures.process_metrics_of(found) for found in chosen], request)
 
-    def _task_manager_profiler(self, request: RestRequest) -> Json:
+    def _task_manager_profiler(self, request: RestRequest) -> JsonObject:
         self._backend.task_manager(request)
         return {"profilingList": []}
 
-    def _shut_down(self, request: RestRequest) -> Json:
+    def _shut_down(self, request: RestRequest) -> JsonObject:
         self._backend.shutdown("a client asked for it (DELETE /cluster)")
         return {}

@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from tidegate.jobmanager.programs.files import Program
 from tidegate.jobmanager.programs.runs import ProgramRuns, RunRequest
 from tidegate.jobmanager.rest.http.errors import RestError, bad_request
 from tidegate.jobmanager.rest.http.request import RestRequest, choice_of, text_of
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses.jobs import plan
 from tidegate.jobmanager.rest.routes import Route, reads, writes
 from tidegate.model.errors import NoResourceAvailable, TidegateError
 from tidegate.model.ids import JobId, parse_job_id
 from tidegate.model.options import ClaimMode
+from tidegate.model.values import JsonObject
 
 MAX_PARALLELISM = 32_768
 """Flink's largest number of key groups."""
@@ -43,11 +42,11 @@ class JarHandlers:
             writes("POST", "/jars/:jarid/run-application", self._run_application),
         ]
 
-    async def _list(self, request: RestRequest) -> Json:
+    async def _list(self, request: RestRequest) -> JsonObject:
         found = await self._runs.on_disk(self._runs.files.list)
         return {"address": request.base_url, "files": [_item(program) for program in found]}
 
-    async def _upload(self, request: RestRequest) -> Json:
+    async def _upload(self, request: RestRequest) -> JsonObject:
         assert request.upload is not None
         files = self._runs.files
         incoming = files.begin()
@@ -61,22 +60,22 @@ class JarHandlers:
             files.drop(incoming)
         return {"filename": str(program.path), "status": "success"}
 
-    async def _delete(self, request: RestRequest) -> Json:
+    async def _delete(self, request: RestRequest) -> JsonObject:
         with _refused():
             await self._runs.on_disk(partial(self._runs.files.remove, request.parameters["jarid"]))
         return {}
 
-    async def _plan(self, request: RestRequest) -> Json:
+    async def _plan(self, request: RestRequest) -> JsonObject:
         program, run = await self._requested_run(request)
         with _refused("Could not build the plan of this program: "):
             graph = await self._runs.plan(program, run)
         return {"plan": plan(run.job_id or graph.job_id, graph)}
 
-    async def _run(self, request: RestRequest) -> Json:
+    async def _run(self, request: RestRequest) -> JsonObject:
         job_id = await self._submitted(request)
         return {"jobid": job_id, "applicationId": job_id}
 
-    async def _run_application(self, request: RestRequest) -> Json:
+    async def _run_application(self, request: RestRequest) -> JsonObject:
         return {"applicationid": await self._submitted(request)}
 
     async def _submitted(self, request: RestRequest) -> JobId:
@@ -114,7 +113,7 @@ def run_request(request: RestRequest) -> RunRequest:
     )
 
 
-def _arguments(request: RestRequest, body: Json) -> tuple[str, ...]:
+def _arguments(request: RestRequest, body: JsonObject) -> tuple[str, ...]:
     found = body.get("programArgsList")
     if found is None:
         return tuple(request.listed("programArg") or ())
@@ -123,8 +122,8 @@ def _arguments(request: RestRequest, body: Json) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _parallelism(request: RestRequest, body: Json) -> int | None:
-    found: Any = body.get("parallelism")
+def _parallelism(request: RestRequest, body: JsonObject) -> int | None:
+    found = body.get("parallelism")
     if found is None and "parallelism" in request.query:
         found = request.query_number("parallelism", 0)
     if found is None:
@@ -143,7 +142,7 @@ def _job_id(text: str) -> JobId:
         raise bad_request(f"Request did not match expected format: jobId: {error}") from None
 
 
-def _allows(request: RestRequest, body: Json) -> bool:
+def _allows(request: RestRequest, body: JsonObject) -> bool:
     found = body.get("allowNonRestoredState")
     if found is None:
         text = request.query.get("allowNonRestoredState", _FALSE).lower()
@@ -157,12 +156,12 @@ def _allows(request: RestRequest, body: Json) -> bool:
     return found
 
 
-def _claim_mode(body: Json) -> str | None:
+def _claim_mode(body: JsonObject) -> str | None:
     name = "claimMode" if body.get("claimMode") is not None else "restoreMode"
     return None if body.get(name) is None else choice_of(body, name, ClaimMode, ClaimMode.NO_CLAIM).value
 
 
-def _settings(body: Json) -> dict[str, str]:
+def _settings(body: JsonObject) -> dict[str, str]:
     found = body.get("flinkConfiguration")
     if found is None:
         return {}
@@ -173,7 +172,7 @@ def _settings(body: Json) -> dict[str, str]:
     return found
 
 
-def _item(program: Program) -> Json:
+def _item(program: Program) -> JsonObject:
     entries = sorted(program.entries, key=lambda entry: entry != program.default)
     return {
         "id": program.program_id,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tidegate.jobmanager.machines.events import JobCancelRequested
+from tidegate.jobmanager.machines.views import JobView
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.history import APPLICATIONS, OVERVIEW
 from tidegate.jobmanager.rest.http.errors import RestError, bad_request, not_found, server_side
 from tidegate.jobmanager.rest.http.request import RestRequest, bad_query, is_job_id
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses import jobs as job_answers
 from tidegate.jobmanager.rest.responses import metrics
 from tidegate.jobmanager.rest.responses.cluster import (
@@ -24,6 +23,7 @@ from tidegate.jobmanager.rest.responses.exceptions import exceptions
 from tidegate.jobmanager.rest.responses.tasks import user_accumulators
 from tidegate.jobmanager.rest.routes import Handler, Kept, Route, reads, writes
 from tidegate.model.states import JobState
+from tidegate.model.values import Json, JsonObject
 
 DEFAULT_MAX_EXCEPTIONS = 20
 """Flink's ``JobExceptionsHandler``."""
@@ -69,25 +69,25 @@ class JobHandlers:
             writes("POST", "/applications/:jobid/cancel", self._cancel_application),
         ]
 
-    def _of_job(self, answer: Any) -> Any:
+    def _of_job(self, answer: Callable[[JobView, int], Json]) -> Handler:
         return lambda request: answer(self._backend.job(request), self._backend.now_ms())
 
-    def _ids(self, request: RestRequest) -> Json:
+    def _ids(self, request: RestRequest) -> JsonObject:
         shown = [{"id": job.job_id, "status": job.state.value} for job in self._backend.views.jobs()]
         archived = [{"id": item["jid"], "status": item["state"]} for item in self._backend.archived(OVERVIEW)]
         return {"jobs": [*shown, *archived]}
 
-    def _overview(self, request: RestRequest) -> Json:
+    def _overview(self, request: RestRequest) -> JsonObject:
         now_ms = self._backend.now_ms()
         shown = [job_answers.job_item(job, now_ms) for job in self._backend.views.jobs()]
         return {"jobs": [*shown, *self._backend.archived(OVERVIEW)]}
 
-    def _applications(self, request: RestRequest) -> Json:
+    def _applications(self, request: RestRequest) -> JsonObject:
         now_ms = self._backend.now_ms()
         shown = [application_item(job, now_ms) for job in self._backend.views.jobs()]
         return {"applications": [*shown, *self._backend.archived(APPLICATIONS)]}
 
-    def _status(self, request: RestRequest) -> Json:
+    def _status(self, request: RestRequest) -> JsonObject:
         """Flink answers an unknown job with 500 here, and with 404 elsewhere."""
         job_id = request.job_id()
         job = self._backend.views.job(job_id)
@@ -95,7 +95,7 @@ class JobHandlers:
             raise server_side(f"Could not find Flink job ({job_id})")
         return {"status": job.state.value}
 
-    def _exceptions(self, request: RestRequest) -> Json:
+    def _exceptions(self, request: RestRequest) -> JsonObject:
         maximum = request.first_number("maxExceptions", DEFAULT_MAX_EXCEPTIONS)
         labels = request.listed("failureLabelFilter") or []
         for label in labels:
@@ -105,7 +105,7 @@ class JobHandlers:
                 )
         return exceptions(self._backend.job(request), maximum, labels, self._backend.endpoints())
 
-    def _accumulators(self, request: RestRequest) -> Json:
+    def _accumulators(self, request: RestRequest) -> JsonObject:
         job = self._backend.job(request)
         attempts = [subtask.current.attempt for vertex in job.vertices for subtask in vertex.subtasks]
         return {
@@ -114,10 +114,10 @@ class JobHandlers:
             "serialized-user-task-accumulators": {},
         }
 
-    def _metrics(self, request: RestRequest) -> list[Json]:
+    def _metrics(self, request: RestRequest) -> list[JsonObject]:
         return metrics.collection(metrics.job_metrics(self._backend.job(request), self._backend.now_ms()), request)
 
-    def _aggregated(self, request: RestRequest) -> list[Json]:
+    def _aggregated(self, request: RestRequest) -> list[JsonObject]:
         wanted = request.listed("jobs")
         for text in wanted or ():
             if not is_job_id(text):
@@ -125,14 +125,14 @@ class JobHandlers:
         jobs = [job for job in self._backend.views.jobs() if wanted is None or job.job_id in wanted]
         return metrics.aggregation([metrics.job_metrics(job, self._backend.now_ms()) for job in jobs], request)
 
-    def _configuration(self) -> list[Json]:
+    def _configuration(self) -> list[JsonObject]:
         return configuration_entries(self._backend.configuration)
 
-    def _log_url(self, request: RestRequest) -> Json:
+    def _log_url(self, request: RestRequest) -> JsonObject:
         """Whatever the job is called (``GeneratedLogUrlHandler.java``)."""
         return {"url": f"{request.base_url}/jobmanager/log"}
 
-    def _terminate(self, request: RestRequest) -> Json:
+    def _terminate(self, request: RestRequest) -> JsonObject:
         request.json_object()
         mode = request.query.get("mode", "cancel").lower()
         if mode == "stop":
@@ -142,7 +142,7 @@ class JobHandlers:
             raise bad_query("mode", mode, "cancel")
         return self._cancel(request)
 
-    def _cancel(self, request: RestRequest) -> Json:
+    def _cancel(self, request: RestRequest) -> JsonObject:
         """Again for a job that was canceled: nothing happens, and it is no error."""
         job = self._backend.job(request)
         if job.state.is_terminal and job.state is not JobState.CANCELED:
@@ -154,17 +154,17 @@ class JobHandlers:
         self._backend.post(JobCancelRequested(job.job_id))
         return {}
 
-    def _cancel_application(self, request: RestRequest) -> Json:
+    def _cancel_application(self, request: RestRequest) -> JsonObject:
         """Cancels a job. As in Flink, one that has ended is not found."""
         if self._backend.job(request).state.is_terminal:
             raise not_found("Application could not be found.")
         return self._cancel(request)
 
-    def _stop_is_gone(self, request: RestRequest) -> Json:
+    def _stop_is_gone(self, request: RestRequest) -> JsonObject:
         self._backend.job(request)
         raise RestError(308, _STOP_IS_GONE)
 
-    def _client_heartbeat(self, request: RestRequest) -> Json:
+    def _client_heartbeat(self, request: RestRequest) -> JsonObject:
         """Jobs here do not end with their client, so that nothing depends on it; for one that is not there Flink only logs it."""
         request.job_id()
         if type(request.json_object().get("expiredTimestamp")) is not int:
@@ -172,10 +172,10 @@ class JobHandlers:
         return {}
 
 
-def of_any_job(answer: Callable[[], Json | list[Json]]) -> Handler:
+def of_any_job(answer: Callable[[], JsonObject | list[JsonObject]]) -> Handler:
     """Returns a handler with the same answer for every job, also for one that does not exist."""
 
-    def answered(request: RestRequest) -> Json | list[Json]:
+    def answered(request: RestRequest) -> JsonObject | list[JsonObject]:
         request.job_id()
         return answer()
 

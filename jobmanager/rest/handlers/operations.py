@@ -11,17 +11,16 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.jobmanager.rest.http.errors import RestError
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses.java_throwable import failure_cause
 from tidegate.model.errors import ErrorInfo
+from tidegate.model.values import JsonObject
 
 MAX_RUNNING = 1_000
 """Operations at once, so that a client that triggers without end cannot fill the memory."""
 
-Work = Callable[[], Coroutine[Any, Any, Json]]
+Work = Callable[[], Coroutine[object, None, JsonObject]]
 """Gives what stands under ``operation`` in the end, or raises."""
 
 
@@ -30,10 +29,10 @@ class Operation:
     """``done_ms`` is ``None`` while it is in progress."""
 
     trigger_id: str
-    task: asyncio.Task[Json]
+    task: asyncio.Task[JsonObject]
     done_ms: int | None = None
 
-    def status(self, failure_key: str) -> Json:
+    def status(self, failure_key: str) -> JsonObject:
         """The answer of a status path: a result, or the failure and nothing else."""
         if not self.task.done():
             return {"status": {"id": "IN_PROGRESS"}, "operation": None}
@@ -51,7 +50,7 @@ class Operations:
         self._now_ms = now_ms
         self._operations: dict[tuple[str, str], Operation] = {}
 
-    def begin(self, kind: str, trigger_id: str | None, work: Work) -> Json:
+    def begin(self, kind: str, trigger_id: str | None, work: Work) -> JsonObject:
         """Begin it, unless it was begun before; the answer of a trigger path. Raises ``RestError`` 503: too many."""
         self._forget_old()
         known = self._operations.get((kind, trigger_id)) if trigger_id is not None else None

@@ -11,10 +11,10 @@ from tidegate.aio.inspection import LogFile, ThreadInfo
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.http.errors import RestError, not_found
 from tidegate.jobmanager.rest.http.request import RestRequest
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses import processes as process
 from tidegate.jobmanager.rest.routes import Reply, Route, reads, reads_text
 from tidegate.model.errors import StorageError, TidegateError
+from tidegate.model.values import JsonObject
 
 T = TypeVar("T")
 
@@ -62,15 +62,15 @@ class ProcessHandlers:
         name = request.parameters["filename"]
         return await self._text(request, lambda address: self._inspector.read_log(address, name))
 
-    async def _logs(self, request: RestRequest) -> Json:
+    async def _logs(self, request: RestRequest) -> JsonObject:
         return process.log_list(await _answered(self._inspector.logs(self._address(request))))
 
-    async def _threads(self, request: RestRequest) -> Json:
+    async def _threads(self, request: RestRequest) -> JsonObject:
         return process.thread_list(
             await _answered(self._inspector.threads(self._backend.task_manager(request).address))
         )
 
-    def _log_url(self, request: RestRequest) -> Json:
+    def _log_url(self, request: RestRequest) -> JsonObject:
         """Whatever they are called (``GeneratedLogUrlHandler.java``)."""
         return {"url": f"{request.base_url}/taskmanagers/{quote(request.parameters['taskmanagerid'])}/log"}
 

@@ -10,13 +10,13 @@ from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.handlers.operations import Operations
 from tidegate.jobmanager.rest.http.errors import bad_request, not_found
 from tidegate.jobmanager.rest.http.request import RestRequest, choice_of, flag_of, text_of, trigger_id_of
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses.checkpoints import external_path
 from tidegate.jobmanager.rest.routes import Route, reads, writes
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.errors import UnknownJob
 from tidegate.model.ids import JobId
 from tidegate.model.options import CheckpointingOptions
+from tidegate.model.values import JsonObject
 
 _WAIT_MS = 60_000
 """One round of waiting for the end of a snapshot."""
@@ -56,34 +56,34 @@ class SnapshotHandlers:
             reads("/savepoint-disposal/:triggerid", self._disposal_status),
         ]
 
-    def _trigger_checkpoint(self, request: RestRequest) -> Json:
+    def _trigger_checkpoint(self, request: RestRequest) -> JsonObject:
         """Triggers a checkpoint. As in Flink, an unknown job is reported by the operation's result, not by its trigger."""
         job_id, body = request.job_id(), request.json_object()
         is_full = choice_of(body, "checkpointType", CheckpointType, CheckpointType.CONFIGURED) is CheckpointType.FULL
 
-        async def work() -> Json:
+        async def work() -> JsonObject:
             end = await self._take(job_id, SnapshotType.CHECKPOINT, None, is_full=is_full)
             return {"checkpointId": end.checkpoint_id}
 
         return self._operations.begin(f"checkpoint-{job_id}", trigger_id_of(body), work)
 
-    def _checkpoint_status(self, request: RestRequest) -> Json:
+    def _checkpoint_status(self, request: RestRequest) -> JsonObject:
         return self._status(request, "checkpoint", "failureCause")
 
-    def _trigger_savepoint(self, request: RestRequest) -> Json:
+    def _trigger_savepoint(self, request: RestRequest) -> JsonObject:
         body = request.json_object()
         target, cancels = text_of(body, "target-directory"), flag_of(body, "cancel-job")
         return self._savepoint(request, body, target, SnapshotType.SAVEPOINT, cancels=cancels)
 
-    def _trigger_stop(self, request: RestRequest) -> Json:
+    def _trigger_stop(self, request: RestRequest) -> JsonObject:
         """Its status is that of a savepoint, and completed once the job is FINISHED. (Flink's names are other ones here.)"""
         body = request.json_object()
         kind = SnapshotType.TERMINATE if flag_of(body, "drain") else SnapshotType.SUSPEND
         return self._savepoint(request, body, text_of(body, "targetDirectory"), kind)
 
     def _savepoint(
-        self, request: RestRequest, body: Json, target: str | None, kind: SnapshotType, *, cancels: bool = False
-    ) -> Json:
+        self, request: RestRequest, body: JsonObject, target: str | None, kind: SnapshotType, *, cancels: bool = False
+    ) -> JsonObject:
         """``cancels``: the job is canceled once it is taken, which Flink has deprecated: what another checkpoint commits
         meanwhile comes again after a restore. A stop does not have that gap."""
         job_id, directory = request.job_id(), target or None
@@ -91,7 +91,7 @@ class SnapshotHandlers:
         if directory is None and self._has_no_directory(job_id):
             raise bad_request(_NO_DIRECTORY)
 
-        async def work() -> Json:
+        async def work() -> JsonObject:
             end = await self._take(job_id, kind, directory, is_full=False)
             if cancels:
                 self._backend.post(JobCancelRequested(job_id))
@@ -99,22 +99,22 @@ class SnapshotHandlers:
 
         return self._operations.begin(f"savepoint-{job_id}", trigger_id_of(body), work)
 
-    def _savepoint_status(self, request: RestRequest) -> Json:
+    def _savepoint_status(self, request: RestRequest) -> JsonObject:
         return self._status(request, "savepoint", "failure-cause")
 
-    def _dispose(self, request: RestRequest) -> Json:
+    def _dispose(self, request: RestRequest) -> JsonObject:
         body = request.json_object()
         path = text_of(body, "savepoint-path")
         if not path:
             raise bad_request("Request did not match expected format: savepoint-path is missing.")
 
-        async def work() -> Json:
+        async def work() -> JsonObject:
             await self._backend.dispose(path.removeprefix("file:") if path.startswith("file:/") else path)
             return {}
 
         return self._operations.begin("disposal", trigger_id_of(body), work)
 
-    def _disposal_status(self, request: RestRequest) -> Json:
+    def _disposal_status(self, request: RestRequest) -> JsonObject:
         trigger_id = request.hex_id("triggerid")
         operation = self._operations.find("disposal", trigger_id)
         if operation is None:
@@ -123,7 +123,7 @@ class SnapshotHandlers:
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
-    def _status(self, request: RestRequest, kind: str, failure_key: str) -> Json:
+    def _status(self, request: RestRequest, kind: str, failure_key: str) -> JsonObject:
         job_id, trigger_id = request.job_id(), request.hex_id("triggerid")
         operation = self._operations.find(f"{kind}-{job_id}", trigger_id)
         if operation is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import NoReturn
 
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.http.errors import RestError, bad_request, not_available, not_found, server_side
@@ -62,26 +62,26 @@ class UnsupportedRoutes:
 
     # ---- what could only be there if it had been made before -----------------------------------------------------------
 
-    def _profile(self, request: RestRequest) -> Any:
+    def _profile(self, request: RestRequest) -> NoReturn:
         if "taskmanagerid" in request.parameters:
             self._backend.task_manager(request)
         raise not_found(f"There is no profile {request.parameters['filename']!r} here.")
 
-    def _deletion(self, request: RestRequest) -> Any:
+    def _deletion(self, request: RestRequest) -> NoReturn:
         raise not_found(f"There is no operation with triggerId={request.hex_id('triggerid')}.")
 
     # ---- as Flink's DefaultScheduler answers -------------------------------------------------------------------------
 
-    def _rescales(self, request: RestRequest) -> Any:
+    def _rescales(self, request: RestRequest) -> NoReturn:
         if "rescaleuuid" in request.parameters:
             request.hex_id("rescaleuuid")
         raise not_found(f"AdaptiveScheduler is not enabled for this job ({self._backend.job(request).job_id}).")
 
-    def _requirements(self, request: RestRequest) -> Any:
+    def _requirements(self, request: RestRequest) -> NoReturn:
         self._backend.job(request)
         raise server_side(_DEFAULT_SCHEDULER)
 
-    def _change_requirements(self, request: RestRequest) -> Any:
+    def _change_requirements(self, request: RestRequest) -> NoReturn:
         request.job_id()
         wanted = request.json_object()
         if not wanted:
@@ -93,7 +93,7 @@ class UnsupportedRoutes:
                 )
         raise server_side(_DEFAULT_SCHEDULER)
 
-    def _rescaling(self, request: RestRequest) -> Any:
+    def _rescaling(self, request: RestRequest) -> NoReturn:
         request.job_id()
         if "triggerid" in request.parameters:
             request.hex_id("triggerid")
@@ -104,7 +104,7 @@ class UnsupportedRoutes:
 def _refusal(key: tuple[str, str], check: Callable[[RestRequest], object], error: RestError) -> Route:
     """First what is wrong with the request itself, then that it would not be done anyway."""
 
-    def refuse(request: RestRequest) -> Any:
+    def refuse(request: RestRequest) -> NoReturn:
         check(request)
         raise RestError(error.status, *error.messages)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.request import RestRequest, bad_query, subtask_ranges
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses import metrics
 from tidegate.jobmanager.rest.responses import vertices as vertex_answers
 from tidegate.jobmanager.rest.responses.tasks import endpoint, user_accumulators
 from tidegate.jobmanager.rest.routes import Kept, Route, reads
+from tidegate.model.values import JsonObject
 
 _V = "/jobs/:jobid/vertices/:vertexid"
 _S = f"{_V}/subtasks/:subtaskindex"
@@ -42,23 +42,23 @@ class VertexHandlers:
             reads(f"{_S}/attempts/:attempt/accumulators", self._attempt_accumulators, Kept.GRAPH),
         ]
 
-    def _details(self, request: RestRequest) -> Json:
+    def _details(self, request: RestRequest) -> JsonObject:
         _, vertex = self._backend.vertex(request)
         return vertex_answers.vertex_details(
             vertex, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
         )
 
-    def _times(self, request: RestRequest) -> Json:
+    def _times(self, request: RestRequest) -> JsonObject:
         _, vertex = self._backend.vertex(request)
         return vertex_answers.subtask_times(vertex, self._backend.endpoints(), self._backend.now_ms())
 
-    def _by_task_manager(self, request: RestRequest) -> Json:
+    def _by_task_manager(self, request: RestRequest) -> JsonObject:
         _, vertex = self._backend.vertex(request)
         return vertex_answers.by_task_manager(
             vertex, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
         )
 
-    def _backpressure(self, request: RestRequest) -> Json:
+    def _backpressure(self, request: RestRequest) -> JsonObject:
         """Answers with nothing measured, which is no error, for a job that has ended, and for an unknown job or vertex
         (``JobVertexBackPressureHandler.java``)."""
         try:
@@ -73,10 +73,10 @@ class VertexHandlers:
                 raise
             return vertex_answers.NOT_MEASURED
 
-    def _watermarks(self, request: RestRequest) -> list[Json]:
+    def _watermarks(self, request: RestRequest) -> list[JsonObject]:
         return vertex_answers.watermarks(self._backend.vertex(request)[1], self._backend.measures)
 
-    def _flame_graph(self, request: RestRequest) -> Json:
+    def _flame_graph(self, request: RestRequest) -> JsonObject:
         """Answers that sampling is disabled by configuration, as Flink does for every job, since stacks are not sampled
         here."""
         request.job_id()
@@ -89,19 +89,19 @@ class VertexHandlers:
 
     # ---- metrics -----------------------------------------------------------------------------------------------------
 
-    def _metrics(self, request: RestRequest) -> list[Json]:
+    def _metrics(self, request: RestRequest) -> list[JsonObject]:
         return metrics.collection(metrics.vertex_metrics(self._backend.vertex(request)[1], self._backend), request)
 
-    def _coordinator_metrics(self, request: RestRequest) -> list[Json]:
+    def _coordinator_metrics(self, request: RestRequest) -> list[JsonObject]:
         """Operators have no part in the JobManager here."""
         self._backend.vertex(request)
         return []
 
-    def _subtask_metrics(self, request: RestRequest) -> list[Json]:
+    def _subtask_metrics(self, request: RestRequest) -> list[JsonObject]:
         _, _, subtask = self._backend.subtask(request)
         return metrics.collection(metrics.subtask_metrics(subtask.current, self._backend), request)
 
-    def _aggregated(self, request: RestRequest) -> list[Json]:
+    def _aggregated(self, request: RestRequest) -> list[JsonObject]:
         _, vertex = self._backend.vertex(request)
         indices = subtask_ranges(request, "subtasks", vertex.parallelism)
         parts = [metrics.subtask_metrics(vertex.subtasks[index].current, self._backend) for index in indices]
@@ -109,13 +109,13 @@ class VertexHandlers:
 
     # ---- subtasks ----------------------------------------------------------------------------------------------------
 
-    def _subtask(self, request: RestRequest) -> Json:
+    def _subtask(self, request: RestRequest) -> JsonObject:
         _, _, subtask = self._backend.subtask(request)
         return vertex_answers.subtask_details(
             subtask.current, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
         )
 
-    def _attempt(self, request: RestRequest) -> Json:
+    def _attempt(self, request: RestRequest) -> JsonObject:
         _, attempt = self._backend.attempt(request)
         return vertex_answers.subtask_details(
             attempt, self._backend.measures, self._backend.endpoints(), self._backend.now_ms()
@@ -123,7 +123,7 @@ class VertexHandlers:
 
     # ---- accumulators of user functions ------------------------------------------------------------------------------
 
-    def _accumulators(self, request: RestRequest) -> Json:
+    def _accumulators(self, request: RestRequest) -> JsonObject:
         _, vertex = self._backend.vertex(request)
         attempts = [subtask.current.attempt for subtask in vertex.subtasks]
         return {
@@ -131,7 +131,7 @@ class VertexHandlers:
             "user-accumulators": user_accumulators(map(self._backend.measures.metrics_of, attempts)),
         }
 
-    def _subtask_accumulators(self, request: RestRequest) -> Json:
+    def _subtask_accumulators(self, request: RestRequest) -> JsonObject:
         _, vertex = self._backend.vertex(request)
         endpoints, told = self._backend.endpoints(), self._backend.measures.metrics_of
         return {
@@ -148,7 +148,7 @@ class VertexHandlers:
             ],
         }
 
-    def _attempt_accumulators(self, request: RestRequest) -> Json:
+    def _attempt_accumulators(self, request: RestRequest) -> JsonObject:
         subtask, attempt = self._backend.attempt(request)
         return {
             "subtask": subtask.index,

@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tidegate.jobmanager.rest.http.bodies import Upload
 from tidegate.jobmanager.rest.http.errors import RestError, bad_request
 from tidegate.model.ids import JobId, VertexId, parse_job_id
+from tidegate.model.values import Json, JsonObject
 
 E = TypeVar("E", bound=Enum)
 
@@ -78,7 +79,7 @@ class RestRequest:
         text = self.query.get(name, "")
         return [part for part in text.split(",") if part] or None
 
-    def json_object(self) -> dict[str, Any]:
+    def json_object(self) -> JsonObject:
         """The body; an empty one is ``{}``. Unknown fields are ignored, as by Flink."""
         if not self.body.strip():
             return {}
@@ -104,7 +105,7 @@ def bad_query(name: str, text: str, expected: str) -> RestError:
     return bad_request(f"Cannot resolve query parameter ({name}) from value {text!r}: expected {expected}.")
 
 
-def text_of(body: Mapping[str, Any], name: str) -> str | None:
+def text_of(body: Mapping[str, Json], name: str) -> str | None:
     """A field that is a text or ``null``."""
     value = body.get(name)
     if value is not None and not isinstance(value, str):
@@ -112,7 +113,7 @@ def text_of(body: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
-def flag_of(body: Mapping[str, Any], name: str) -> bool:
+def flag_of(body: Mapping[str, Json], name: str) -> bool:
     """A field that is ``true``, ``false``, one of both as a text, or ``null``, which is ``false``."""
     value = body.get(name)
     if value in ("true", "false"):
@@ -122,7 +123,7 @@ def flag_of(body: Mapping[str, Any], name: str) -> bool:
     return bool(value)
 
 
-def choice_of(body: Mapping[str, Any], name: str, kind: type[E], default: E) -> E:
+def choice_of(body: Mapping[str, Json], name: str, kind: type[E], default: E) -> E:
     """A field that is one of an enumeration's names."""
     text = text_of(body, name)
     if text is None:
@@ -134,7 +135,7 @@ def choice_of(body: Mapping[str, Any], name: str, kind: type[E], default: E) -> 
         raise bad_request(f"Request did not match expected format: {name} is {text!r}, not one of {names}.") from None
 
 
-def trigger_id_of(body: Mapping[str, Any]) -> str | None:
+def trigger_id_of(body: Mapping[str, Json]) -> str | None:
     """A client's own ``triggerId``."""
     text = text_of(body, "triggerId")
     if text is None:

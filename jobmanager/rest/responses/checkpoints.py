@@ -12,11 +12,12 @@ from tidegate.jobmanager.machines.views import (
     SubtaskCheckpointView,
     VertexView,
 )
-from tidegate.jobmanager.rest.numbers import Json, distribution, summary
+from tidegate.jobmanager.rest.numbers import distribution, summary
 from tidegate.model.checkpoint import SnapshotType
 from tidegate.model.configuration import Configuration
 from tidegate.model.distribution import Distribution
 from tidegate.model.options import CheckpointingOptions, CheckpointRetention, StateBackendKind, StateOptions
+from tidegate.model.values import JsonObject
 
 INTERVAL_OFF_MS = 2**63 - 1
 """``interval`` when there are no periodic checkpoints."""
@@ -31,7 +32,7 @@ _AT_LEAST_ONCE = "at_least_once"
 """What Flink says of a job without periodic checkpoints, too."""
 
 
-def checkpoints_answer(view: CheckpointsView) -> Json:
+def checkpoints_answer(view: CheckpointsView) -> JsonObject:
     """``/jobs/:jobid/checkpoints``. The summary is over all completed ones, as in Flink."""
     return {
         "counts": {
@@ -52,13 +53,13 @@ def checkpoints_answer(view: CheckpointsView) -> Json:
     }
 
 
-def checkpoint_details(view: CheckpointView, vertices: Iterable[VertexView]) -> Json:
+def checkpoint_details(view: CheckpointView, vertices: Iterable[VertexView]) -> JsonObject:
     """One checkpoint with a part for every vertex of the job, as Flink's dashboard needs it."""
     item = checkpoint_item(view)
     return {**item, "tasks": {vertex.vertex_id: vertex_part(view, vertex) for vertex in vertices}}
 
 
-def vertex_details(view: CheckpointView, vertex: VertexView) -> Json:
+def vertex_details(view: CheckpointView, vertex: VertexView) -> JsonObject:
     """One checkpoint of one vertex, subtask by subtask."""
     acknowledged = _of_vertex(view, vertex)
     return {
@@ -68,7 +69,7 @@ def vertex_details(view: CheckpointView, vertex: VertexView) -> Json:
     }
 
 
-def vertex_part(view: CheckpointView, vertex: VertexView) -> Json:
+def vertex_part(view: CheckpointView, vertex: VertexView) -> JsonObject:
     subtasks = list(_of_vertex(view, vertex).values())
     last_ack = max((subtask.ack_ms for subtask in subtasks), default=-1)
     size = sum(subtask.size_bytes for subtask in subtasks)
@@ -87,10 +88,10 @@ def vertex_part(view: CheckpointView, vertex: VertexView) -> Json:
     }
 
 
-def checkpoint_item(view: CheckpointView) -> Json:
+def checkpoint_item(view: CheckpointView) -> JsonObject:
     """One checkpoint as in the history list."""
     totals = view.totals
-    item: Json = {
+    item: JsonObject = {
         "className": view.status.lower(),
         "id": view.checkpoint_id,
         "status": view.status,
@@ -118,7 +119,7 @@ def checkpoint_item(view: CheckpointView) -> Json:
     return item
 
 
-def checkpoint_config(job: JobView) -> Json:
+def checkpoint_config(job: JobView) -> JsonObject:
     """``/jobs/:jobid/checkpoints/config``."""
     settings = job_settings(job.configuration).checkpoints
     configuration = Configuration.from_strings(job.configuration)
@@ -161,7 +162,7 @@ def _of_vertex(view: CheckpointView, vertex: VertexView) -> dict[int, SubtaskChe
     return {s.attempt.subtask: s for s in view.subtasks if s.attempt.vertex_id == vertex.vertex_id}
 
 
-def _subtask(view: CheckpointView, index: int, subtask: SubtaskCheckpointView | None) -> Json:
+def _subtask(view: CheckpointView, index: int, subtask: SubtaskCheckpointView | None) -> JsonObject:
     if subtask is None:
         return {"className": "pending", "index": index, "status": "pending_or_failed"}
     metrics = subtask.metrics
@@ -186,7 +187,7 @@ def _subtask(view: CheckpointView, index: int, subtask: SubtaskCheckpointView | 
     }
 
 
-def _summary(view: CheckpointsView) -> Json:
+def _summary(view: CheckpointsView) -> JsonObject:
     """Nothing is buffered while barriers are aligned, as in Flink: zeros, as often as there are samples."""
     found = view.summary
     buffered = Distribution(found.state_size.count, ranks=(0.0,) * len(found.state_size.ranks))
@@ -200,10 +201,10 @@ def _summary(view: CheckpointsView) -> Json:
     }
 
 
-def _subtask_summary(view: CheckpointView, subtasks: Sequence[SubtaskCheckpointView]) -> Json:
+def _subtask_summary(view: CheckpointView, subtasks: Sequence[SubtaskCheckpointView]) -> JsonObject:
     metrics = [subtask.metrics for subtask in subtasks]
 
-    def over(values: Iterable[float]) -> Json:
+    def over(values: Iterable[float]) -> JsonObject:
         return summary([int(value) for value in values], percentiles=False)
 
     return {
@@ -236,11 +237,11 @@ def _type(view: CheckpointView) -> str:
     return "SYNC_SAVEPOINT" if view.snapshot_type.is_synchronous else "SAVEPOINT"
 
 
-def _optional_item(view: CheckpointView | None) -> Json | None:
+def _optional_item(view: CheckpointView | None) -> JsonObject | None:
     return None if view is None else checkpoint_item(view)
 
 
-def _restored(view: CheckpointsView) -> Json | None:
+def _restored(view: CheckpointsView) -> JsonObject | None:
     restored = view.last_restored
     if restored is None:
         return None

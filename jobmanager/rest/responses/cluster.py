@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tidegate.jobmanager.machines.views import ClusterView, JobView, TaskManagerView
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses.java_throwable import exception_name, stack_trace
 from tidegate.jobmanager.rest.responses.jobs import job_item, job_times
 from tidegate.model.configuration import Configuration
 from tidegate.model.ids import AllocationId, TaskManagerId
 from tidegate.model.options import RestOptions, WebOptions
 from tidegate.model.states import JobState
+from tidegate.model.values import JsonObject
 from tidegate.wire.versions import VERSION
 
 FLINK_VERSION = "2.3.0"
@@ -70,7 +70,7 @@ class AssignedTasks:
     by_allocation: Mapping[AllocationId | None, int]
 
 
-def dashboard_config(configuration: Configuration, now_ms: int) -> Json:
+def dashboard_config(configuration: Configuration, now_ms: int) -> JsonObject:
     """The zone is the server's, as in Flink."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone()
     name, offset = moment.tzname() or "UTC", moment.utcoffset()
@@ -89,7 +89,7 @@ def dashboard_config(configuration: Configuration, now_ms: int) -> Json:
     }
 
 
-def overview(cluster: ClusterView, jobs: Sequence[JobView], archived: Sequence[Json] = ()) -> Json:
+def overview(cluster: ClusterView, jobs: Sequence[JobView], archived: Sequence[JsonObject] = ()) -> JsonObject:
     """``archived``: items of jobs that are over, and that only the archive knows."""
     states = Counter([job.state.value for job in jobs] + [str(item["state"]) for item in archived])
     return {
@@ -105,7 +105,7 @@ def overview(cluster: ClusterView, jobs: Sequence[JobView], archived: Sequence[J
     }
 
 
-def configuration_entries(configuration: Configuration) -> list[Json]:
+def configuration_entries(configuration: Configuration) -> list[JsonObject]:
     """What is set, with the values of passwords and the like hidden."""
     return [
         {"key": key, "value": _HIDDEN if any(part in key.lower() for part in _SENSITIVE) else text}
@@ -113,7 +113,7 @@ def configuration_entries(configuration: Configuration) -> list[Json]:
     ]
 
 
-def environment() -> Json:
+def environment() -> JsonObject:
     """The process, in the words that Flink has for a JVM."""
     return {
         "jvm": {
@@ -128,7 +128,7 @@ def environment() -> Json:
 # ---- applications: one for each job, as in Flink's session mode --------------------------------------------------------
 
 
-def application_item(job: JobView, now_ms: int) -> Json:
+def application_item(job: JobView, now_ms: int) -> JsonObject:
     return {
         "id": job.job_id,
         "name": f"SingleJobApplication({job.name})",
@@ -138,14 +138,14 @@ def application_item(job: JobView, now_ms: int) -> Json:
     }
 
 
-def application_details(job: JobView, now_ms: int) -> Json:
+def application_details(job: JobView, now_ms: int) -> JsonObject:
     times = {"CREATED": job.start_ms, "RUNNING": job.start_ms}
     ends = {name: job.state_timestamps_ms.get(state, 0) for state, name in _APPLICATION_STATES.items()}
     item = application_item(job, now_ms)
     return {**item, "timestamps": {**times, **ends}, "jobs": [job_item(job, now_ms)]}
 
 
-def application_exceptions(job: JobView) -> Json:
+def application_exceptions(job: JobView) -> JsonObject:
     """Why the application failed: what the job died of, or had last when it was canceled."""
     entries = []
     if job.state in (JobState.FAILED, JobState.CANCELED) and job.failures:
@@ -180,7 +180,7 @@ def assigned_tasks(jobs: Sequence[JobView]) -> AssignedTasks:
     return AssignedTasks(Counter(a.task_manager_id for a in attempts), Counter(a.allocation_id for a in attempts))
 
 
-def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> Json:
+def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> JsonObject:
     """One TaskManager. Of the parts that Flink divides memory into, those that are not here are ``null`` or -1."""
     free = sum(slot.allocation_id is None for slot in view.slots)
     managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
@@ -209,7 +209,7 @@ def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figu
     }
 
 
-def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> Json:
+def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, figures: Figures) -> JsonObject:
     """With its slots in use, and the memory of its JVM, which is that of Spark."""
     managed = _bytes(figures, "Status.Flink.Memory.Managed.Total")
     slots = [
@@ -222,11 +222,11 @@ def task_manager_details(view: TaskManagerView, tasks: AssignedTasks, figures: F
         if slot.job_id is not None
     ]
     jvm = {key: int(figures.get(f"Status.JVM.Memory.{name}", NOT_KNOWN)) for key, name in _JVM_METRICS.items()}
-    metrics: Json = {**jvm, **dict.fromkeys(_NETTY_METRICS, NOT_KNOWN), "garbageCollectors": _collectors(figures)}
+    metrics: JsonObject = {**jvm, **dict.fromkeys(_NETTY_METRICS, NOT_KNOWN), "garbageCollectors": _collectors(figures)}
     return {**task_manager_item(view, tasks, figures), "allocatedSlots": slots, "metrics": metrics}
 
 
-def _collectors(figures: Figures) -> list[Json]:
+def _collectors(figures: Figures) -> list[JsonObject]:
     names = [name.removesuffix(".Count") for name in figures if name.startswith(_COLLECTOR) and name.endswith(".Count")]
     return [
         {
@@ -242,7 +242,7 @@ def _bytes(figures: Figures, name: str) -> int | None:
     return int(figures[name]) if name in figures else None
 
 
-def _resource(slots: int, of: int, managed_bytes: int | None) -> Json:
+def _resource(slots: int, of: int, managed_bytes: int | None) -> JsonObject:
     """As Flink counts by default: one core a slot, equal shares of managed memory (MiB). The rest is not known here."""
     managed = NOT_KNOWN if managed_bytes is None else managed_bytes * slots // max(1, of) >> 20
     return {

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tidegate.jobmanager.machines.settings import RestartSettings, job_settings
 from tidegate.jobmanager.machines.views import AttemptView, FailureView, JobView, VertexView
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses.java_throwable import exception_name, stack_trace
 from tidegate.model.ids import AttemptId, TaskManagerId
 from tidegate.model.options import RestartStrategyType
 from tidegate.model.states import JobState
+from tidegate.model.values import JsonObject
 
 _JOB_EXCEPTION = "org.apache.flink.runtime.JobException"
 _NONE: Mapping[TaskManagerId, str] = {}
@@ -24,20 +24,20 @@ _Places = Mapping[AttemptId, tuple[VertexView, AttemptView]]
 
 def exceptions(
     job: JobView, maximum: int, label_filter: Sequence[str], endpoints: Mapping[TaskManagerId, str] = _NONE
-) -> Json:
+) -> JsonObject:
     """Failures here have no labels, so that a filter by label leaves none."""
     entries = [] if label_filter else list(_entries(job, endpoints))
     return {"exceptionHistory": {"entries": entries[:maximum], "truncated": len(entries) > maximum}}
 
 
-def failures(job: JobView, maximum: int) -> Json:
+def failures(job: JobView, maximum: int) -> JsonObject:
     """Returns the failures for people: every entry says what failed where, the last one too."""
     places = _places(job)
     entries = [_entry(failure, places, _NONE) for failure in reversed(job.failures)]
     return {"entries": entries[:maximum], "truncated": len(entries) > maximum}
 
 
-def _entries(job: JobView, endpoints: Mapping[TaskManagerId, str]) -> Iterator[Json]:
+def _entries(job: JobView, endpoints: Mapping[TaskManagerId, str]) -> Iterator[JsonObject]:
     places = _places(job)
     for age, failure in enumerate(reversed(job.failures)):
         entry = _entry(failure, places, endpoints)
@@ -52,7 +52,7 @@ def _entries(job: JobView, endpoints: Mapping[TaskManagerId, str]) -> Iterator[J
         )
 
 
-def _end_of(job: JobView, entry: Json, *, has_task: bool) -> Json:
+def _end_of(job: JobView, entry: JsonObject, *, has_task: bool) -> JsonObject:
     what = f"{_JOB_EXCEPTION}: Recovery is suppressed by {_strategy(job_settings(job.configuration).restart)}"
     return {
         "exceptionName": _JOB_EXCEPTION,
@@ -63,8 +63,8 @@ def _end_of(job: JobView, entry: Json, *, has_task: bool) -> Json:
     }
 
 
-def _entry(failure: FailureView, places: _Places, endpoints: Mapping[TaskManagerId, str]) -> Json:
-    entry: Json = {
+def _entry(failure: FailureView, places: _Places, endpoints: Mapping[TaskManagerId, str]) -> JsonObject:
+    entry: JsonObject = {
         "exceptionName": exception_name(failure.error),
         "stacktrace": stack_trace(failure.error),
         "timestamp": failure.at_ms,

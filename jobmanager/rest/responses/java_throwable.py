@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import struct
-from typing import Any
 
 from tidegate.model.errors import ErrorInfo
+from tidegate.model.values import JsonObject
 
 _STREAM = b"\xac\xed\x00\x05"
 _OBJECT, _CLASS, _STRING, _LONG_STRING, _END, _NULL = b"\x73", b"\x72", b"\x74", b"\x7c", b"\x78", b"\x70"
@@ -18,7 +18,7 @@ _SERIALIZABLE, _WITH_WRITE_OBJECT = b"\x02", b"\x03"
 _SHORT_STRING_MAX = 65_535
 
 
-def failure_cause(error: ErrorInfo) -> dict[str, Any]:
+def failure_cause(error: ErrorInfo) -> JsonObject:
     """The value of ``failure-cause``, which Flink's command prints."""
     name, text = exception_name(error), stack_trace(error)
     return {

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from tidegate.jobmanager.machines.settings import RestartSettings, job_settings
 from tidegate.jobmanager.machines.views import JobView, VertexView
 from tidegate.jobmanager.rest.backend import MetricStore
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses.java_throwable import failure_cause
 from tidegate.jobmanager.rest.responses.tasks import aggregate_state, io_metrics, state_counts, timespan
 from tidegate.model.configuration import Configuration
@@ -20,6 +19,7 @@ from tidegate.model.ids import JobId, hex_id
 from tidegate.model.options import ExecutionOptions, PipelineOptions, RestartStrategyOptions, RestartStrategyType
 from tidegate.model.options.job import RuntimeMode
 from tidegate.model.states import ExecutionState, JobState
+from tidegate.model.values import JsonObject
 
 SCHEDULER_TYPE = "Default"
 _OBJECT_REUSE = "pipeline.object-reuse"
@@ -32,7 +32,7 @@ def job_type(configuration: Mapping[str, str]) -> str:
     return "BATCH" if mode is RuntimeMode.BATCH else "STREAMING"
 
 
-def job_item(job: JobView, now_ms: int) -> Json:
+def job_item(job: JobView, now_ms: int) -> JsonObject:
     """One job in a list."""
     attempts = [subtask.current for vertex in job.vertices for subtask in vertex.subtasks]
     counts = {state.lower(): number for state, number in state_counts(a.state for a in attempts).items()}
@@ -50,7 +50,7 @@ def job_item(job: JobView, now_ms: int) -> Json:
     }
 
 
-def job_times(job: JobView, now_ms: int) -> Json:
+def job_times(job: JobView, now_ms: int) -> JsonObject:
     end_ms = job.end_ms
     return {
         "start-time": job.start_ms,
@@ -59,7 +59,7 @@ def job_times(job: JobView, now_ms: int) -> Json:
     }
 
 
-def job_details(job: JobView, measures: MetricStore, now_ms: int) -> Json:
+def job_details(job: JobView, measures: MetricStore, now_ms: int) -> JsonObject:
     vertices = [_vertex(job, vertex, measures, now_ms) for vertex in job.vertices]
     return {
         "jid": job.job_id,
@@ -83,11 +83,11 @@ def job_details(job: JobView, measures: MetricStore, now_ms: int) -> Json:
     }
 
 
-def plan(job_id: JobId, graph: JobGraph) -> Json:
+def plan(job_id: JobId, graph: JobGraph) -> JsonObject:
     """The graph; sinks first, as Flink lists it."""
     nodes = []
     for vertex in reversed(graph.vertices):
-        node: Json = {
+        node: JsonObject = {
             "id": vertex.vertex_id,
             "operator": "",
             "parallelism": vertex.parallelism,
@@ -105,7 +105,7 @@ def plan(job_id: JobId, graph: JobGraph) -> Json:
     return {"jid": job_id, "name": graph.name, "type": job_type(graph.configuration), "nodes": nodes}
 
 
-def job_config(job: JobView) -> Json:
+def job_config(job: JobView) -> JsonObject:
     configuration = Configuration.from_strings(job.configuration)
     return {
         "jid": job.job_id,
@@ -119,11 +119,11 @@ def job_config(job: JobView) -> Json:
     }
 
 
-def execution_result(job: JobView) -> Json:
+def execution_result(job: JobView) -> JsonObject:
     """What a waiting client polls; a failure's cause is in the shape that Flink's own client can read."""
     if not job.state.is_terminal or job.end_ms is None:
         return {"status": {"id": "IN_PROGRESS"}}
-    result: Json = {
+    result: JsonObject = {
         "id": job.job_id,
         "name": job.name,
         "application-id": job.job_id,
@@ -138,7 +138,7 @@ def execution_result(job: JobView) -> Json:
     return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
 
 
-def _vertex(job: JobView, vertex: VertexView, measures: MetricStore, now_ms: int) -> Json:
+def _vertex(job: JobView, vertex: VertexView, measures: MetricStore, now_ms: int) -> JsonObject:
     attempts = [subtask.current for subtask in vertex.subtasks]
     group = job.graph.vertex(vertex.vertex_id).slot_sharing_group
     return {

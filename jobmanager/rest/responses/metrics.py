@@ -7,16 +7,16 @@ the TaskManager, and absent until there were two.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from tidegate.jobmanager.machines.views import AttemptView, ClusterView, JobView, VertexView
 from tidegate.jobmanager.rest.backend import Backend
 from tidegate.jobmanager.rest.http.errors import RestError
 from tidegate.jobmanager.rest.http.request import RestRequest, bad_query
-from tidegate.jobmanager.rest.numbers import Json, number, skew_percent
+from tidegate.jobmanager.rest.numbers import number, skew_percent
 from tidegate.jobmanager.rest.responses.checkpoints import checkpoint_item
-from tidegate.jobmanager.rest.routes import Handler
+from tidegate.jobmanager.rest.routes import Answer, Handler
 from tidegate.model.states import JobState
+from tidegate.model.values import JsonObject
 from tidegate.wire.task_metrics import Value, named
 
 Metrics = Mapping[str, Value]
@@ -95,7 +95,7 @@ def of_what_is_known(answer: Handler) -> Handler:
     """Nothing is known of a job, a vertex, a subtask or a TaskManager that is not there: an empty list, as Flink's store of metrics
     gives it, and no error (``AbstractMetricsHandler.java``)."""
 
-    def answered(request: RestRequest) -> Any:
+    def answered(request: RestRequest) -> Answer:
         try:
             return answer(request)
         except RestError as error:
@@ -106,7 +106,7 @@ def of_what_is_known(answer: Handler) -> Handler:
     return answered
 
 
-def collection(found: Metrics, request: RestRequest) -> list[Json]:
+def collection(found: Metrics, request: RestRequest) -> list[JsonObject]:
     """Names only, or with ``get`` the values of those that are there."""
     names = request.listed("get")
     if names is None:
@@ -114,7 +114,7 @@ def collection(found: Metrics, request: RestRequest) -> list[Json]:
     return [{"id": name, "value": _text(found[name])} for name in dict.fromkeys(names) if name in found]
 
 
-def aggregation(parts: Sequence[Metrics], request: RestRequest) -> list[Json]:
+def aggregation(parts: Sequence[Metrics], request: RestRequest) -> list[JsonObject]:
     """Over several components; texts cannot be aggregated and are left out."""
     wanted = request.query["agg"].split(",") if "agg" in request.query else list(_AGGREGATIONS)
     for name in wanted:

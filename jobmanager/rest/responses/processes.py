@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.aio.inspection import LogFile, ThreadInfo
-from tidegate.jobmanager.rest.numbers import Json
+from tidegate.model.values import JsonObject
 
 
-def log_list(files: Sequence[LogFile]) -> Json:
+def log_list(files: Sequence[LogFile]) -> JsonObject:
     return {"logs": [{"name": file.name, "size": file.size_bytes, "mtime": file.modified_ms} for file in files]}
 
 
-def thread_list(threads: Sequence[ThreadInfo]) -> Json:
+def thread_list(threads: Sequence[ThreadInfo]) -> JsonObject:
     return {"threadInfos": [{"threadName": t.name, "stringifiedThreadInfo": t.stack} for t in threads]}

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.jobmanager.machines.views import AttemptView
-from tidegate.jobmanager.rest.numbers import Json, aggregate
+from tidegate.jobmanager.rest.numbers import aggregate
 from tidegate.model.ids import TaskManagerId
 from tidegate.model.states import ExecutionState
+from tidegate.model.values import JsonObject
 from tidegate.pb.common_pb2 import TaskMetrics
 from tidegate.wire.accumulators import merged_of
 
@@ -44,10 +45,10 @@ def aggregate_state(states: Iterable[ExecutionState]) -> ExecutionState:
     return ExecutionState.CREATED
 
 
-def io_metrics(parts: Sequence[TaskMetrics | None]) -> Json:
+def io_metrics(parts: Sequence[TaskMetrics | None]) -> JsonObject:
     """Sums over tasks; ``...-complete`` says whether every one of them has reported."""
     known = [part for part in parts if part is not None]
-    answer: Json = {}
+    answer: JsonObject = {}
     for name, counter in _COUNTERS.items():
         answer[name] = sum(getattr(part, counter) for part in known)
         answer[f"{name}-complete"] = len(known) == len(parts)
@@ -57,14 +58,14 @@ def io_metrics(parts: Sequence[TaskMetrics | None]) -> Json:
     return answer
 
 
-def user_accumulators(parts: Iterable[TaskMetrics | None]) -> list[Json]:
+def user_accumulators(parts: Iterable[TaskMetrics | None]) -> list[JsonObject]:
     """Returns the accumulators of several tasks merged, with values as texts (``StringifiedAccumulatorResult.java``)."""
     return [
         {"name": name, "type": type(found).__name__, "value": found.shown()} for name, found in merged_of(parts).items()
     ]
 
 
-def timespan(attempts: Sequence[AttemptView], now_ms: int) -> Json:
+def timespan(attempts: Sequence[AttemptView], now_ms: int) -> JsonObject:
     """``start-time``, ``end-time`` (-1 until all are over) and ``duration`` of a group of tasks."""
     starts = [attempt.start_ms for attempt in attempts if attempt.start_ms is not None]
     ends = [attempt.end_ms for attempt in attempts if attempt.end_ms is not None]
@@ -97,7 +98,7 @@ def endpoint(attempt: AttemptView, endpoints: Mapping[TaskManagerId, str]) -> st
     return endpoints.get(attempt.task_manager_id, attempt.task_manager_id)
 
 
-def aggregated(metrics: Sequence[Json], durations: Sequence[Mapping[str, int]]) -> Json:
+def aggregated(metrics: Sequence[JsonObject], durations: Sequence[Mapping[str, int]]) -> JsonObject:
     """Statistics over tasks, as far as there is something to count."""
     found: dict[str, list[int]] = {}
     for part in durations:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from tidegate.jobmanager.machines.views import AttemptView, VertexView
 from tidegate.jobmanager.rest.backend import Backend, MetricStore
-from tidegate.jobmanager.rest.numbers import Json
 from tidegate.jobmanager.rest.responses.tasks import (
     UNASSIGNED,
     aggregate_state,
@@ -20,14 +19,15 @@ from tidegate.jobmanager.rest.responses.tasks import (
 )
 from tidegate.model.channel_events import NO_WATERMARK
 from tidegate.model.ids import TaskManagerId
+from tidegate.model.values import JsonObject
 from tidegate.wire.task_metrics import ReadingSpan
 
-NOT_MEASURED: Json = {"status": "deprecated"}
+NOT_MEASURED: JsonObject = {"status": "deprecated"}
 """Flink's word for it; what is not known is left out (``JobVertexBackPressureInfo.java``)."""
 _Endpoints = Mapping[TaskManagerId, str]
 
 
-def vertex_details(vertex: VertexView, measures: MetricStore, endpoints: _Endpoints, now_ms: int) -> Json:
+def vertex_details(vertex: VertexView, measures: MetricStore, endpoints: _Endpoints, now_ms: int) -> JsonObject:
     subtasks = [subtask_details(subtask.current, measures, endpoints, now_ms) for subtask in vertex.subtasks]
     return {
         "id": vertex.vertex_id,
@@ -42,7 +42,7 @@ def vertex_details(vertex: VertexView, measures: MetricStore, endpoints: _Endpoi
     }
 
 
-def subtask_details(attempt: AttemptView, measures: MetricStore, endpoints: _Endpoints, now_ms: int) -> Json:
+def subtask_details(attempt: AttemptView, measures: MetricStore, endpoints: _Endpoints, now_ms: int) -> JsonObject:
     """One attempt of a subtask."""
     times = timespan([attempt], now_ms)
     return {
@@ -58,7 +58,7 @@ def subtask_details(attempt: AttemptView, measures: MetricStore, endpoints: _End
     }
 
 
-def subtask_times(vertex: VertexView, endpoints: _Endpoints, now_ms: int) -> Json:
+def subtask_times(vertex: VertexView, endpoints: _Endpoints, now_ms: int) -> JsonObject:
     return {
         "id": vertex.vertex_id,
         "name": vertex.name,
@@ -75,7 +75,7 @@ def subtask_times(vertex: VertexView, endpoints: _Endpoints, now_ms: int) -> Jso
     }
 
 
-def by_task_manager(vertex: VertexView, measures: MetricStore, endpoints: _Endpoints, now_ms: int) -> Json:
+def by_task_manager(vertex: VertexView, measures: MetricStore, endpoints: _Endpoints, now_ms: int) -> JsonObject:
     """The vertex cut by TaskManager."""
     groups: dict[str, list[AttemptView]] = {}
     for subtask in vertex.subtasks:
@@ -88,7 +88,7 @@ def by_task_manager(vertex: VertexView, measures: MetricStore, endpoints: _Endpo
     }
 
 
-def backpressure(vertex: VertexView, backend: Backend) -> Json:
+def backpressure(vertex: VertexView, backend: Backend) -> JsonObject:
     """Shares of the last seconds; ``NOT_MEASURED`` while nothing was."""
     spans = [(subtask.index, backend.measures.span_of(subtask.current.attempt)) for subtask in vertex.subtasks]
     subtasks = [_pressure(index, span) for index, span in spans if span is not None]
@@ -104,7 +104,7 @@ def backpressure(vertex: VertexView, backend: Backend) -> Json:
     }
 
 
-def watermarks(vertex: VertexView, measures: MetricStore) -> list[Json]:
+def watermarks(vertex: VertexView, measures: MetricStore) -> list[JsonObject]:
     found = [(subtask.index, measures.metrics_of(subtask.current.attempt)) for subtask in vertex.subtasks]
     return [
         {
@@ -118,7 +118,7 @@ def watermarks(vertex: VertexView, measures: MetricStore) -> list[Json]:
 
 def _group(
     name: str, attempts: Sequence[AttemptView], measures: MetricStore, endpoints: _Endpoints, now_ms: int
-) -> Json:
+) -> JsonObject:
     parts = [measures.metrics_of(attempt.attempt) for attempt in attempts]
     return {
         "endpoint": endpoint(attempts[0], endpoints),
@@ -139,7 +139,7 @@ def _since_scheduled(attempt: AttemptView, now_ms: int) -> int:
     return -1 if at is None else (now_ms if attempt.end_ms is None else attempt.end_ms) - at
 
 
-def _pressure(index: int, span: ReadingSpan) -> Json:
+def _pressure(index: int, span: ReadingSpan) -> JsonObject:
     ratio = _share(span, "backpressured_ms")
     return {
         "subtask": index,

@@ -7,11 +7,10 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
-from tidegate.aio.rpc import abort
+from tidegate.aio.rpc import ServerContext, abort
 from tidegate.jobmanager.machines.events import JobCancelRequested
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.clients import status
@@ -38,7 +37,6 @@ WATCH_PAUSE_FACTOR = 20
 keep the loop from those subtasks."""
 
 _log = logging.getLogger(__name__)
-_Context = Any
 
 
 class ClientServicer(SnapshotServicer):
@@ -63,7 +61,7 @@ class ClientServicer(SnapshotServicer):
         self._submitting = asyncio.Lock()
         self.rest_port = 0
 
-    async def SubmitJob(self, request: pb.SubmitJobRequest, context: _Context) -> pb.SubmitJobResponse:
+    async def SubmitJob(self, request: pb.SubmitJobRequest, context: object) -> pb.SubmitJobResponse:
         try:
             async with self._submitting:
                 submitted, directories = await self._submission.check(request)
@@ -82,7 +80,7 @@ class ClientServicer(SnapshotServicer):
             self._blobs.release(job_id)
             raise
 
-    async def CancelJob(self, request: pb.JobRequest, context: _Context) -> common_pb2.Ack:
+    async def CancelJob(self, request: pb.JobRequest, context: object) -> common_pb2.Ack:
         try:
             job_id = self._known(request.job_id)
             state = self._core.machine.state_of(job_id)
@@ -93,12 +91,12 @@ class ClientServicer(SnapshotServicer):
         self._core.post(JobCancelRequested(job_id))
         return ack_of()
 
-    async def ListJobs(self, request: pb.ListJobsRequest, context: _Context) -> pb.ListJobsResponse:
+    async def ListJobs(self, request: pb.ListJobsRequest, context: object) -> pb.ListJobsResponse:
         jobs = self._core.machine.summaries()
         asked = [job for job in jobs if request.include_terminal or not job.state.is_terminal]
         return pb.ListJobsResponse(jobs=[status.job_summary(job) for job in asked])
 
-    async def WatchJob(self, request: pb.JobRequest, context: _Context) -> AsyncIterator[pb.JobStatus]:
+    async def WatchJob(self, request: pb.JobRequest, context: object) -> AsyncIterator[pb.JobStatus]:
         try:
             job_id = self._known(request.job_id)
         except TidegateError as error:
@@ -133,7 +131,7 @@ class ClientServicer(SnapshotServicer):
             changed.clear()
             await _wait(changed, left_ms)
 
-    async def ListCheckpoints(self, request: pb.ListCheckpointsRequest, context: _Context) -> pb.CheckpointList:
+    async def ListCheckpoints(self, request: pb.ListCheckpointsRequest, context: object) -> pb.CheckpointList:
         try:
             checkpoints = self._core.machine.checkpoints(self._known(request.job_id))
             assert checkpoints is not None, request.job_id
@@ -141,18 +139,18 @@ class ClientServicer(SnapshotServicer):
         except TidegateError as error:
             return pb.CheckpointList(error=error_to_pb(ErrorInfo.of(error)))
 
-    async def GetCluster(self, request: pb.GetClusterRequest, context: _Context) -> pb.ClusterStatus:
+    async def GetCluster(self, request: pb.GetClusterRequest, context: object) -> pb.ClusterStatus:
         cluster = self._core.machine.cluster()
         return status.cluster_status(
             cluster, VERSION, PYTHON_VERSION, os.getpid(), self.rest_port, self._availability.type.value
         )
 
-    async def Shutdown(self, request: pb.ShutdownRequest, context: _Context) -> common_pb2.Ack:
+    async def Shutdown(self, request: pb.ShutdownRequest, context: object) -> common_pb2.Ack:
         self._shutdown.ask("a client asked for it")
         return ack_of()
 
     async def PutBlob(
-        self, request_iterator: AsyncIterator[common_pb2.BlobChunk], context: _Context
+        self, request_iterator: AsyncIterator[common_pb2.BlobChunk], context: ServerContext
     ) -> common_pb2.BlobRef:
         try:
             upload = self._blobs.begin()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from tidegate.aio.pool import Pool
 from tidegate.jobmanager.machines.commands import ReportSnapshot
@@ -17,8 +16,6 @@ from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceServicer
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.wire.convert import ack_of, error_to_pb
-
-_Context = Any
 
 
 class Disposal:
@@ -50,16 +47,14 @@ class SnapshotServicer(JobManagerClientServiceServicer):
         self._core = core
         self.disposal = disposal
 
-    async def TriggerSavepoint(self, request: pb.TriggerSavepointRequest, context: _Context) -> pb.SnapshotResponse:
+    async def TriggerSavepoint(self, request: pb.TriggerSavepointRequest, context: object) -> pb.SnapshotResponse:
         return await self._savepoint(request.job_id, SnapshotType.SAVEPOINT, request.target_directory, request.wait_ms)
 
-    async def StopWithSavepoint(self, request: pb.StopWithSavepointRequest, context: _Context) -> pb.SnapshotResponse:
+    async def StopWithSavepoint(self, request: pb.StopWithSavepointRequest, context: object) -> pb.SnapshotResponse:
         kind = SnapshotType.TERMINATE if request.drain else SnapshotType.SUSPEND
         return await self._savepoint(request.job_id, kind, request.target_directory, request.wait_ms)
 
-    async def TriggerCheckpoint(
-        self, request: pb.TriggerJobCheckpointRequest, context: _Context
-    ) -> pb.SnapshotResponse:
+    async def TriggerCheckpoint(self, request: pb.TriggerJobCheckpointRequest, context: object) -> pb.SnapshotResponse:
         try:
             job_id = known_job(self._core, request.job_id)
         except TidegateError as error:
@@ -67,7 +62,7 @@ class SnapshotServicer(JobManagerClientServiceServicer):
         begun = self._core.snapshots.begin(job_id, SnapshotType.CHECKPOINT, is_full=request.full)
         return await self._take(begun, request.wait_ms)
 
-    async def DisposeSavepoint(self, request: pb.DisposeSavepointRequest, context: _Context) -> common_pb2.Ack:
+    async def DisposeSavepoint(self, request: pb.DisposeSavepointRequest, context: object) -> common_pb2.Ack:
         try:
             await self.disposal.dispose(request.path)
         except TidegateError as error:

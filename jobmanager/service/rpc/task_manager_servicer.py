@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterable
 
-from tidegate.aio.rpc import BLOB_CHUNK_BYTES, abort
+from tidegate.aio.rpc import BLOB_CHUNK_BYTES, ServerContext, abort
 from tidegate.jobmanager.machines import events as ev
 from tidegate.jobmanager.programs.blobs import BlobStore
 from tidegate.jobmanager.service.core import JobManagerCore
@@ -24,7 +23,6 @@ from tidegate.wire import convert
 from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 _log = logging.getLogger(__name__)
-_Context = Any
 
 
 class TaskManagerServicer(JobManagerServiceServicer):
@@ -39,7 +37,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
         """Messages refused because of their generation or attempt."""
 
     async def RegisterTaskManager(
-        self, request: pb.RegisterTaskManagerRequest, context: _Context
+        self, request: pb.RegisterTaskManagerRequest, context: object
     ) -> pb.RegisterTaskManagerResponse:
         if (request.version, request.python_version) != (VERSION, PYTHON_VERSION):
             error = VersionMismatch(
@@ -68,7 +66,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
         )
 
     async def Heartbeat(
-        self, request_iterator: AsyncIterator[pb.TaskManagerHeartbeat], context: _Context
+        self, request_iterator: AsyncIterator[pb.TaskManagerHeartbeat], context: ServerContext
     ) -> AsyncIterator[pb.JobManagerHeartbeat]:
         first = await anext(aiter(request_iterator), None)
         if first is None:
@@ -91,7 +89,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
             reader.cancel()
             self._ended(stream)
 
-    async def UpdateTaskState(self, request: pb.UpdateTaskStateRequest, context: _Context) -> common_pb2.Ack:
+    async def UpdateTaskState(self, request: pb.UpdateTaskStateRequest, context: object) -> common_pb2.Ack:
         try:
             attempt = self._checked(request.generation, request.attempt)
             state = convert.enum_from_text(ExecutionState, request.state)
@@ -104,7 +102,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._core.post(ev.TaskStateChanged(attempt, state, failure, address))
         return convert.ack_of()
 
-    async def SlotFreed(self, request: pb.SlotFreedRequest, context: _Context) -> common_pb2.Ack:
+    async def SlotFreed(self, request: pb.SlotFreedRequest, context: object) -> common_pb2.Ack:
         try:
             self._check_generation(request.generation)
         except TidegateError as error:
@@ -113,7 +111,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
         return convert.ack_of()
 
     async def AcknowledgeCheckpoint(
-        self, request: pb.AcknowledgeCheckpointRequest, context: _Context
+        self, request: pb.AcknowledgeCheckpointRequest, context: object
     ) -> pb.AcknowledgeCheckpointAnswer:
         answer = pb.AcknowledgeCheckpointAnswer()
         try:
@@ -133,7 +131,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
             )
         return answer
 
-    async def DeclineCheckpoint(self, request: pb.DeclineCheckpointRequest, context: _Context) -> common_pb2.Ack:
+    async def DeclineCheckpoint(self, request: pb.DeclineCheckpointRequest, context: object) -> common_pb2.Ack:
         try:
             attempt = self._checked(request.generation, request.attempt)
             reason = convert.enum_from_text(DeclineReason, request.reason)
@@ -143,7 +141,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._core.post(ev.SubtaskDeclined(attempt, CheckpointId(request.checkpoint_id), reason, failure))
         return convert.ack_of()
 
-    async def EndOfData(self, request: pb.EndOfDataRequest, context: _Context) -> common_pb2.Ack:
+    async def EndOfData(self, request: pb.EndOfDataRequest, context: object) -> common_pb2.Ack:
         try:
             attempt = self._checked(request.generation, request.attempt)
         except TidegateError as error:
@@ -152,7 +150,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
         return convert.ack_of()
 
     async def AlignWatermark(
-        self, request: common_pb2.AlignWatermarkRequest, context: _Context
+        self, request: common_pb2.AlignWatermarkRequest, context: ServerContext
     ) -> common_pb2.AlignWatermarkResponse:
         try:
             attempt = self._current(request.attempt)
@@ -163,7 +161,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
         self._core.post(event)
         return common_pb2.AlignWatermarkResponse(lowest_ms=await lowest_ms)
 
-    async def GetBlob(self, request: common_pb2.BlobRef, context: _Context) -> AsyncIterator[common_pb2.BlobChunk]:
+    async def GetBlob(self, request: common_pb2.BlobRef, context: ServerContext) -> AsyncIterator[common_pb2.BlobChunk]:
         try:
             for data in self._blobs.read(request.key, BLOB_CHUNK_BYTES):
                 yield common_pb2.BlobChunk(data=data)
@@ -213,7 +211,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
             raise Fenced("this message is for another life of the JobManager; register again")
 
 
-def _slots(reports: Any) -> tuple[ev.ReportedSlot, ...]:
+def _slots(reports: Iterable[pb.SlotReport]) -> tuple[ev.ReportedSlot, ...]:
     return tuple(
         ev.ReportedSlot(
             report.slot_index,

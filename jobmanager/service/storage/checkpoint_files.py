@@ -19,7 +19,6 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
@@ -132,7 +131,7 @@ class CheckpointFiles:
         except TidegateError as error:
             _log.warning("%s", with_ids(f"empty directories of the job stay: {error.message}", job=job_id))
 
-    async def _after(self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, Event]) -> None:
+    async def _after(self, before: asyncio.Task[None] | None, work: Coroutine[object, None, Event]) -> None:
         if before is not None:
             await asyncio.wait([before])
         try:
