@@ -19,6 +19,8 @@ class Plant:
     plant: Callable[[], Any]
     mix: Mix = EVERYTHING
     """Schedules in which it has many occasions."""
+    first_seed: int = 0
+    """Of the schedules that are tried: a bug that needs a rare one is looked for there before all others."""
 
 
 def patched(owner: object, name: str, value: object) -> Callable[[], Any]:

@@ -16,7 +16,7 @@ WITHIN = 400
 
 def caught_by(plant: Plant) -> LawBroken | None:
     with plant.plant():
-        for seed in range(WITHIN):
+        for seed in (*range(plant.first_seed, WITHIN), *range(plant.first_seed)):
             try:
                 Schedule(seed).run()
             except LawBroken as broken:
