@@ -24,7 +24,8 @@ from tidegate.jobmanager.service.rest_service import start_rest
 from tidegate.jobmanager.service.rpc.client_servicer import ClientServicer
 from tidegate.jobmanager.service.rpc.task_manager_servicer import TaskManagerServicer
 from tidegate.model.configuration import Configuration
-from tidegate.model.options import FileOptions, JobManagerOptions
+from tidegate.model.leadership import Contact
+from tidegate.model.options import FileOptions, JobManagerOptions, RestOptions
 from tidegate.pb.jobmanager_pb2_grpc import (
     add_JobManagerClientServiceServicer_to_server,
     add_JobManagerServiceServicer_to_server,
@@ -71,5 +72,8 @@ async def start_services(configuration: Configuration, services: Services, shutd
     services.started(f"JobManager: gRPC port {bound}", lambda: server.stop(0.5))
     rest.clients_may_dial(bound)
     await start_reporters(configuration, core, services)
+    host = configuration.get(JobManagerOptions.RPC_ADDRESS)
+    rest_host = configuration.get(RestOptions.ADDRESS) or host
+    await availability.publish(Contact(availability.process, f"{host}:{bound}", f"{rest_host}:{rest.port}"))
     services.started(f"jobs: {availability.told}", core.suspend)
     return Listening(bound, rest.port, availability.term)

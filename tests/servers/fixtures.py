@@ -9,6 +9,7 @@ import pytest
 from tests.servers.flink_environment import FlinkEnvironment, flink_environment
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.postgres_server import PostgresServer
+from tests.servers.zookeeper_servers import ZooKeeperServers
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +34,10 @@ def server() -> Iterator[PostgresServer]:
 def flink() -> FlinkEnvironment:
     """A whole Flink, to compare with."""
     return flink_environment()
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeperServers]:
+    """Three members. A test that kills one starts it again."""
+    with ZooKeeperServers() as servers:
+        yield servers

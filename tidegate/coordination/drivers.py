@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidegate.coordination.filesystem import FileElection, FileRetrieval
 from tidegate.coordination.port import Election, Retrieval
@@ -10,15 +11,44 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
 
+if TYPE_CHECKING:
+    from tidegate.coordination.zookeeper import ZooKeeperSettings
+
 
 def make_election(configuration: Configuration) -> Election:
     """Raises ``ConfigurationError``."""
+    if configuration.get(HighAvailabilityOptions.TYPE) is HighAvailabilityType.ZOOKEEPER:
+        from tidegate.coordination.zookeeper import ZooKeeperElection
+
+        return ZooKeeperElection(_zookeeper(configuration))
     return FileElection(Path(storage_directory(configuration)))
 
 
 def make_retrieval(configuration: Configuration) -> Retrieval:
     """Raises ``ConfigurationError``."""
+    if configuration.get(HighAvailabilityOptions.TYPE) is HighAvailabilityType.ZOOKEEPER:
+        from tidegate.coordination.zookeeper import ZooKeeperRetrieval
+
+        return ZooKeeperRetrieval(_zookeeper(configuration))
     return FileRetrieval(Path(storage_directory(configuration)))
+
+
+def _zookeeper(configuration: Configuration) -> ZooKeeperSettings:
+    from tidegate.coordination.zookeeper import ZooKeeperSettings
+
+    options, get = HighAvailabilityOptions, configuration.get
+    quorum = get(options.ZOOKEEPER_QUORUM)
+    if quorum is None:
+        raise ConfigurationError(
+            "high-availability.type is zookeeper, and high-availability.zookeeper.quorum is not set; set it to host:port,host:port"
+        )
+    return ZooKeeperSettings(
+        quorum,
+        f"/{get(options.ZOOKEEPER_ROOT).strip('/')}/{cluster_name(configuration)}",
+        f"/{get(options.ZOOKEEPER_EXECUTION_PLANS).strip('/')}",
+        get(options.ZOOKEEPER_SESSION_TIMEOUT),
+        get(options.ZOOKEEPER_CONNECTION_TIMEOUT),
+    )
 
 
 def storage_directory(configuration: Configuration) -> str:
@@ -45,8 +75,13 @@ def cluster_name(configuration: Configuration) -> str:
 def _local(directory: str, kind: HighAvailabilityType) -> Path:
     scheme, separator, rest = directory.partition("://")
     if separator and scheme != "file":
+        needed = (
+            "is not on a local disk"
+            if kind is HighAvailabilityType.FILESYSTEM
+            else "is not a directory that all JobManagers mount"
+        )
         raise ConfigurationError(
-            f"high-availability.storageDir is {directory}, which is not on a local disk; high-availability.type {kind.value} needs one"
+            f"high-availability.storageDir is {directory}, which {needed}; high-availability.type {kind.value} needs one"
         )
     path = Path(rest if separator else directory.removeprefix("file:"))
     if not path.is_absolute():

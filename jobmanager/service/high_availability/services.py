@@ -5,6 +5,7 @@ Of several JobManagers of one cluster one leads. The others are standbys, which 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
@@ -21,6 +22,7 @@ from tidegate.jobmanager.service.high_availability.election import ElectionServi
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs, KeptJobs, NoJobStore
 from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ExternalError
 from tidegate.model.fencing import UNORDERED, make_generation
 from tidegate.model.ids import Generation
 from tidegate.model.leadership import Contact
@@ -42,8 +44,14 @@ class HighAvailability:
     store: JobStore | None
     release: Callable[[], Awaitable[None]]
     publish: Callable[[Contact], Awaitable[None]]
+    """Tells TaskManagers and clients where the leader is."""
     blobs: Path | None = field(default=None)
     """Where programs of jobs are kept."""
+
+    @property
+    def process(self) -> str:
+        """Names this one to people."""
+        return _process()
 
     @property
     def told(self) -> str:
@@ -84,7 +92,8 @@ async def open_high_availability(configuration: Configuration, shutdown: Shutdow
         pool.close()
 
     try:
-        service.seek(Contact(f"{socket.gethostname()}:{os.getpid()}"))
+        _check_writable(Path(directory))
+        await asyncio.to_thread(service.seek, Contact(_process()))
         term = await service.wait_to_lead(shutdown, lambda: _tell_standby(kind, directory))
         if term is None:
             raise StandbyEnded
@@ -100,6 +109,22 @@ async def open_high_availability(configuration: Configuration, shutdown: Shutdow
 
     generation = make_generation(term.number, secrets.token_hex(8))
     return HighAvailability(kind, generation, term, jobs, store, release, publish, Path(directory) / "blobs")
+
+
+def _check_writable(directory: Path) -> None:
+    """Raises ``ExternalError``."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f".writable-{os.getpid()}").write_bytes(b"?")
+        (directory / f".writable-{os.getpid()}").unlink()
+    except OSError as error:
+        raise ExternalError(
+            f"cannot keep jobs in {directory}: {error.strerror}; set high-availability.storageDir to a directory that can be written"
+        ) from None
+
+
+def _process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _tell_standby(kind: HighAvailabilityType, directory: str) -> None:

@@ -1,4 +1,4 @@
-"""Storage commands under slow and failing disks: what the machines are told."""
+"""Storage commands under slow and failing disks: what the machines hear of them."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class World:
         self.at(self.delay(), arrive)
 
     def ask(self, who: SimJobManager, call: Callable[[], object], answer: Callable[[object], None]) -> None:
-        """Once. ``answer`` gets the result, ``Deposed``, or ``TimeoutError`` where nobody knows."""
+        """Once. ``answer`` gets the result, ``Deposed``, or ``TimeoutError`` where its outcome is unknown."""
 
         def arrive() -> None:
             if self.is_cut(who):
@@ -195,7 +195,7 @@ class World:
         )
 
     def submit(self) -> None:
-        """Each client asks whoever believes to lead, again and again; often just when the lead changes."""
+        """Each client asks all that believe to lead, again and again; often just when the lead changes."""
         if self._accepted or self.store.has_ended:
             return
         self.at(self.draw.randint(50, 500), self.submit)

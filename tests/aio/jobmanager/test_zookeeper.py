@@ -1,0 +1,192 @@
+"""JobManagers that real ZooKeeper servers elect: who leads, who is refused, and which jobs the next one goes on with."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.aio.jobmanager.cluster import (
+    JOB,
+    FakeTaskManager,
+    client_of,
+    is_running,
+    make_graph,
+    put_blob,
+    run_job,
+    running_job_manager,
+    submit,
+    watch_until,
+)
+from tests.servers.zookeeper_servers import ZooKeeperServers
+from tidegate.coordination.port import Deposed
+from tidegate.coordination.zookeeper import ZooKeeperElection, ZooKeeperRetrieval, ZooKeeperSettings
+from tidegate.model.errors import TidegateError
+from tidegate.model.leadership import Connected, Contact, ElectionEvent, Leader, LockAcquired, Lost
+from tidegate.pb import jobmanager_pb2 as pb
+
+pytestmark = pytest.mark.slow
+
+
+class Candidate:
+    """A JobManager's side of an election, driven by hand."""
+
+    def __init__(self, settings: ZooKeeperSettings, name: str) -> None:
+        self.contact = Contact(name)
+        self.election = ZooKeeperElection(settings)
+        self._told: queue.Queue[ElectionEvent] = queue.Queue()
+        self.election.seek(self.contact, self._told.put)
+
+    def wait(self, kind: type[ElectionEvent]) -> ElectionEvent:
+        while not isinstance(event := self._told.get(timeout=60), kind):
+            pass
+        return event
+
+    def get_in_line(self) -> None:
+        connected = self.wait(Connected)
+        assert isinstance(connected, Connected)
+        self.election.wait_for_turn(connected.session)
+
+    def wait_turn(self) -> int:
+        acquired = self.wait(LockAcquired)
+        assert isinstance(acquired, LockAcquired)
+        return acquired.term
+
+
+@contextmanager
+def candidates(settings: ZooKeeperSettings, *names: str) -> Iterator[list[Candidate]]:
+    found = [Candidate(settings, name) for name in names]
+    try:
+        yield found
+    finally:
+        for candidate in found:
+            candidate.election.close()
+
+
+def settings_for(zookeeper: ZooKeeperServers) -> ZooKeeperSettings:
+    return ZooKeeperSettings(zookeeper.quorum, f"/flink/{secrets.token_hex(4)}")
+
+
+def expire(candidate: Candidate) -> None:
+    """Ends its session, as the servers do with one that they have not heard of for too long."""
+    client = candidate.election._client
+    twin = KazooClient(hosts=",".join(f"{host}:{port}" for host, port in client.hosts), client_id=client.client_id)
+    twin.start(60)
+    twin.stop()
+    twin.close()
+
+
+def test_a_leader_whose_session_is_over_changes_nothing_and_the_next_term_is_higher(
+    zookeeper: ZooKeeperServers,
+) -> None:
+    settings = settings_for(zookeeper)
+    with candidates(settings, "one", "two") as (one, two):
+        one.get_in_line()
+        first = one.wait_turn()
+        one.election.publish(first, Contact("one", "host:1", "host:2"))
+        two.get_in_line()
+        retrieval = ZooKeeperRetrieval(settings)
+        assert retrieval.leader() == Leader(first, Contact("one", "host:1", "host:2"))
+        entries = one.election.entries(first)
+        assert entries.create("jobs/a/checkpoints/1", b"chk-1")
+        assert entries.create("jobs/a/checkpoints/1", b"chk-1"), "the same again does no harm"
+        assert not entries.create("jobs/a/checkpoints/1", b"another")
+        entries.put("jobs/a/attempt", b"1")
+        entries.put("jobs/a/attempt", b"2")
+        assert entries.names("jobs/a") == ["attempt", "checkpoints"]
+        expire(one)
+        second = two.wait_turn()
+        assert second > first
+        assert isinstance(one.wait(Lost), Lost)
+        for change in (
+            lambda: entries.create("jobs/a/checkpoints/2", b"chk-2"),
+            lambda: entries.put("jobs/a/attempt", b"3"),
+            lambda: entries.delete("jobs/a/checkpoints/1"),
+            lambda: one.election.publish(first, Contact("one")),
+        ):
+            with pytest.raises(Deposed, match="lead"):
+                change()
+        assert retrieval.leader() is None, "the new leader has not said yet where it is"
+        found = two.election.entries(second)
+        assert found.get("jobs/a/attempt") == b"2"
+        assert found.names("jobs/a/checkpoints") == ["1"]
+        found.delete("jobs/a")
+        assert found.names("jobs") == []
+        one.get_in_line()
+        two.election.give_up()
+        assert one.wait_turn() > second
+        retrieval.close()
+
+
+def kept_by(zookeeper: ZooKeeperServers, directory: Path) -> dict[str, str]:
+    return {
+        "high__availability_type": "zookeeper",
+        "high__availability_zookeeper_quorum": zookeeper.quorum,
+        "high__availability_storageDir": str(directory / "ha"),
+        "high__availability_cluster__id": directory.name,
+        "execution_checkpointing_dir": str(directory / "checkpoints"),
+    }
+
+
+async def test_the_next_leader_goes_on_with_the_job_from_its_last_checkpoint(
+    zookeeper: ZooKeeperServers, tmp_path: Path
+) -> None:
+    task_managers = [FakeTaskManager(name) for name in ("tm-1", "tm-2")]
+    settings = kept_by(zookeeper, tmp_path)
+    try:
+        async with running_job_manager(**settings) as listening, client_of(listening) as client:
+            for task_manager in task_managers:
+                await task_manager.start(listening)
+            await run_job(client)
+            taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=20_000))
+            assert not taken.HasField("error"), taken.error
+            generation = (await client.GetCluster(pb.GetClusterRequest())).generation
+        async with running_job_manager(**settings) as listening, client_of(listening) as client:
+            for task_manager in task_managers:
+                await task_manager.stop()
+                await task_manager.start(listening)
+            await watch_until(client, JOB, is_running, 60)
+            checkpoints = await client.ListCheckpoints(pb.ListCheckpointsRequest(job_id=JOB))
+            assert checkpoints.restored == 1
+            assert (await client.GetCluster(pb.GetClusterRequest())).generation > generation
+            await client.CancelJob(pb.JobRequest(job_id=JOB))
+            await watch_until(client, JOB, lambda status: status.state == "CANCELED")
+        async with running_job_manager(**settings) as listening, client_of(listening) as client:
+            jobs = await client.ListJobs(pb.ListJobsRequest(include_terminal=True))
+            assert list(jobs.jobs) == [], "a job with a result never runs again"
+            await put_blob(client)
+            answer = await submit(client, make_graph())
+            assert not answer.HasField("error"), answer.error
+    finally:
+        for task_manager in task_managers:
+            await task_manager.stop()
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        (
+            {
+                "high__availability_zookeeper_quorum": "127.0.0.1:1",
+                "high__availability_zookeeper_client_connection__timeout": "1 s",
+            },
+            "no ZooKeeper server at 127.0.0.1:1 answered within 1 s",
+        ),
+        (
+            {"high__availability_storageDir": "/proc/nothing"},
+            "set high-availability.storageDir to a directory that can be written",
+        ),
+        ({"high__availability_storageDir": "s3://bucket/ha"}, "mount"),
+    ],
+)
+async def test_bad_settings_are_refused_at_the_start(
+    zookeeper: ZooKeeperServers, tmp_path: Path, setting: dict[str, str], told: str
+) -> None:
+    with pytest.raises(TidegateError, match=told):
+        async with running_job_manager(**{**kept_by(zookeeper, tmp_path), **setting}):
+            pass

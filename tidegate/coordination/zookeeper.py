@@ -1,0 +1,319 @@
+"""Apache ZooKeeper, by kazoo: the lock, the session, and entries that a transaction changes together with a look at the lock.
+
+Paths are Flink's, below ``high-availability.zookeeper.path.root`` and the name of the cluster:
+
+    leader/latch/...__lock__<n>          of each JobManager that leads or waits, ephemeral; what it holds is a ``Contact``
+    leader/dispatcher/connection_info    the leader's ``Leader``
+    execution-plans/, jobs/, ...         entries
+
+A term is the transaction id with which the leader's node in the latch was made: ZooKeeper numbers all changes, and the lock is given in the order in which
+nodes were made. A change is a transaction whose first operation checks that this very node is there. So a leader whose session has expired changes
+nothing, whatever it believes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import methodcaller
+from typing import Any
+
+from tidegate.coordination.port import (
+    Deposed,
+    Entries,
+    Unavailable,
+    decode_contact,
+    decode_leader,
+    encode_contact,
+    encode_leader,
+)
+from tidegate.model.errors import ConfigurationError, ExternalError
+from tidegate.model.leadership import Connected, Contact, ElectionEvent, Leader, LockAcquired, Lost, Suspended
+
+try:
+    from kazoo.client import KazooClient, KazooState
+    from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, RolledBackError, SessionExpiredError
+    from kazoo.handlers.threading import KazooTimeoutError
+    from kazoo.retry import KazooRetry
+except ImportError as error:
+    raise ConfigurationError(
+        f"high-availability.type zookeeper needs kazoo: pip install 'tidegate[zookeeper]' ({error})"
+    ) from error
+
+_LATCH, _LEADER = "leader/latch", "leader/dispatcher/connection_info"
+_ANSWER_S = 5.0
+"""For one answer: after it the call is made again, which does no harm."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperSettings:
+    """``quorum``: ``host:port,...``; ``root``: of this cluster. Times are milliseconds."""
+
+    quorum: str
+    root: str
+    execution_plans: str = "/execution-plans"
+    session_timeout_ms: int = 5_000
+    connection_timeout_ms: int = 15_000
+
+    def connect(self) -> KazooClient:
+        """A client that is not started yet, and that never gives up to connect again."""
+        return KazooClient(
+            hosts=self.quorum,
+            timeout=self.session_timeout_ms / 1000,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0),
+            command_retry=KazooRetry(max_tries=0),
+        )
+
+    def start(self, client: KazooClient) -> None:
+        """Raises ``Unavailable`` when no server answers within the connection timeout."""
+        try:
+            client.start(timeout=self.connection_timeout_ms / 1000)
+        except (KazooTimeoutError, KazooException) as error:
+            _disconnect(client)
+            raise Unavailable(
+                f"no ZooKeeper server at {self.quorum} answered within {self.connection_timeout_ms / 1000:g} s: {error}; "
+                "see high-availability.zookeeper.quorum"
+            ) from None
+
+    def path(self, name: str) -> str:
+        """Returns the path of an entry."""
+        first, separator, rest = name.partition("/")
+        if first == "execution-plans":
+            return f"{self.root}{self.execution_plans}{separator}{rest}"
+        return f"{self.root}/{name}"
+
+
+class ZooKeeperElection:
+    """One JobManager's side."""
+
+    def __init__(self, settings: ZooKeeperSettings) -> None:
+        self._settings = settings
+        self._client = settings.connect()
+        self._contact = Contact("")
+        self._tell: Callable[[ElectionEvent], None] = lambda event: None
+        self._lock: Any = None
+        self._waiting: threading.Thread | None = None
+        self._held: str | None = None
+        self._nodes: dict[int, str] = {}
+        """The node in the latch of each term of this process."""
+
+    def seek(self, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
+        """Raises ``Unavailable`` when no server answers."""
+        self._contact, self._tell = contact, tell
+        self._client.add_listener(self._on_state)
+        self._settings.start(self._client)
+
+    def wait_for_turn(self, session: int) -> None:
+        self.give_up()
+        self._lock = self._client.Lock(self._settings.path(_LATCH), encode_contact(self._contact).decode("utf-8"))
+        self._waiting = threading.Thread(target=self._wait, args=(self._lock,), name="election", daemon=True)
+        self._waiting.start()
+
+    def give_up(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        lock.cancel()
+        if self._waiting is not None:
+            self._waiting.join(_ANSWER_S)
+        if self._held is not None:
+            with contextlib.suppress(KazooException, KazooTimeoutError):  # the session is over, and so is its node
+                self._client.delete_async(self._held).get(timeout=_ANSWER_S)
+            self._held = None
+
+    def publish(self, term: int, contact: Contact) -> None:
+        self.entries(term).put(_LEADER, encode_leader(Leader(term, contact)))
+
+    def entries(self, term: int) -> ZooKeeperEntries:
+        return ZooKeeperEntries(self._client, self._settings, self._nodes[term])
+
+    def close(self) -> None:
+        """Ends the session, and with it the lock."""
+        if self._lock is not None:
+            self._lock.cancel()
+        _disconnect(self._client)
+
+    def _on_state(self, state: str) -> None:
+        """Called by kazoo's own thread, which must not wait."""
+        if state == KazooState.CONNECTED:
+            self._tell(Connected(self._session()))
+        elif state == KazooState.SUSPENDED:
+            self._tell(Suspended("the connection to ZooKeeper is suspended"))
+        else:
+            self._tell(Lost("its session with ZooKeeper is over"))
+
+    def _session(self) -> int:
+        known = self._client.client_id
+        return int(known[0]) if known is not None else 0
+
+    def _wait(self, lock: Any) -> None:
+        """The lock is taken again by itself when the session changes meanwhile; what it was then is in the node."""
+        try:
+            if not lock.acquire():
+                return
+            node = f"{lock.path}/{lock.node}"
+            _, stat = self._client.get(node)
+        except (KazooException, KazooTimeoutError):
+            return  # the session is over; the next one waits anew
+        self._nodes[stat.czxid] = self._held = node
+        self._tell(LockAcquired(stat.ephemeralOwner, stat.czxid))
+
+
+class ZooKeeperRetrieval:
+    """Reads who leads. It connects when it is first asked."""
+
+    def __init__(self, settings: ZooKeeperSettings) -> None:
+        self._settings = settings
+        self._client: KazooClient | None = None
+
+    def leader(self) -> Leader | None:
+        with _answers("read who leads"):
+            nodes = self._line()
+            if not nodes:
+                return None
+            try:
+                content, _ = self._started().get(self._settings.path(_LEADER))
+                _, stat = self._started().get(nodes[0])
+            except NoNodeError:
+                return None
+        leader = decode_leader(content, self._settings.path(_LEADER))
+        return leader if leader.term == stat.czxid else None
+
+    def standbys(self) -> list[Contact]:
+        waiting = []
+        with _answers("read who stands by"):
+            for node in self._line()[1:]:
+                try:
+                    content, _ = self._started().get(node)
+                except NoNodeError:
+                    continue
+                waiting.append(decode_contact(content, node))
+        return waiting
+
+    def close(self) -> None:
+        if self._client is not None:
+            _disconnect(self._client)
+            self._client = None
+
+    def _line(self) -> list[str]:
+        latch = self._settings.path(_LATCH)
+        try:
+            names = self._started().get_children(latch)
+        except NoNodeError:
+            return []
+        return [f"{latch}/{name}" for name in sorted(names, key=lambda name: name.rpartition("__")[2])]
+
+    def _started(self) -> KazooClient:
+        if self._client is None:
+            client = self._settings.connect()
+            self._settings.start(client)
+            self._client = client
+        return self._client
+
+
+class ZooKeeperEntries(Entries):
+    """Changes hold only as long as ``lock`` is there, the node of this leader's session."""
+
+    excludes_others = False
+
+    def __init__(self, client: KazooClient, settings: ZooKeeperSettings, lock: str) -> None:
+        self._client = client
+        self._settings = settings
+        self._lock = lock
+
+    def get(self, name: str) -> bytes | None:
+        path = self._settings.path(name)
+        with _answers(f"read {path}"):
+            try:
+                content, _ = self._client.get_async(path).get(timeout=_ANSWER_S)
+            except NoNodeError:
+                return None
+        return bytes(content)
+
+    def names(self, below: str) -> list[str]:
+        path = self._settings.path(below)
+        with _answers(f"list {path}"):
+            try:
+                return sorted(self._client.get_children_async(path).get(timeout=_ANSWER_S))
+            except NoNodeError:
+                return []
+
+    def create(self, name: str, value: bytes) -> bool:
+        path = self._settings.path(name)
+        with _answers(f"make {path}"):
+            self._make_parent(path)
+            outcome = self._change(lambda change: change.create(path, value))
+        if outcome is None:
+            return True
+        if isinstance(outcome, NodeExistsError):
+            return self.get(name) == value
+        raise _failure(f"make {path}", outcome)
+
+    def put(self, name: str, value: bytes) -> None:
+        path = self._settings.path(name)
+        with _answers(f"write {path}"):
+            outcome = self._change(lambda change: change.set_data(path, value))
+            if isinstance(outcome, NoNodeError):
+                self._make_parent(path)
+                outcome = self._change(lambda change: change.create(path, value))
+        if outcome is not None:
+            raise _failure(f"write {path}", outcome)
+
+    def delete(self, name: str) -> None:
+        path = self._settings.path(name)
+        with _answers(f"remove {path}"):
+            for node in list(self._below(path)):
+                outcome = self._change(methodcaller("delete", node))
+                if outcome is not None and not isinstance(outcome, NoNodeError):
+                    raise _failure(f"remove {node}", outcome)
+
+    def _below(self, path: str) -> Iterator[str]:
+        """A node and what is below it, deepest first."""
+        try:
+            children = self._client.get_children_async(path).get(timeout=_ANSWER_S)
+        except NoNodeError:
+            return
+        for child in children:
+            yield from self._below(f"{path}/{child}")
+        yield path
+
+    def _make_parent(self, path: str) -> None:
+        """Not fenced: an empty node says nothing."""
+        self._client.ensure_path_async(path.rpartition("/")[0]).get(timeout=_ANSWER_S)
+
+    def _change(self, add: Callable[[Any], None]) -> Exception | None:
+        """Returns why it did not happen, where that is not the lead's end. Raises ``Deposed``."""
+        change = self._client.transaction()
+        change.check(self._lock, 0)
+        add(change)
+        results: Sequence[object] = change.commit_async().get(timeout=_ANSWER_S)
+        if isinstance(results[0], NoNodeError):
+            raise Deposed(f"another JobManager leads: the node {self._lock} of this one is gone from ZooKeeper")
+        failed = [result for result in results if isinstance(result, Exception)]
+        told = [error for error in failed if not isinstance(error, RolledBackError)]
+        return told[0] if told else failed[0] if failed else None
+
+
+def _disconnect(client: KazooClient) -> None:
+    with contextlib.suppress(KazooException, KazooTimeoutError):
+        client.stop()
+        client.close()
+
+
+@contextmanager
+def _answers(what: str) -> Iterator[None]:
+    """Whatever keeps an answer away: it may have been done."""
+    try:
+        yield
+    except SessionExpiredError:
+        raise Deposed("this JobManager leads no longer: its session with ZooKeeper is over") from None
+    except (KazooTimeoutError, KazooException) as error:
+        reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise Unavailable(f"ZooKeeper was asked to {what}, and did not answer ({reason})") from None
+
+
+def _failure(what: str, error: Exception) -> ExternalError:
+    return Unavailable(f"ZooKeeper could not {what}: {type(error).__name__} {error}")
