@@ -64,7 +64,8 @@ class EventTimes:
         self.emitted = NO_WATERMARK
         """The last watermark."""
         self.is_idle = False
-        self._emitted_at_ms = -1.0
+        self._emitted_at_ms = 0.0
+        """Or when it was opened: a short input that is in disorder is all there before the first watermark, as in Flink."""
         self._quiet_since_ms: float | None = None
         self._has_emitted = False
         """Since the last tick of the timer."""
@@ -77,7 +78,7 @@ class EventTimes:
         return has_bound or self._strategy.generator is not None
 
     def open(self) -> None:
-        self._quiet_since_ms = self._context.clock.monotonic_ms()
+        self._quiet_since_ms = self._emitted_at_ms = self._context.clock.monotonic_ms()
         if self._interval_ms > 0:
             self._schedule()
 
@@ -134,8 +135,7 @@ class EventTimes:
     def _after_batch(self) -> None:
         now_ms = self._context.clock.monotonic_ms()
         self._quiet_since_ms = now_ms
-        is_due = self._emitted_at_ms < 0 or now_ms - self._emitted_at_ms >= self._interval_ms
-        if is_due and self._interval_ms > 0:
+        if self._interval_ms > 0 and now_ms - self._emitted_at_ms >= self._interval_ms:
             self._emit_periodic(now_ms)
 
     def _emit_periodic(self, now_ms: float) -> None:

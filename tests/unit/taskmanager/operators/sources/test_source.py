@@ -182,6 +182,7 @@ def test_watermarks_inside_a_source_follow_the_slowest_open_split() -> None:
     assert one.out.watermarks == [3]
     restored = start(source(two, strategy, Ranges(False)), restored=restored_of([one.snapshot()]))
     head(restored).poll_next(5)
+    restored.timers.advance_to(restored.clock.ms + 200)
     assert restored.out.watermarks == [8], "a split that is done holds nothing back"
 
 

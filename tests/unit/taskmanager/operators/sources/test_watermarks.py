@@ -84,12 +84,13 @@ def test_a_generator_works_on_columns_too() -> None:
 def test_periodic_watermarks_of_a_generator_and_its_idleness() -> None:
     one = assigning(WatermarkStrategy.for_generator(Counting))
     one.feed([7, 7])
+    one.timers.advance_to(200)
     assert one.out.watermarks == [2]
     one.feed([7])
-    one.timers.advance_to(200)
+    one.timers.advance_to(400)
     assert (one.out.watermarks, one.out.idle) == ([2], [True])
     one.feed([7])
-    one.timers.advance_to(400)
+    one.timers.advance_to(600)
     assert (one.out.watermarks, one.out.idle) == ([2, 4], [True, False])
 
 
