@@ -1,4 +1,4 @@
-"""Records as JSON text, and back where Arrow's reader does not know what is written.
+"""Records as JSON text, and back: by Arrow's reader, and by Python where that does not know a type or a form.
 
 JSON has no ``NaN`` and no infinity: they are written as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, as Flink's JSON
 format and Spark do by way of Jackson, and read as numbers where the column is one.
@@ -16,12 +16,11 @@ import pyarrow as pa
 import pyarrow.json
 
 from tidegate.connectors.files.batches import one_batch
-from tidegate.model.values import FieldValue, Json, JsonObject, Record
+from tidegate.connectors.files.json_values import json_batch, reads_by_arrow
+from tidegate.model.values import FieldValue, Json, Record
 
-_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_ANY_NUMBER = re.compile(rb'"(?:NaN|-?Infinity)"')
-_BLANKS = re.compile(r"\s*")
-_DECODER = json.JSONDecoder()
+_FIRST_NULL = re.compile(rb"\s*null")
+_LATER_NULL = re.compile(rb"\n\s*null")
 
 
 def _stand_in(value: FieldValue) -> str:
@@ -32,15 +31,15 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 def json_texts(data: pa.RecordBatch) -> list[str]:
-    """Returns an object for each row; what JSON lacks is written as text: bytes as base64, dates and decimals as Python
-    shows them."""
-    return [_text(row) for row in data.to_pylist()]
+    """Returns an object for each row, a map as an object, too; what JSON lacks is written as text: bytes as base64, dates
+    and decimals as Python shows them."""
+    return [_text(row) for row in data.to_pylist(maps_as_pydicts="strict")]
 
 
 def _text(row: Record) -> str:
     try:
         return _encode(row)
-    except ValueError:  # a number that JSON lacks
+    except (ValueError, TypeError):  # a number that JSON lacks, a name that is no text
         return _encode(_named(row))
 
 
@@ -51,7 +50,9 @@ def _named(value: FieldValue) -> FieldValue:
         case float() if math.isinf(value):
             return "Infinity" if value > 0 else "-Infinity"
         case dict():
-            return {name: _named(part) for name, part in value.items()}
+            return {
+                name if isinstance(name, str | int) else _stand_in(name): _named(part) for name, part in value.items()
+            }
         case list() | tuple():
             return [_named(part) for part in value]
     return value
@@ -60,13 +61,28 @@ def _named(value: FieldValue) -> FieldValue:
 def json_rows(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.RecordBatch:
     """Returns the objects in ``content`` as rows: fields that the schema does not name are ignored, missing ones are
     null. ``are_lines``: no object has a line end. Raises ``ArrowInvalid``."""
+    refused: pa.ArrowInvalid | None = None
+    if all(reads_by_arrow(field.type) for field in schema) and _is_safe(content):
+        try:
+            return one_batch(_table(content, schema, are_lines), schema)
+        except pa.ArrowInvalid as error:
+            refused = error
     try:
-        return one_batch(_table(content, schema, are_lines), schema)
+        return json_batch(content, schema)
     except pa.ArrowInvalid:
-        data = _with_named_numbers(content, schema, are_lines) if _ANY_NUMBER.search(content) else None
-        if data is None:
-            raise
-        return data
+        raise
+    except ValueError as error:
+        raise refused or pa.ArrowInvalid(f"JSON parse error: {error}") from error
+
+
+def _is_safe(content: bytes) -> bool:
+    """Whether Arrow's reader may see it: the first value ends the process if it is ``null``, and text that is no UTF-8 is passed on."""
+    if _FIRST_NULL.match(content) or _LATER_NULL.search(content):
+        return False
+    try:
+        return content.isascii() or bool(content.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _table(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.Table:
@@ -77,58 +93,6 @@ def _table(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.Table:
             explicit_schema=schema, unexpected_field_behavior="ignore", newlines_in_values=not are_lines
         ),
     )
-
-
-def _with_named_numbers(content: bytes, schema: pa.Schema, are_lines: bool) -> pa.RecordBatch | None:
-    """Returns the rows with their columns of floats read by Python, for which ``"NaN"`` can be a number. ``None`` if
-    that is not all that Arrow's reader minds."""
-    floats = [f for f in schema if _has_floats(f.type)]
-    others = pa.schema([f for f in schema if f not in floats])
-    try:
-        objects = _objects(content.decode())
-        found = {f.name: pa.array([_numbered(o.get(f.name), f.type) for o in objects], f.type) for f in floats}
-        data = one_batch(_table(content, others, are_lines), others)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, AttributeError):
-        return None
-    return pa.RecordBatch.from_arrays(
-        [found[name] if name in found else data.column(name) for name in schema.names], schema=schema
-    )
-
-
-def _objects(text: str) -> list[JsonObject]:
-    """Returns all values in a text, with blanks between them. Raises ``ValueError``."""
-    found, place = [], _behind_blanks(text, 0)
-    while place < len(text):
-        value, place = _DECODER.raw_decode(text, place)
-        found.append(value)
-        place = _behind_blanks(text, place)
-    return found
-
-
-def _behind_blanks(text: str, place: int) -> int:
-    blanks = _BLANKS.match(text, place)
-    return place if blanks is None else blanks.end()
-
-
-def _has_floats(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return any(_has_floats(part.type) for part in kind)
-    return _has_floats(kind.value_type) if _is_list(kind) else bool(pa.types.is_floating(kind))
-
-
-def _numbered(value: FieldValue, kind: pa.DataType) -> FieldValue:
-    match value:
-        case str() if pa.types.is_floating(kind):
-            return _NUMBERS.get(value, value)
-        case list():
-            return [_numbered(part, kind.value_type) for part in value] if _is_list(kind) else value
-        case dict() if pa.types.is_struct(kind):
-            return {f.name: _numbered(value.get(f.name), f.type) for f in kind}
-    return value
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def missing_field(content: bytes | None, fields: Iterable[pa.Field]) -> str | None:
