@@ -27,7 +27,7 @@ class Handle:
 
 @dataclass
 class Calls:
-    """Of one attempt, or of several."""
+    """The calls of one attempt, or of several."""
 
     made: list[str] = field(default_factory=list)
     fails: set[str] = field(default_factory=set)
