@@ -68,3 +68,17 @@ def test_every_room_says_what_it_is() -> None:
     rooms = [path for path in python_files() if path.name == "__init__.py" and "tests" not in path.parts]
     assert rooms
     assert [name_of(path) for path in rooms if not ast.get_docstring(tree_of(path))] == []
+
+
+def test_the_insides_of_kafka_python_are_known_to_two_files() -> None:
+    """What may differ in its next minor version (docs/adr/0146)."""
+    insides = ("kafka.net", "kafka.future", "kafka.protocol.parser", "kafka.protocol.frame")
+    found = {
+        name_of(path)
+        for path in python_files()
+        if name_of(path).startswith(("tidegate/", "jobmanager/", "taskmanager/", "cli/"))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(insides)
+    }
+    columnar = "tidegate/connectors/kafka/columnar"
+    assert found == {f"{columnar}/connection.py", f"{columnar}/frames.py"}

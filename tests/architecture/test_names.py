@@ -18,7 +18,7 @@ BOTH_SIDES = {
     "AbortCheckpoint", "CancelRequested", "CancelTask", "ConfirmCheckpoint", "ReportState", "SlotState", "SlotView",
     "SnapshotRequested", "StartTimer", "TimerFired", "TriggerCheckpoint",
 }  # fmt: skip
-"""What one machine commands and the next is told, or what every driver gives its machine: Flink's word on either side."""
+"""What one machine commands and the next one receives, or what every driver gives its machine: Flink's word on either side."""
 UNRELATED = {"TimerQueue"}
 """One word for two things that never meet in a file. A ratchet: it only gets shorter."""
 

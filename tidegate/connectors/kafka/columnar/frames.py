@@ -22,18 +22,18 @@ _SMALL_BYTES = 16 << 10
 
 
 def take_over(protocol: Any) -> None:
-    """Let the parser of a connection (``KafkaConnection``), which has read nothing yet, put its answers together as here."""
+    """Puts ``Frames`` in the place of the parser of a connection (``KafkaConnection``), which has read nothing yet."""
     if not isinstance(protocol.parser, Frames):
-        made = Frames()
-        made.__dict__ |= vars(protocol.parser)
-        protocol.parser = made
+        protocol.parser = Frames(protocol.parser)
 
 
-class Frames(KafkaProtocol):
-    """A parser of answers that copies each of them once, into the buffer that holds it whole."""
+class Frames:
+    """Stands before a parser of kafka-python: copies each answer once, into the buffer that holds it whole, and lets the parser
+    decode it from there. Requests are the parser's own."""
 
-    def __init__(self, **config: Any) -> None:
-        super().__init__(**config)
+    def __init__(self, parser: KafkaProtocol) -> None:
+        self._parser = parser
+        self.send_request, self.send_bytes = parser.send_request, parser.send_bytes
         self._length = b""
         self._answer: memoryview | None = None
         self._received = 0
@@ -52,7 +52,7 @@ class Frames(KafkaProtocol):
                 if len(self._length) < _LENGTH_BYTES:
                     break
                 size = int.from_bytes(self._length, "big", signed=True)
-                self._validate_frame_size(size)
+                self._parser._validate_frame_size(size)
                 self._answer, self._received = np.empty(size, np.uint8).data, 0
             size = min(len(self._answer) - self._received, len(left))
             self._answer[self._received : self._received + size] = left[:size]
@@ -60,7 +60,8 @@ class Frames(KafkaProtocol):
             left = left[size:]
             if self._received == len(self._answer):
                 answer, self._answer, self._length = self._answer, None, b""
-                found.append(self._process_response(_Answer(answer) if len(answer) > _SMALL_BYTES else _small(answer)))
+                content = _Answer(answer) if len(answer) > _SMALL_BYTES else _small(answer)
+                found.append(self._parser._process_response(content))
         return found
 
 
