@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tidegate.model.errors import Misuse
+from tidegate.model.errors import Misuse, Unreachable
 
 if TYPE_CHECKING:
     from tidegate.model.configuration import Configuration
@@ -61,8 +61,24 @@ def address_definitions(job_manager: str | None) -> list[str]:
     return [f"{RPC_ADDRESS}={host}", f"{RPC_PORT}={port}"]
 
 
-def address_of(configuration: Configuration) -> str:
-    """Where the JobManager of a configuration is."""
-    from tidegate.model.options import JobManagerOptions
+def address_of(configuration: Configuration, job_manager: str | None) -> str:
+    """Where the JobManager of a configuration is: what ``--jobmanager`` says, or else the one that ZooKeeper has elected. Raises
+    ``Unreachable`` while there is no leader."""
+    from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType, JobManagerOptions
 
+    if job_manager is None and configuration.get(HighAvailabilityOptions.TYPE) is HighAvailabilityType.ZOOKEEPER:
+        return _leader_of(configuration)
     return f"{configuration.get(JobManagerOptions.RPC_ADDRESS)}:{configuration.get(JobManagerOptions.RPC_PORT)}"
+
+
+def _leader_of(configuration: Configuration) -> str:
+    from tidegate.coordination.drivers import make_retrieval
+
+    retrieval = make_retrieval(configuration)
+    try:
+        leader = retrieval.leader()
+    finally:
+        retrieval.close()
+    if leader is None:
+        raise Unreachable("no JobManager leads this cluster just now; start one, or try again in some seconds")
+    return leader.contact.rpc

@@ -103,7 +103,7 @@ def run(
     from tidegate.cli.client import JobManagerClient
     from tidegate.cli.executor import ClusterExecutor
 
-    with JobManagerClient(address_of(configuration)) as client:
+    with JobManagerClient(address_of(configuration, job_manager)) as client:
         client.cluster()  # no cluster: say so before the program does its work
         given = None if job_id is None else JobId(job_id)
         executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached, given, submitted_file)

@@ -136,4 +136,5 @@ def stop(
 def connect(job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> JobManagerClient:
     from tidegate.cli.client import JobManagerClient
 
-    return JobManagerClient(address_of(load_configuration(config, definitions, *address_definitions(job_manager))))
+    configuration = load_configuration(config, definitions, *address_definitions(job_manager))
+    return JobManagerClient(address_of(configuration, job_manager))

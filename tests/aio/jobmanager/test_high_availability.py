@@ -53,7 +53,7 @@ def jobs_in(directory: Path) -> list[str]:
 
 @asynccontextmanager
 async def life(directory: Path, **more: str) -> AsyncIterator[tuple[Any, list[FakeTaskManager]]]:
-    """Of a JobManager with two TaskManagers that outlive it: a job whose TaskManagers end before it may fail."""
+    """Runs a JobManager with two TaskManagers that outlive it: a job whose TaskManagers end before it may fail."""
     task_managers = [FakeTaskManager(name) for name in ("tm-1", "tm-2")]
     try:
         async with running_job_manager(**kept_in(directory, **more)) as listening, client_of(listening) as client:

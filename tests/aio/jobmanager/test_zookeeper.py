@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import secrets
 from collections.abc import Iterator
@@ -24,9 +25,11 @@ from tests.aio.jobmanager.cluster import (
     watch_until,
 )
 from tests.servers.zookeeper_servers import ZooKeeperServers
+from tidegate.cli.options import address_of
 from tidegate.coordination.port import Deposed
 from tidegate.coordination.zookeeper import ZooKeeperElection, ZooKeeperRetrieval, ZooKeeperSettings
-from tidegate.model.errors import TidegateError
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import TidegateError, Unreachable
 from tidegate.model.leadership import Connected, Contact, ElectionEvent, Leader, LockAcquired, Lost
 from tidegate.pb import jobmanager_pb2 as pb
 
@@ -165,6 +168,20 @@ async def test_the_next_leader_goes_on_with_the_job_from_its_last_checkpoint(
     finally:
         for task_manager in task_managers:
             await task_manager.stop()
+
+
+async def test_the_configuration_is_enough_for_a_client_to_find_the_leader(
+    zookeeper: ZooKeeperServers, tmp_path: Path
+) -> None:
+    settings = kept_by(zookeeper, tmp_path)
+    options = {key.replace("__", "-").replace("_", "."): text for key, text in settings.items()}
+    configuration = Configuration.from_strings(options)
+    async with running_job_manager(**settings) as listening:
+        found = await asyncio.to_thread(address_of, configuration, None)
+        assert found == f"localhost:{listening.rpc_port}"
+        assert await asyncio.to_thread(address_of, configuration, "host:1") == "localhost:6123", "-m is a definition"
+    with pytest.raises(Unreachable, match="no JobManager leads this cluster"):
+        await asyncio.to_thread(address_of, configuration, None)
 
 
 @pytest.mark.parametrize(
