@@ -35,17 +35,19 @@ from tidegate.model.errors import InvalidJob
 from tidegate.model.values import FieldValue, Record
 
 _USUAL_QUOTE = '"'
+_BY_CELL = (pa.types.is_nested, pa.types.is_binary, pa.types.is_time, pa.types.is_decimal256)
+"""Types that Arrow does not read as Flink does."""
 
 
 @dataclass(frozen=True)
 class CsvRowDeserializationSchema(DeserializationSchema):
     """A line of CSV a message, with the fields of ``type_info`` in order. A list, or a row within the row, is one cell, with
-    ``array_element_delimiter`` between its elements. ``ignore_parse_errors``: a cell that is none of its type, or missing, is null.
-    """
+    ``array_element_delimiter`` between its elements. ``null_literal``: what stands for null; without one nothing does, and an empty
+    cell is an empty text. ``ignore_parse_errors``: a cell that is none of its type, or missing, is null."""
 
     type_info: TypeInformation
     field_delimiter: str = ","
-    null_literal: str = ""
+    null_literal: str | None = None
     array_element_delimiter: str = ";"
     quote_character: str = _USUAL_QUOTE
     escape_character: str | None = None
@@ -63,6 +65,9 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             rows = [self._row(index, value) for index, value in enumerate(objects(values))]
             return encode_records(self.type_info, rows)
         lines = _without_line_ends(values)
+        for index, line in enumerate(objects(lines)) if _has_empty(lines) else ():
+            if not line:
+                raise PoisonRecord(index, "not one CSV line, but 0")
         return rows_one_by_one(lines, schema, lambda content: self._plain_rows(content, schema), "CSV line")
 
     @cached_property
@@ -70,8 +75,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         if self.escape_character or self.allow_comments or self.ignore_parse_errors:
             return False
         kinds = self.type_info.arrow_schema().types
-        flat = not any(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_time(kind) for kind in kinds)
-        return flat and self.quote_character == _USUAL_QUOTE
+        return self.quote_character == _USUAL_QUOTE and not any(is_of(kind) for is_of in _BY_CELL for kind in kinds)
 
     def _plain_rows(self, content: bytes, schema: pa.Schema) -> pa.RecordBatch | str:
         try:
@@ -84,12 +88,18 @@ class CsvRowDeserializationSchema(DeserializationSchema):
                     delimiter=self.field_delimiter, newlines_in_values=True, ignore_empty_lines=False
                 ),
                 convert_options=pacsv.ConvertOptions(
-                    column_types=schema, null_values=[self.null_literal], strings_can_be_null=True
+                    column_types=pa.schema([_as_text(field) for field in schema]),
+                    null_values=[] if self.null_literal is None else [self.null_literal],
+                    strings_can_be_null=self.null_literal is not None,
                 ),
             )
         except pa.ArrowInvalid as error:
             return str(error)
-        return one_batch(table, schema)
+        columns = [
+            _booleans(column) if pa.types.is_boolean(field.type) else column
+            for field, column in zip(schema, table.columns, strict=True)
+        ]
+        return one_batch(pa.table(columns, schema=schema), schema)
 
     @cached_property
     def _readers(self) -> list[tuple[CsvColumn, Reader]]:
@@ -144,6 +154,21 @@ class CsvRowSerializationSchema(SerializationSchema):
             f"{dialect.line([write(v) for write, v in zip(writers, row, strict=True)], bare)}{self.line_delimiter}".encode()
             for row in _rows(data, type_info)
         ]
+
+
+def _as_text(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.string()) if pa.types.is_boolean(field.type) else field
+
+
+def _booleans(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """What is not ``true`` is false, as in cells that are read one by one."""
+    return pc.equal(pc.ascii_lower(pc.utf8_trim_whitespace(texts)), "true")
+
+
+def _has_empty(values: Values) -> bool:
+    if not isinstance(values, pa.Array):
+        return not all(values)
+    return values.null_count > 0 or pc.any(pc.equal(pc.binary_length(values), 0)).as_py() is True
 
 
 def _without_line_ends(values: Values) -> Values:

@@ -49,11 +49,30 @@ def test_csv_lines_in_order() -> None:
     assert rows(CSV, b"1|a\n", b"2|b\r\n", b"3|c") == [(1, "a"), (2, "b"), (3, "c")]
 
 
+def test_cells_are_what_they_are_in_flink() -> None:
+    texts = Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.STRING()])
+    schema = CsvRowDeserializationSchema.Builder(texts).build()
+    assert rows(schema, b",x", b'"",null') == [("", "x"), ("", "null")], "nothing stands for null unless it is said"
+    with_null = CsvRowDeserializationSchema.Builder(texts).set_null_literal("").build()
+    assert rows(with_null, b",x") == [(None, "x")]
+    flags = Types.ROW_NAMED(["i", "b", "n"], [Types.INT(), Types.BOOLEAN(), Types.BIG_INT()])
+    schema = CsvRowDeserializationSchema.Builder(flags).build()
+    big = 12345678901234567890123
+    assert rows(schema, b"1,TRUE,%d" % big, b"2,1,5", b"3,,5") == [(1, True, big), (2, False, 5), (3, False, 5)]
+    plain = CsvRowDeserializationSchema.Builder(Types.ROW([Types.INT(), Types.BOOLEAN()])).build()
+    assert rows(plain, b"1, True ", b"2,1", b"3,") == [(1, True), (2, False), (3, False)]
+    for poison in (b",true", b"", None, b"\n"):
+        with pytest.raises(PoisonRecord) as caught:
+            plain.decode([b"1,true", poison])
+        assert caught.value.index == 1
+
+
 def test_csv_messages_are_read_as_they_were_written() -> None:
     given = [(1, "a"), (2, 'b,"c'), (3, "d\ne"), (4, None)]
     data = pa.record_batch({"id": [n for n, _ in given], "name": [name for _, name in given]})
     written = CsvRowSerializationSchema.Builder(ROW).build().encode(data, ROW)
-    assert rows(CsvRowDeserializationSchema.Builder(ROW).build(), *written) == given
+    assert rows(CsvRowDeserializationSchema.Builder(ROW).set_null_literal("").build(), *written) == given
+    assert rows(CsvRowDeserializationSchema.Builder(ROW).build(), *written) == [*given[:-1], (4, "")]
 
 
 @pytest.mark.parametrize(
