@@ -14,6 +14,7 @@ from rich.console import Console
 from tidegate.cli.client import failure_of
 from tidegate.cli.restart_notices import RestartNotices
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.wire.task_metrics import failing_commits
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -87,6 +88,12 @@ def records_of(status: pb.JobStatus, sources: Collection[str]) -> int:
     )
 
 
+def failing_sinks(status: pb.JobStatus) -> list[str]:
+    """Names of the sinks whose commits do not succeed: readers see nothing new of them."""
+    subtasks = [subtask for vertex in status.vertices for subtask in vertex.subtasks]
+    return sorted({name for subtask in subtasks for name in failing_commits(subtask.metrics)})
+
+
 def line_of(status: pb.JobStatus, rate: float | None, coarse: bool = False) -> str:
     """`RUNNING  1,234,567 records/s  checkpoint 12  1 restart`. `coarse`: only what changes seldom."""
     parts = [f"{status.name}: {status.state}"]
@@ -101,6 +108,8 @@ def line_of(status: pb.JobStatus, rate: float | None, coarse: bool = False) -> s
         parts.append(f"checkpoint {number}{'+' if coarse else ''}")
     if status.checkpoints_failed and not coarse:
         parts.append(f"{status.checkpoints_failed} failed")
+    if failing := failing_sinks(status):
+        parts.append(f"commits fail at {', '.join(failing)}")
     if status.restarts:
         parts.append(f"{status.restarts} restart{'s' if status.restarts > 1 else ''}")
     return "  ".join(parts)

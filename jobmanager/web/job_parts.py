@@ -15,7 +15,7 @@ from tidegate.jobmanager.rest.responses.exceptions import failures
 from tidegate.jobmanager.rest.responses.tasks import aggregate_state, user_accumulators
 from tidegate.model.values import JsonObject
 from tidegate.pb.common_pb2 import TaskMetrics
-from tidegate.wire.task_metrics import ReadingSpan
+from tidegate.wire.task_metrics import ReadingSpan, failing_commits
 
 MAX_EXCEPTIONS = 20
 
@@ -101,6 +101,7 @@ def _rates(vertex: VertexView, measures: MetricStore) -> JsonObject | None:
         "records_in": sum(metrics.records_in for metrics in counters),
         "records_out": sum(metrics.records_out for metrics in counters),
         "late": sum(metrics.late_records_dropped for metrics in counters),
+        "failing_commits_ms": max(ms for metrics in counters for ms in (0, *failing_commits(metrics).values())),
         "in_s": round(sum(incoming), 1),
         "out_s": _sum(spans, "records_out"),
         "bytes_in_s": _sum(spans, "bytes_in"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
+
+from tidegate.aio.logs import LineFormatter
 
 
 def end_process_after(delay_s: float) -> None:
@@ -25,6 +28,13 @@ def step_back(nice: int) -> None:
     since there a priority is the whole process's. There is no way back: raising it again needs privileges."""
     if nice > 0 and sys.platform.startswith("linux"):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + nice)
+
+
+def log_with_time_and_level() -> None:
+    """Lines that nobody else handles, of level WARNING and above, go to ``sys.stderr`` with time, level and logger, as those of the
+    other processes. Functions that set logging up themselves decide on their own."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(LineFormatter())
 
 
 class PrintedLines(io.TextIOBase):

@@ -32,7 +32,7 @@ from tidegate.taskmanager.spark.control_stream import ControlStream
 from tidegate.taskmanager.spark.dependencies import check_interpreter
 from tidegate.taskmanager.spark.entry import SubtaskEntry
 from tidegate.taskmanager.spark.memory import WorkerSettings, limit_exchange, limit_memory
-from tidegate.taskmanager.spark.process import PrintedLines, step_back
+from tidegate.taskmanager.spark.process import PrintedLines, log_with_time_and_level, step_back
 from tidegate.taskmanager.spark.user_code import load_program, place_files
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def subtask_main(entry: SubtaskEntry, index: int, spark_rows: Iterator[pa.Record
     assert deployment.attempt.subtask == index, (deployment.attempt, index)
     printed = [_printed_lines(stream, is_error) for is_error in (False, True)]
     sys.stdout, sys.stderr = printed
+    log_with_time_and_level()
 
     def finish_lines() -> None:
         for lines in printed:

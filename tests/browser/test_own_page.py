@@ -114,6 +114,13 @@ def test_accumulators_of_a_vertex(stage: Stage, open_page: OpenPage) -> None:
     expect(page.locator("#accumulators-title")).to_have_text("Accumulators of enrich -> filter")
 
 
+def test_commits_that_do_not_succeed_are_a_note_in_amber(stage: Stage, open_page: OpenPage) -> None:
+    stage.scene.attempts.user = {"files.failingCommitTime": 95_000}
+    page = settled(open_page(url_of(stage, "graph")))
+    expect(page.locator(".note.warn")).to_contain_text("Commits do not succeed: readers of Source: clicks -> parse")
+    expect(page.locator(".note.warn")).to_contain_text("have seen nothing new for 1 min 35 s")
+
+
 def test_it_stays_live(stage: Stage, open_page: OpenPage) -> None:
     page = settled(open_page(url_of(stage, "checkpoints")))
     cluster = stage.scene.cluster

@@ -13,7 +13,7 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_reading import read_topic
 from tests.unit.taskmanager.operators.harness import Pool
 from tidegate.common.serialization import SimpleStringSchema
-from tidegate.connectors.base import DeliveryGuarantee, Sink
+from tidegate.connectors.base import DeliveryGuarantee, Sink, SinkContext
 from tidegate.connectors.kafka.producer_port import TransactionalProducer
 from tidegate.connectors.kafka.publisher import EpochPublisher
 from tidegate.connectors.kafka.records import KafkaRecordSerializationSchema
@@ -21,7 +21,7 @@ from tidegate.connectors.kafka.sink import KafkaSink
 from tidegate.connectors.kafka.transactional_producers import make_transactional_producer
 from tidegate.connectors.kafka.transactions import KafkaTransactions
 from tidegate.connectors.transactions import TransactionLog
-from tidegate.model.errors import TidegateError
+from tidegate.model.errors import InvalidJob, TidegateError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # the first may have to fetch the server
 
@@ -187,3 +187,17 @@ class TestKafkaSink(SinkConformance):
         broker.deny(subject.name, "write")
         with pytest.raises(TidegateError, match=f"to topic '{subject.name}' .* lacks this permission"):
             one.operator.notify_checkpoint_complete(1)
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+def test_a_transaction_timeout_that_the_broker_does_not_allow_is_refused_by_name(broker: KafkaBroker, way: str) -> None:
+    """At submission, and at the start of a sink whose broker was set otherwise meanwhile. 15 minutes are Kafka's default."""
+    sink = Topic(broker, {"transaction.timeout.ms": "3600000", **WAYS[way]}).sink()
+    with pytest.raises(
+        InvalidJob, match=r"transaction.timeout.ms of the sink is 3600000 ms.* allows 900000 ms"
+    ) as refused:
+        sink.validate()
+    assert "transaction.max.timeout.ms" in refused.value.message
+    context = SinkContext(subtask_index=0, parallelism=1, job_id="job", attempt="0-0", operator_id="sink")
+    with pytest.raises(InvalidJob, match=r"more than the broker's transaction.max.timeout.ms allows"):
+        sink.make_committer(context)

@@ -18,6 +18,8 @@ PROFILE = "profile."
 NANOS_PER_MS = 1_000_000
 
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
+FAILING_COMMIT_TIME = "failingCommitTime"
+"""Ours, of each committing sink: for how long its commits have not succeeded, in ms; 0 while nothing is wrong."""
 
 COUNTERS = {
     "numRecordsIn": "records_in",
@@ -85,6 +87,12 @@ def late_records_dropped(counters: TaskMetrics) -> dict[str, int]:
         return {}
     suffix = f".{LATE_RECORDS_DROPPED}"
     return {name.removesuffix(suffix): int(n) for name, n in counters.user.items() if name.endswith(suffix) and n}
+
+
+def failing_commits(counters: TaskMetrics) -> dict[str, int]:
+    """For how many ms the commits of a sink have not succeeded, by operator, of those whose commits do not."""
+    suffix = f".{FAILING_COMMIT_TIME}"
+    return {name.removesuffix(suffix): int(ms) for name, ms in counters.user.items() if name.endswith(suffix) and ms}
 
 
 def named(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, Value]:

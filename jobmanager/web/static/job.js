@@ -19,7 +19,7 @@ export function jobView(context) {
   if (!job || job.id !== where.job) return { title: "Job", content: h("p", { key: "wait", class: "muted" }, "Asking the JobManager …") };
   return {
     title: job.name,
-    content: [heading(job, data, nowMs), isOver(job.state) ? endNote(job) : trouble(job), tabs(job, where, checkpoints, exceptions), h("div", { key: `tab-${where.tab}-${where.item ?? ""}`, class: "stack" }, tab(context))],
+    content: [heading(job, data, nowMs), isOver(job.state) ? endNote(job) : trouble(job, data.rates), tabs(job, where, checkpoints, exceptions), h("div", { key: `tab-${where.tab}-${where.item ?? ""}`, class: "stack" }, tab(context))],
   };
 }
 
@@ -60,9 +60,14 @@ function endNote(job) {
   return h("p", { key: "note", class: "note bad" }, h("strong", {}, "It failed: "), job.failure.split("\n")[0], " ", h("a", { href: `#/jobs/${job.id}/exceptions` }, "Details"));
 }
 
-function trouble(job) {
+function trouble(job, rates = {}) {
   if (job.waiting_for) return h("p", { key: "note", class: "note warn" }, `It waits for ${job.waiting_for}. Free some, or start another TaskManager.`);
   if (job.state === "RESTARTING" && job.failure) return h("p", { key: "note", class: "note warn" }, h("strong", {}, "Restarting after: "), job.failure.split("\n")[0]);
+  const failing = job.vertices.filter((vertex) => rates[vertex.id]?.failing_commits_ms);
+  if (failing.length) {
+    const longest = Math.max(...failing.map((vertex) => rates[vertex.id].failing_commits_ms));
+    return h("p", { key: "note", class: "note warn" }, h("strong", {}, "Commits do not succeed: "), `readers of ${failing.map((vertex) => vertex.name).join(", ")} have seen nothing new for ${duration(longest)}. Checkpoints go on, and what they hold is committed once the system answers; the TaskManager's log has the error.`);
+  }
   return null;
 }
 

@@ -18,6 +18,7 @@ from tidegate.model.errors import ExternalError
 from tidegate.model.options import ExecutionOptions
 from tidegate.model.values import Committable
 from tidegate.taskmanager.operators.base import OperatorContext, RunAsync
+from tidegate.taskmanager.operators.sinks.outages import CommitOutage
 from tidegate.taskmanager.operators.user_code.boundary import user_error
 
 FIRST_BACKOFF_S = 0.01
@@ -39,6 +40,9 @@ class Commits:
         self._committer = committer
         self._context = context
         self._retries = Configuration.from_strings(context.configuration).get(ExecutionOptions.SINK_COMMITTER_RETRIES)
+        self._outage = CommitOutage(name, context)
+        if committer is not None:
+            context.metrics.watch("failingCommitTime", self._outage.lasting_ms)
         self._tried: list[_Wanted] = []
         self._waiting: list[_Wanted] = []
 
@@ -73,6 +77,7 @@ class Commits:
 
         def ended(error: BaseException | None) -> None:
             self._tried = []
+            self._outage.ended(succeeded=error is None)
             if isinstance(error, Exception):
                 raise user_error(self._name, error) from error
             if error is not None:
@@ -83,12 +88,19 @@ class Commits:
             if self._waiting and not self._tried:
                 self._try_all(run_async)
 
+        self._outage.begun(_named([wanted.checkpoint_id for wanted in tried]))
         run_async(work, ended)
 
     def commit_now(self, checkpoint_id: int, committables: Sequence[Committable]) -> None:
         """Raises the last failure, with what was to be committed."""
         if self._committer is not None and committables:
-            self._count(self._try([checkpoint_id], committables), committables)
+            self._outage.begun(_named([checkpoint_id]))
+            failures = None
+            try:
+                failures = self._try([checkpoint_id], committables)
+            finally:
+                self._outage.ended(succeeded=failures is not None)
+            self._count(failures, committables)
 
     def _count(self, failures: int, committables: Sequence[Committable]) -> None:
         if failures:
@@ -107,6 +119,7 @@ class Commits:
                 failures += 1
                 if failures > self._retries:
                     raise self._given_up(checkpoints, committables, failures, error) from error
+                self._outage.failed(error.message)
                 threading.Event().wait(backoff_s)
                 backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
 
@@ -116,11 +129,13 @@ class Commits:
         assert self._committer is not None
         shown = ", ".join(self._committer.name_of(committable) for committable in committables[:_SHOWN])
         more = f" and {len(committables) - _SHOWN} more" if len(committables) > _SHOWN else ""
-        held = f"checkpoint {checkpoints[0]} holds"
-        if len(checkpoints) > 1:
-            held = f"checkpoints {', '.join(map(str, checkpoints))} hold"
+        held = f"{_named(checkpoints)} hold{'s' if len(checkpoints) == 1 else ''}"
         return type(error)(
             f"operator '{self._name}': what {held} ({shown}{more}) could not be committed in "
             f"{failures} attempts: {error.message}",
             details=error.details,
         )
+
+
+def _named(checkpoints: Sequence[int]) -> str:
+    return f"checkpoint{'s' if len(checkpoints) > 1 else ''} {', '.join(map(str, checkpoints))}"

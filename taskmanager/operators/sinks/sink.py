@@ -50,6 +50,8 @@ class SinkOperator(Operator):
         self._commits: Commits | None = None
         self._committer: Committer | None = None
         self._pending: dict[int, Vote] = {}
+        self._voted_ms: dict[int, float] = {}
+        """When, by checkpoint; monotonic. For gauges: entries that are no longer pending are left out."""
         self._has_unprepared = False
         self._writer_elements: list[Record] = []
 
@@ -90,6 +92,8 @@ class SinkOperator(Operator):
                 self._commits.commit_now(checkpoint_id, self._pending.pop(checkpoint_id).committables())
             if self._committer is not None:
                 self._committer.abort_unknown(restored, sink_context)
+                context.metrics.watch("pendingCommittables", self._pending_committables)
+                context.metrics.watch("oldestPendingCommitAge", self._oldest_pending_ms)
             self._writer = self._sink.make_writer(sink_context, self._writer_elements, self._input_type)
         except Exception as error:
             raise user_error(self._name, error) from error
@@ -136,6 +140,7 @@ class SinkOperator(Operator):
             raise user_error(self._name, error) from error
         if vote.is_open or (vote.committables() and self._committer is not None):
             self._pending[checkpoint_id] = vote
+            self._voted_ms[checkpoint_id] = self.context.clock.monotonic_ms()
         users = None if self._user is None else self._user.freeze(checkpoint_id)
         return joined(users, self._frozen(state))
 
@@ -220,6 +225,15 @@ class SinkOperator(Operator):
 
     def _forget(self, checkpoint_id: int) -> None:
         self._pending.pop(checkpoint_id, None)
+        self._voted_ms = {n: at_ms for n, at_ms in self._voted_ms.items() if n in self._pending}
+
+    def _pending_committables(self) -> float:
+        return sum(vote.size for vote in self._pending.values())
+
+    def _oldest_pending_ms(self) -> float:
+        """How long the oldest vote that is not committed yet has been waiting, from its barrier on; 0 when none is."""
+        waiting = [at_ms for n, at_ms in self._voted_ms.items() if n in self._pending]
+        return self.context.clock.monotonic_ms() - min(waiting) if waiting else 0
 
     def _seal(self, checkpoint_id: int) -> Vote:
         assert self._writer is not None
@@ -240,6 +254,11 @@ class Vote:
     @property
     def is_open(self) -> bool:
         return self._rest is not None
+
+    @property
+    def size(self) -> int:
+        """How many committables it has, as far as is known."""
+        return len(self._found)
 
     def committables(self) -> Sequence[Committable]:
         """Raises what the rest of the vote raised, each time."""

@@ -51,6 +51,7 @@ class Counted:
     def __init__(self) -> None:
         self.is_silent = False
         self.accumulators: dict[str, Accumulator] = {}
+        self.user: dict[str, float] = {}
 
     def metrics_of(self, attempt: AttemptId) -> TaskMetrics | None:
         if self.is_silent:
@@ -58,6 +59,7 @@ class Counted:
         counters = _counters(10_000, attempt.subtask)
         for name, accumulator in self.accumulators.items():
             counters.accumulators[name].CopyFrom(accumulator)
+        counters.user.update(self.user)
         return counters
 
     def span_of(self, attempt: AttemptId) -> ReadingSpan | None:

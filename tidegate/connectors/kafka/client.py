@@ -6,6 +6,7 @@ The library is imported when the first client is made, so that a program without
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +31,10 @@ _turned_away: dict[str, str] = {}
 """By servers: why a client was not let in."""
 
 SERVERS_KEY = "bootstrap.servers"
+TRANSACTION_TIMEOUT_KEY = "transaction.timeout.ms"
+MAX_TRANSACTION_TIMEOUT_KEY = "transaction.max.timeout.ms"
+TRANSACTION_TIMEOUT_MS = 60_000
+"""Kafka's default of ``transaction.timeout.ms``."""
 _OVERRIDDEN = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer", "auto.offset.reset")
 """The connector sets them, whatever a user gave (Flink: ``KafkaSourceBuilder.parseAndSetRequiredProperties``)."""
 _OF_CONSUMERS = ("group.id", "enable.auto.commit", "auto.commit.interval.ms", "isolation.level", "fetch.min.bytes")
@@ -125,14 +130,18 @@ def _on_error(servers: str, error: Any) -> None:
 @contextlib.contextmanager
 def kafka_errors(doing: str, servers: str, client: Any = None) -> Iterator[None]:
     """Turns what the client raises into one typed error that says what was being done, and to whom. ``client``: where given, it is
-    asked for more about it, which it tells when it is polled."""
+    asked for more about it, which it tells when it is polled; but a consumer that reads would give a record, which would be lost."""
     kafka = library()
     try:
         yield
     except kafka.KafkaException as error:
-        if client is not None:
+        if client is not None and not _reads(client):
             client.poll(0)
         raise typed_error(error.args[0], doing, servers) from error
+
+
+def _reads(client: Any) -> bool:
+    return hasattr(client, "assignment") and bool(client.assignment())
 
 
 def answer(
@@ -184,6 +193,11 @@ def typed_error(error: Any, doing: str, servers: str) -> ExternalError | Invalid
         codes.SASL_AUTHENTICATION_FAILED,
     ):
         return ExternalError(f"{text}; the user of the client lacks this permission on the broker")
+    if error.code() == codes.INVALID_TRANSACTION_TIMEOUT:
+        return InvalidJob(
+            f"{text}; {TRANSACTION_TIMEOUT_KEY} of the sink is more than the broker's {MAX_TRANSACTION_TIMEOUT_KEY} allows: lower the one "
+            "(set_property), or raise the other"
+        )
     if error.code() in (codes.MSG_SIZE_TOO_LARGE, codes.RECORD_LIST_TOO_LARGE):
         return ExternalError(f"{text}; raise max.message.bytes of the topic, or message.max.bytes of the broker")
     if error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes._UNKNOWN_PARTITION):
@@ -217,3 +231,27 @@ def topics_matching(client: Any, pattern: str, servers: str) -> list[str]:
         told = client.list_topics(timeout=METADATA_TIMEOUT_S).topics
     matches = re.compile(pattern).fullmatch
     return sorted(name for name in told if matches(name) and not name.startswith("__"))
+
+
+def check_transaction_timeout(client: Any, servers: str, properties: Mapping[str, str]) -> None:
+    """Raises ``InvalidJob`` when the broker allows no transactions as long as the sink's. A broker that does not let its settings be
+    read is asked when the job starts. ``client``: of ``admin``."""
+    kafka = library()
+    resource: Any = importlib.import_module("confluent_kafka.admin").ConfigResource  # which its types do not export
+    given = str(properties.get(TRANSACTION_TIMEOUT_KEY, TRANSACTION_TIMEOUT_MS))
+    try:
+        brokers = list(client.list_topics(timeout=METADATA_TIMEOUT_S).brokers)
+        asked = client.describe_configs([resource(resource.Type.BROKER, str(brokers[0]))])
+        told = next(iter(asked.values())).result(METADATA_TIMEOUT_S)
+    except (kafka.KafkaException, TimeoutError) as error:
+        _LOG.info("Kafka at %s does not tell its %s: %s", servers, MAX_TRANSACTION_TIMEOUT_KEY, error)
+        return
+    found = told.get(MAX_TRANSACTION_TIMEOUT_KEY)
+    if found is None or not given.isdecimal():  # what is no number is the client's to refuse
+        return
+    if int(given) > int(found.value):
+        raise InvalidJob(
+            f"{TRANSACTION_TIMEOUT_KEY} of the sink is {given} ms, and the broker at {servers} allows {found.value} ms "
+            f"({MAX_TRANSACTION_TIMEOUT_KEY}): lower the one with set_property({TRANSACTION_TIMEOUT_KEY!r}, {found.value!r}), or raise the "
+            "other at the broker"
+        )

@@ -7,6 +7,7 @@ offsets of confirmed checkpoints ─▶ committed by the thread that finds the c
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,12 @@ from tidegate.connectors.kafka.decoding import Decoding, Fetched, ReaderSettings
 from tidegate.connectors.kafka.partition_records import PartitionRecords
 from tidegate.connectors.kafka.shared_client import SharedClient
 from tidegate.connectors.kafka.splits import owner_of, split_of
+from tidegate.model.errors import TidegateError
+
+LOOK_AGAIN_S = 30.0
+"""After a look for new partitions that failed; or earlier, where it is due."""
+
+_LOG = logging.getLogger(__name__)
 
 
 class Fetch:
@@ -117,8 +124,15 @@ class Fetch:
             return
         self._look_at = self._clock() + every
         added: dict[Place, int] = {}
-        with self._shared.used() as client:
-            partitions = list(self._settings.subscription.partitions(client, self._settings.servers))
+        try:
+            with self._shared.used() as client:
+                partitions = list(self._settings.subscription.partitions(client, self._settings.servers))
+        except (
+            TidegateError
+        ) as error:  # what is known is read on; new partitions are read from their beginning, whenever found
+            self._look_at = self._clock() + min(every, LOOK_AGAIN_S)
+            _LOG.warning("new partitions were not looked for, which is tried again: %s", error.message)
+            return
         for topic, number in partitions:
             split = split_of(topic, number, library().OFFSET_BEGINNING, None)
             if split.split_id in self._known:

@@ -29,7 +29,7 @@ from tidegate.connectors.kafka.producer_port import BatchLimit, TransactionalPro
 from tidegate.connectors.kafka.records import from_bytes, topics_of
 from tidegate.connectors.kafka.sending import DEFAULT_BATCH_BYTES
 from tidegate.connectors.kafka.transactional_producers import make_transactional_producer
-from tidegate.model.errors import CorruptData, ExternalError, TidegateError
+from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, TidegateError
 from tidegate.model.values import Committable
 
 INIT_TIMEOUT_S = 30.0
@@ -226,7 +226,9 @@ class EpochPublisher(Committer):
             producer.init(INIT_TIMEOUT_S)
         except kafka.KafkaException as error:
             producer.close()
-            raise _told(typed_error(error.args[0], f"take the transactional id {name}", self._servers)) from error
+            typed = typed_error(error.args[0], f"take the transactional id {name}", self._servers)
+            # a timeout that the broker does not allow is refused for good
+            raise (typed if isinstance(typed, InvalidJob) else _told(typed)) from error
         is_own = name.branch == self._own_branch and name not in self._doubted
         published = {} if is_own else markers.read(since_ms)
         self._identities[name] = identity = _Identity(producer, published, is_own)

@@ -19,6 +19,7 @@ from tidegate.connectors.base import Committer, DeliveryGuarantee, Sink, SinkCon
 from tidegate.connectors.kafka.client import (
     SERVERS_KEY,
     admin,
+    check_transaction_timeout,
     contact,
     library,
     partitions_of,
@@ -51,11 +52,14 @@ class KafkaSink(Sink):
         return KafkaSinkBuilder()
 
     def validate(self) -> None:
-        """Raises ``InvalidJob`` when the topic is not there, ``Unreachable`` when the broker is not."""
+        """Raises ``InvalidJob`` when the topic is not there or transactions may not be as long as the sink's, ``Unreachable`` when
+        the broker is not there."""
         client = admin(self.servers, self.properties)
         contact(client, self.servers)
         if self.schema.topic is not None:
             partitions_of(client, self.schema.topic, self.servers)
+        if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            check_transaction_timeout(client, self.servers, self.properties)
 
     def make_writer(self, context: SinkContext, state: Sequence[StateValue], input_type: TypeInformation) -> SinkWriter:
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:

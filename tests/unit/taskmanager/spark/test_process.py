@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -91,3 +92,12 @@ def test_a_daemon_whose_jvm_is_gone_does_not_start() -> None:
     told = subprocess.run(command, input=b"", capture_output=True, timeout=60, check=False)
     assert told.returncode == 1
     assert told.stderr.decode().endswith("the JVM is gone; not starting\n")
+
+
+def test_log_lines_of_a_subtask_carry_time_and_level() -> None:
+    program = (
+        "import logging; from tidegate.taskmanager.spark.process import log_with_time_and_level; log_with_time_and_level();"
+        "logging.getLogger('sink').warning('it is late'); logging.getLogger('sink').info('it is well')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARN  sink - it is late\n", done.stderr)

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from kafka.protocol.producer import ProduceRequest
 
-from tidegate.connectors.kafka.client import library
+from tidegate.connectors.kafka.client import TRANSACTION_TIMEOUT_KEY, TRANSACTION_TIMEOUT_MS, library
 from tidegate.connectors.kafka.columnar.connection import Connections, failure, refusal
 from tidegate.connectors.kafka.columnar.coordinator import Coordinator, PartitionRefused
 from tidegate.connectors.kafka.columnar.record_batches import Producer, encode
@@ -35,8 +35,6 @@ from tidegate.connectors.kafka.records import SCHEMA, by_topic
 
 ON_THEIR_WAY = 5
 """Requests to one leader: a broker remembers so many batches of a producer in a partition."""
-TRANSACTION_TIMEOUT_MS = 60_000
-"""Kafka's default of ``transaction.timeout.ms``."""
 ANSWER_LIMIT_S = 60.0
 METADATA_LIMIT_S = 30.0
 ACKNOWLEDGE_MS = 30_000
@@ -69,7 +67,7 @@ class ColumnarProducer(TransactionalProducer):
         self._compression = str(properties.get("compression.type", properties.get("compression.codec", "none")))
         self._acknowledge_ms = number(properties, ACKNOWLEDGE_MS, "request.timeout.ms")
         self._connections = Connections(servers, properties)
-        timeout_ms = number(properties, TRANSACTION_TIMEOUT_MS, "transaction.timeout.ms")
+        timeout_ms = number(properties, TRANSACTION_TIMEOUT_MS, TRANSACTION_TIMEOUT_KEY)
         self._coordinator = Coordinator(self._connections, transactional_id, timeout_ms)
         self._topics = Topics(self._connections)
         self._producer: Producer | None = None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from functools import partial
-from itertools import islice
+from itertools import count, islice
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from tests.e2e.waiting import wait_until
 from tidegate.common.records.batch import ArrowBatch
@@ -63,10 +66,12 @@ def _message(offset: int) -> Any:
     return make(topic="t", partition=0, offset=offset, key=None, value=b"%d" % offset, timestamp=(1, offset))
 
 
-def fetch_of(settings: ReaderSettings, client: Client, split: Split) -> Fetch:
+def fetch_of(
+    settings: ReaderSettings, client: Client, split: Split, clock: Callable[[], float] = time.monotonic
+) -> Fetch:
     shared = SharedClient(client)
     incoming = MessageConsumer(shared, settings.servers, with_keys=False)
-    return Fetch(settings, CONTEXT, shared, incoming, [SplitState(split)], {split.split_id})
+    return Fetch(settings, CONTEXT, shared, incoming, [SplitState(split)], {split.split_id}, clock)
 
 
 def fetched(client: Client, stop: int) -> list[Fetched]:
@@ -214,3 +219,41 @@ def test_a_registry_that_goes_away_while_it_runs_is_no_poison_and_the_next_attem
     assert left.position == 2
     again = reader_at(left.position, ByteArraySchema())
     assert next_values(again) == [b"2", b"3"]
+
+
+class SilentClient(Client):
+    """Does not say for a while which partitions there are."""
+
+    def __init__(self, *arrivals: int, failures: int) -> None:
+        super().__init__(*arrivals)
+        self.failures = failures
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        if self.failures:
+            self.failures -= 1
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions={0: None, 1: None})})
+
+    def assignment(self) -> list[str]:
+        return ["t-0"]
+
+    def poll(self, timeout: float) -> Any:
+        raise AssertionError("a record is taken, and lost")
+
+    def incremental_assign(self, parts: Any) -> None:
+        pass
+
+
+def test_a_look_for_new_partitions_that_fails_is_repeated_and_what_is_known_is_read_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = SilentClient(3, failures=2)
+    settings = ReaderSettings(
+        "x:1", "", {}, KafkaSubscription(topics=("t",)), ByteArraySchema(), PoisonAction.FAIL, False, 3600.0
+    )
+    fetch = fetch_of(settings, client, split_of("t", 0, 0, None), clock=count(0, 1800).__next__)
+    read, found = islice(fetch.run(), 2)
+    assert values([read]) == [b"0", b"1", b"2"]
+    assert found.found is not None
+    assert found.split_id == "t-1"
+    assert len([message for message in caplog.messages if "new partitions were not looked for" in message]) == 2
