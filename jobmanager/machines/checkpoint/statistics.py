@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
 from tidegate.jobmanager.machines.views import (
@@ -48,7 +47,7 @@ class _Record:
     _view: CheckpointView | None = None
     """Kept until something changes: watchers of a job ask again and again, and the history may be long."""
 
-    def set(self, **changed: Any) -> None:
+    def set(self, **changed: object) -> None:
         for name, value in changed.items():
             setattr(self, name, value)
         self._view = None
