@@ -227,6 +227,7 @@ class SimulatedCluster:
         for task_manager in self.task_managers.values():
             request = task_manager.registration()
             self.core.session_opened(task_manager.name, request.session, request.address)
+            self.core.session_alive(task_manager.name, request.session)
             slots = tuple(ev.ReportedSlot(index) for index in range(SLOTS))
             self.core.post(
                 ev.TaskManagerRegistered(task_manager.name, request.session, request.address, request.host, slots)

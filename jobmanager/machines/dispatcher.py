@@ -84,6 +84,10 @@ class Dispatcher:
         job = self._jobs.get(job_id)
         return job.life.state if job else None
 
+    def awaits_attempts(self, job_id: JobId) -> bool:
+        """A job of an earlier JobManager that may go on with subtasks which run."""
+        return job_id in self._jobs and self._jobs[job_id].awaits_attempts
+
     def summaries(self) -> list[JobSummary]:
         """For questions that need no single subtask: ``jobs`` takes milliseconds for each thousand of them."""
         return [show.job_summary(job) for job in self._jobs.values()]
@@ -152,6 +156,9 @@ class Dispatcher:
         if job is None:
             self._fx.log("WARN", f"{type(event).__name__} for a job that is not known", event=event)
             return
+        if job.awaits_attempts and isinstance(event, _AttemptEvent):
+            job.on_awaited(event)
+            return
         match event:
             case JobCancelRequested():
                 job.cancel()
@@ -185,7 +192,10 @@ class Dispatcher:
                 known = self._resources.find(task_manager_id)
                 if known is not None and known.registration.session != event.session:
                     self._lose(task_manager_id, "another process has registered under its id")
-                self._on_gone(self._resources.register(event))
+                awaiting = [job_id for job_id, job in self._jobs.items() if job.awaits_attempts]
+                self._on_gone(self._resources.register(event, awaiting))
+                for job_id in awaiting:
+                    self._jobs[job_id].on_awaited(event)
             case TaskManagerHeartbeat():
                 if self._resources.find(task_manager_id, event.session) is None:
                     self._fx.emit(CloseTaskManager(task_manager_id, event.session, "it is not registered"))
@@ -221,7 +231,8 @@ class Dispatcher:
                 call = OpenCall(CallKind.CANCEL, task_manager_id, attempt=attempt)
                 self._fx.emit(CancelTask(self._fx.open_call(call), task_manager_id, attempt))
         for job_id, of_job in reported.items():
-            self._jobs[job_id].on_attempts_reported(task_manager_id, frozenset(of_job))
+            if not self._jobs[job_id].awaits_attempts:
+                self._jobs[job_id].on_attempts_reported(task_manager_id, frozenset(of_job))
 
     def _on_answered(self, event: CallAnswered) -> None:
         call = self._fx.close_call(event.call_id)

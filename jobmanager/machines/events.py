@@ -19,6 +19,7 @@ from tidegate.model.checkpoint import (
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, Generation, JobId, TaskManagerId
+from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.options import ClaimMode
 from tidegate.model.states import ExecutionState
 
@@ -110,6 +111,8 @@ class TaskManagerRegistered:
     slots: tuple[ReportedSlot, ...]
     pid: int = 0
     memory_bytes: int = 0
+    attempts: tuple[AttemptReport, ...] = ()
+    """That run there, or ended there and may not be known here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from tidegate.model.options import (
     JobManagerOptions,
     RestartStrategyOptions,
     RestartStrategyType,
+    RuntimeOptions,
     SlotOptions,
     StateRecoveryOptions,
 )
@@ -76,6 +77,8 @@ class JobSettings:
     slot_idle_timeout_ms: int = 50_000
     regional_failover: bool = True
     attempts_history: int = 16
+    adoption_timeout_ms: int = 0
+    """For so long a job of an earlier JobManager waits for reports of its subtasks; 0: it is restarted at once."""
 
 
 def cluster_settings(texts: Mapping[str, str]) -> ClusterSettings:
@@ -91,6 +94,7 @@ def job_settings(texts: Mapping[str, str]) -> JobSettings:
     """Raises ``ConfigurationError`` that lists every problem."""
     configuration = Configuration.from_strings(texts)
     checkpoints = _checkpoint_settings(configuration)
+    grace_ms = configuration.get(RuntimeOptions.LOSS_GRACE)
     return JobSettings(
         checkpoints=checkpoints,
         restart=_restart_settings(configuration, checkpoints.interval_ms is not None),
@@ -98,6 +102,7 @@ def job_settings(texts: Mapping[str, str]) -> JobSettings:
         slot_idle_timeout_ms=configuration.get(SlotOptions.IDLE_TIMEOUT),
         regional_failover=configuration.get(JobManagerOptions.FAILOVER_STRATEGY) is FailoverStrategy.REGION,
         attempts_history=configuration.get(JobManagerOptions.ATTEMPTS_HISTORY),
+        adoption_timeout_ms=configuration.get(RuntimeOptions.ADOPTION_TIMEOUT) if grace_ms > 0 else 0,
     )
 
 

@@ -28,6 +28,7 @@ from tidegate.jobmanager.machines.events import (
     JobRecovered,
     JobSubmitted,
     SnapshotRequested,
+    TaskManagerRegistered,
     TimerFired,
 )
 from tidegate.jobmanager.programs.blobs import BlobStore
@@ -82,6 +83,8 @@ class JobManagerCore:
         self._endings: dict[JobId, asyncio.Task[None]] = {}
         self._told: set[JobId] = set()
         """Jobs with a result that is durable."""
+        self.loss_grace_ms = configuration.get(RuntimeOptions.LOSS_GRACE) if availability.store is not None else 0
+        """For so long subtasks go on without this JobManager."""
         self._connect = connect
         self._confirm_retry_ms = configuration.get(RuntimeOptions.CONFIRM_RETRY_INTERVAL)
         self._driver: Driver[Event, cmd.Command] = Driver(self.machine, self._execute, on_fatal)
@@ -136,6 +139,19 @@ class JobManagerCore:
                 confirm_retry_ms=self._confirm_retry_ms,
                 may_commit=self._may_commit,
             )
+
+    def session_alive(self, task_manager_id: TaskManagerId, session: str) -> None:
+        """It obeys this JobManager from now on: what waited for that goes out."""
+        outbox = self._outboxes.get((task_manager_id, session))
+        if outbox is not None:
+            outbox.open()
+
+    def registered(self, event: TaskManagerRegistered) -> None:
+        """A TaskManager, with what runs there; its session is open."""
+        for report in event.attempts:
+            if self.machine.awaits_attempts(report.attempt.job_id):
+                self.attempts.reported(report.attempt)
+        self.post(event)
 
     def is_current_session(self, task_manager_id: TaskManagerId, session: str) -> bool:
         return self._sessions.get(task_manager_id) == session

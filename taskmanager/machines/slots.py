@@ -1,18 +1,18 @@
 """The slot table of a TaskManager: which slot belongs to which allocation of which job.
 
-    FREE ──SlotRequested──▶ ALLOCATED ──TaskAdded──▶ ACTIVE ──free or JobManager lost, tasks in it──▶ RELEASING
-     ▲                          │                      │                                                  │
-     └──timeout, free, lost─────┴──free, lost, empty───┴──────────────────last TaskRemoved────────────────┘
+    FREE ──SlotRequested──▶ ALLOCATED ──TaskAdded──▶ ACTIVE ──free or grace over, tasks in it──▶ RELEASING
+     ▲                          │                      │                                             │
+     └──timeout, free, over─────┴──free, over, empty───┴───────────────last TaskRemoved──────────────┘
 
 Laws:
 1. An allocated slot in which nothing is deployed for ``taskmanager.slot.timeout`` is freed. An active one stays the job's,
-   also while it is empty (between two attempts), until it is freed or the JobManager is lost.
+   also while it is empty (between two attempts), until it is freed, or a lost JobManager had no successor in time.
 2. A slot with tasks is freed only after the last of them has gone; until then it is RELEASING and takes none.
 3. The same allocation again for the same job and index is a no-op; any other claim on a slot that is not free is refused.
 4. A request of another generation than the registered one is refused as fenced.
 
-Follows Flink's ``TaskSlotTableImpl.java``; there a lost JobMaster leaves its slots ALLOCATED for its successor, here the
-whole JobManager is one process, so they are freed.
+Follows Flink's ``TaskSlotTableImpl.java``; there a lost JobMaster leaves its slots ALLOCATED for its successor, but the tasks in them
+end, here they go on (docs/adr/0154).
 """
 
 from __future__ import annotations
@@ -38,14 +38,20 @@ class SlotState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobManagerFound:
-    """Registered with this life of the JobManager; everything older is fenced off."""
+    """Registered with this life of the JobManager; everything older is fenced off. ``loss_grace_ms``: for so long tasks go on without it."""
 
     generation: Generation
+    loss_grace_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class JobManagerLost:
-    """The connection broke, or it was silent for too long."""
+    """The connection broke, or it was silent for too long. Tasks go on, and every request is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossGraceOver:
+    """The lost JobManager has had no successor in time, or this process ends: nothing that runs here may go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,14 @@ class TaskRemoved:
 
 
 SlotEvent = (
-    JobManagerFound | JobManagerLost | SlotRequested | SlotFreeRequested | SlotTimedOut | TaskAdded | TaskRemoved
+    JobManagerFound
+    | JobManagerLost
+    | LossGraceOver
+    | SlotRequested
+    | SlotFreeRequested
+    | SlotTimedOut
+    | TaskAdded
+    | TaskRemoved
 )
 
 
@@ -181,7 +194,10 @@ class SlotTable:
                 self._generation = event.generation
                 return ()
             case JobManagerLost():
-                return self._on_job_manager_lost()
+                self._generation = None
+                return ()
+            case LossGraceOver():
+                return self._on_loss_grace_over()
             case SlotRequested():
                 return self._fence(event.generation) or self._on_requested(event)
             case SlotFreeRequested():
@@ -281,8 +297,7 @@ class SlotTable:
         del self._slots[slot.allocation_id]
         return (ReportSlotFreed(slot.allocation_id),)
 
-    def _on_job_manager_lost(self) -> Sequence[SlotCommand]:
-        self._generation = None
+    def _on_loss_grace_over(self) -> Sequence[SlotCommand]:
         return [command for slot in tuple(self._slots.values()) for command in self._free(slot, "JobManager lost")]
 
     def _free(self, slot: _Slot, reason: str) -> Sequence[SlotCommand]:

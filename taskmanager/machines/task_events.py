@@ -12,7 +12,7 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.states import ExecutionState
-from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, Refuse
+from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse
 
 
 class TaskPhase(Enum):
@@ -44,7 +44,7 @@ class TaskLimits:
     cancellation_timeout_ms: int = 180_000
     """``task.cancellation.timeout``: from killing to giving the TaskManager up; 0: never."""
     orphan_timeout_ms: int = 3_000
-    """From the loss of the JobManager to killing: all must be gone within 5 s."""
+    """From the end of the grace after the loss of the JobManager to killing: all must be gone within 5 s."""
     exit_timeout_ms: int = 5_000
     """From the last word to killing."""
 
@@ -74,13 +74,30 @@ class TaskSubmitted:
     token: str
 
 
+class CheckpointMailKind(Enum):
+    TRIGGER = "TRIGGER"
+    CONFIRM = "CONFIRM"
+    ABORT = "ABORT"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointMail:
+    """What a mail says of a checkpoint. ``may_finish``: of a CONFIRM; ``ends_the_job``: of a TRIGGER, the job is being stopped with it."""
+
+    kind: CheckpointMailKind
+    checkpoint_id: int
+    may_finish: bool = False
+    ends_the_job: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class MailRequested:
-    """Connect, trigger, confirm or abort."""
+    """Connect, trigger, confirm or abort. ``checkpoint`` is ``None`` for a Connect."""
 
     generation: Generation
     attempt: AttemptId
     mail: bytes
+    checkpoint: CheckpointMail | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +129,12 @@ class SubtaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskTold:
-    """An acknowledgement, a decline, an end of data."""
+    """An acknowledgement, a decline, an end of data. ``acknowledged``: the checkpoint, of an acknowledgement."""
 
     attempt: AttemptId
     message: object
+    acknowledged: int | None = None
+    is_end_of_data: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +185,14 @@ SubtaskEvent = (
 """Events of one attempt. They have no effect when the attempt is not here."""
 
 TaskEvent = (
-    JobManagerFound | JobManagerLost | TaskSubmitted | MailRequested | CancelRequested | StreamOpened | SubtaskEvent
+    JobManagerFound
+    | JobManagerLost
+    | LossGraceOver
+    | TaskSubmitted
+    | MailRequested
+    | CancelRequested
+    | StreamOpened
+    | SubtaskEvent
 )
 
 

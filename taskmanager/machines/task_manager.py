@@ -3,17 +3,24 @@
     TaskSubmitted ──▶ slot table: may it run in that slot? ──yes──▶ task table
     slot is freed ──▶ task table: fail the tasks in it ──they are gone──▶ slot table: the slot is free ──▶ reported
 
-Law: whatever happens, a task is in the task table exactly as long as it is in its slot.
+Laws: whatever happens, a task is in the task table exactly as long as it is in its slot. A JobManager is not found again once a later one
+was. When it is lost, tasks go on for the grace that it gave, then they are stopped and slots are freed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from tidegate.model.errors import ErrorInfo, Fenced
+from tidegate.model.fencing import fenced_off, highest_of
+from tidegate.model.ids import Generation
+from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.taskmanager.machines.slots import (
     FailTasks,
     JobManagerFound,
     JobManagerLost,
+    LossGraceOver,
     Refuse,
     ReportSlotFreed,
     SlotEvent,
@@ -38,7 +45,21 @@ from tidegate.taskmanager.machines.task_events import (
 from tidegate.taskmanager.machines.tasks import TaskTable
 
 TaskManagerEvent = SlotRequested | SlotFreeRequested | SlotTimedOut | TaskEvent
-TaskManagerCommand = TaskCommand | StartSlotTimer | StopSlotTimer | ReportSlotFreed
+
+
+@dataclass(frozen=True, slots=True)
+class StartLossTimer:
+    """Comes back as ``LossGraceOver``."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopLossTimer:
+    """A JobManager was found."""
+
+
+TaskManagerCommand = TaskCommand | StartSlotTimer | StopSlotTimer | ReportSlotFreed | StartLossTimer | StopLossTimer
 
 
 class TaskManagerMachine:
@@ -47,6 +68,14 @@ class TaskManagerMachine:
     def __init__(self, slots: int, slot_timeout_ms: int, limits: TaskLimits) -> None:
         self.slots = SlotTable(slots, slot_timeout_ms)
         self.tasks = TaskTable(limits)
+        self._highest: Generation | None = None
+        self._loss_grace_ms = 0
+        self.has_given_up = False
+        """The grace is over: what is still here must be gone before another JobManager is asked to take this TaskManager."""
+
+    def reports(self) -> tuple[AttemptReport, ...]:
+        """What a JobManager that takes the lead must know of the attempts here."""
+        return self.tasks.reports()
 
     def on(self, event: TaskManagerEvent, now_ms: int) -> Sequence[TaskManagerCommand]:
         commands = self._dispatch(event, now_ms)
@@ -54,16 +83,40 @@ class TaskManagerMachine:
         return commands
 
     def _dispatch(self, event: TaskManagerEvent, now_ms: int) -> Sequence[TaskManagerCommand]:
-        if isinstance(event, JobManagerFound):
-            return [*self._slot_commands(event, now_ms), *self._task_commands(event, now_ms)]
-        if isinstance(event, JobManagerLost):
-            stopped = self._task_commands(event, now_ms)
-            return [*stopped, *self._slot_commands(event, now_ms)]
-        if isinstance(event, SlotRequested | SlotFreeRequested | SlotTimedOut):
-            return self._slot_commands(event, now_ms)
-        if isinstance(event, TaskSubmitted):
-            return self._submit(event, now_ms)
-        return self._task_commands(event, now_ms)
+        match event:
+            case JobManagerFound():
+                return self._on_found(event, now_ms)
+            case JobManagerLost():
+                return self._on_lost(event, now_ms)
+            case LossGraceOver():
+                return self._give_up(now_ms) if self.slots.generation is None else ()
+            case SlotRequested() | SlotFreeRequested() | SlotTimedOut():
+                return self._slot_commands(event, now_ms)
+            case TaskSubmitted():
+                return self._submit(event, now_ms)
+            case _:
+                return self._task_commands(event, now_ms)
+
+    def _on_found(self, event: JobManagerFound, now_ms: int) -> Sequence[TaskManagerCommand]:
+        reason = fenced_off(event.generation, self._highest)
+        if reason is not None:
+            return (Refuse(ErrorInfo.of(Fenced(f"JobManager generation {event.generation} leads no more: {reason}"))),)
+        self._highest = highest_of(event.generation, self._highest)
+        self._loss_grace_ms, self.has_given_up = event.loss_grace_ms, False
+        return [StopLossTimer(), *self._slot_commands(event, now_ms), *self._task_commands(event, now_ms)]
+
+    def _on_lost(self, event: JobManagerLost, now_ms: int) -> Sequence[TaskManagerCommand]:
+        if self.slots.generation is None:
+            return ()
+        lost = [*self._task_commands(event, now_ms), *self._slot_commands(event, now_ms)]
+        if self._loss_grace_ms > 0:
+            return [*lost, StartLossTimer(self._loss_grace_ms)]
+        return [*lost, *self._give_up(now_ms)]
+
+    def _give_up(self, now_ms: int) -> list[TaskManagerCommand]:
+        self.has_given_up = True
+        over = LossGraceOver()
+        return [StopLossTimer(), *self._task_commands(over, now_ms), *self._slot_commands(over, now_ms)]
 
     def _submit(self, event: TaskSubmitted, now_ms: int) -> Sequence[TaskManagerCommand]:
         deployment = event.deployment
@@ -87,8 +140,10 @@ class TaskManagerMachine:
             if isinstance(command, FailTasks):
                 for attempt in command.attempts:
                     commands += self._task_commands(TaskFailed(attempt, command.error), now_ms)
-            else:
-                commands.append(command)
+                continue
+            if isinstance(command, ReportSlotFreed):
+                self.tasks.forget(command.allocation_id)
+            commands.append(command)
         return commands
 
     def _task_commands(self, event: TaskEvent, now_ms: int) -> list[TaskManagerCommand]:

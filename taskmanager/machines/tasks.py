@@ -16,7 +16,8 @@ Laws:
 4. Cancelling asks first; after ``task.cancellation.interval`` the process is killed; if it is not gone
    ``task.cancellation.timeout`` later, the TaskManager itself is beyond help (``Escalate``).
 5. A message of another generation is refused as fenced, one for an attempt that is not here as unknown.
-6. After the JobManager was lost, its tasks are stopped and nothing more is reported of them.
+6. While there is no JobManager, tasks go on and nothing is reported of them. The next one that is found gets a report of each attempt
+   that is here or ended meanwhile, and owns them; when none is found in time they are stopped.
 
 Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Flink has a thread.
 """
@@ -29,9 +30,11 @@ from typing import assert_never
 
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
-from tidegate.model.ids import AttemptId, Generation
+from tidegate.model.ids import AllocationId, AttemptId, Generation
+from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
-from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, Refuse, fence
+from tidegate.taskmanager.machines.attempt_account import AttemptAccount, EndedAttempts
+from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse, fence
 from tidegate.taskmanager.machines.task_events import (
     AcceptStream,
     AttemptRejected,
@@ -75,6 +78,9 @@ class Task:
 
     deployment: TaskDeployment
     token: str
+    account: AttemptAccount
+    owner: Generation
+    """The JobManager that deployed it, or that found it here."""
     phase: TaskPhase = TaskPhase.STARTING
     stopping: Outcome | None = None
     outcome: Outcome | None = None
@@ -93,6 +99,15 @@ class Task:
     def name(self) -> str:
         return name_of(self.deployment)
 
+    def report(self) -> AttemptReport:
+        """One that has said it is FINISHED counts as RUNNING until its process is gone."""
+        state = self.account.state
+        if self.outcome is not None and self.outcome.state is ExecutionState.FINISHED:
+            state = ExecutionState.RUNNING
+        elif self.outcome is not None or self.stopping is not None:
+            state = ExecutionState.CANCELING
+        return self.account.report(state, self.data_address)
+
 
 class TaskTable:
     """``on(event, now_ms)`` is the only way in."""
@@ -101,6 +116,7 @@ class TaskTable:
         self._limits = limits
         self._generation: Generation | None = None
         self._tasks: dict[AttemptId, Task] = {}
+        self._ended = EndedAttempts()
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -108,6 +124,14 @@ class TaskTable:
     def attempts(self) -> tuple[AttemptId, ...]:
         """Attempts that are here, in the order in which they came."""
         return tuple(self._tasks)
+
+    def reports(self) -> tuple[AttemptReport, ...]:
+        """For a JobManager that takes the lead."""
+        return (*(task.report() for task in self._tasks.values()), *self._ended.reports())
+
+    def forget(self, allocation_id: AllocationId) -> None:
+        """Its slot is free."""
+        self._ended.free(allocation_id)
 
     def task(self, attempt: AttemptId) -> Task | None:
         """To look at; only ``on`` may change it."""
@@ -117,22 +141,26 @@ class TaskTable:
         """Raises ``AssertionError`` when a task has what its phase cannot have."""
         for attempt, task in self._tasks.items():
             is_over = task.phase in (TaskPhase.ENDED, TaskPhase.KILLED)
+            task.account.check_invariants()
             assert task.attempt == attempt, f"{task.attempt} is kept under {attempt}"
             assert is_over == (task.outcome is not None), f"{attempt} is {task.phase.value} with {task.outcome}"
             assert task.phase is TaskPhase.STARTING or not task.early_mails, (
                 f"{attempt} is {task.phase.value}, mails wait"
             )
             assert task.phase is not TaskPhase.STARTING or task.stopping is None, f"{attempt} is stopped, and starts"
+        self._ended.check_invariants(self._tasks)
 
     def on(self, event: TaskEvent, now_ms: int) -> Sequence[TaskCommand]:
         match event:
             case JobManagerFound():
-                self._generation = event.generation
-                return ()
+                return self._on_job_manager_found(event.generation)
             case JobManagerLost():
-                return self._on_job_manager_lost()
+                self._generation = None
+                return ()
+            case LossGraceOver():
+                return self._on_loss_grace_over()
             case TaskSubmitted():
-                return self._on_submitted(event)
+                return self._on_submitted(event, now_ms)
             case StreamOpened():
                 return self._on_stream_opened(event)
             case MailRequested():
@@ -152,8 +180,7 @@ class TaskTable:
             case SubtaskStateChanged():
                 return self._on_state_changed(task, event)
             case SubtaskTold():
-                speaks = task.phase is TaskPhase.ATTACHED and not self._is_muted(task)
-                return (Forward(task.attempt, event.message),) if speaks else ()
+                return self._on_told(task, event)
             case StreamBroke():
                 return self._on_stream_broke(task)
             case SparkJobEnded():
@@ -170,7 +197,7 @@ class TaskTable:
 
     # ---- requests of the JobManager ----------------------------------------------------------------------------------
 
-    def _on_submitted(self, event: TaskSubmitted) -> Sequence[TaskCommand]:
+    def _on_submitted(self, event: TaskSubmitted, now_ms: int) -> Sequence[TaskCommand]:
         deployment = event.deployment
         refusal = fence(deployment.generation, self._generation)
         known = self._tasks.get(deployment.attempt)
@@ -180,7 +207,9 @@ class TaskTable:
             refusal = _error(InternalError, f"attempt {deployment.attempt} is already here, with another deployment")
         if refusal is not None:
             return (Refuse(refusal),)
-        self._tasks[deployment.attempt] = Task(deployment, event.token)
+        account = AttemptAccount(deployment, now_ms)
+        self._tasks[deployment.attempt] = Task(deployment, event.token, account, deployment.generation)
+        self._ended.replace(deployment.attempt)
         return (
             StartTimer(deployment.attempt, TimerKind.START, self._start_timeout_ms(deployment)),
             StartSubtask(deployment, event.token),
@@ -197,6 +226,8 @@ class TaskTable:
             refusal = ErrorInfo.of(UnknownAttempt(f"attempt {event.attempt} does not run on this TaskManager"))
         if refusal is not None or task is None:
             return (Refuse(refusal),) if refusal else ()
+        if event.checkpoint is not None:
+            task.account.on_mail(event.checkpoint)
         if task.phase is TaskPhase.STARTING:
             task.early_mails.append(event.mail)
             return ()
@@ -210,8 +241,20 @@ class TaskTable:
             return (Refuse(refusal),)
         return self._stop(self._tasks[event.attempt], Outcome(ExecutionState.CANCELED))
 
-    def _on_job_manager_lost(self) -> Sequence[TaskCommand]:
-        self._generation = None
+    def _on_job_manager_found(self, generation: Generation) -> Sequence[TaskCommand]:
+        """It owns what is here and is not being stopped. It registered this TaskManager with reports; what has been said since, or
+        may have been, is said again."""
+        self._generation = generation
+        commands: list[TaskCommand] = []
+        for task in self._tasks.values():
+            if task.stopping is None:
+                task.owner = generation
+                if task.phase is TaskPhase.ATTACHED and task.account.end_of_data is not None:
+                    commands.append(Forward(task.attempt, task.account.end_of_data))
+        commands += [ReportState(end.attempt, end.state, end.error) for end in self._ended.take_untold()]
+        return commands
+
+    def _on_loss_grace_over(self) -> Sequence[TaskCommand]:
         lost = Outcome(ExecutionState.CANCELED)
         commands: list[TaskCommand] = []
         for task in tuple(self._tasks.values()):
@@ -221,6 +264,17 @@ class TaskTable:
         return commands
 
     # ---- what a subtask tells ----------------------------------------------------------------------------------------
+
+    def _on_told(self, task: Task, event: SubtaskTold) -> Sequence[TaskCommand]:
+        if task.phase is not TaskPhase.ATTACHED:
+            return ()
+        if event.is_end_of_data:
+            task.account.on_end_of_data(event.message)
+        if self._is_muted(task):
+            return ()
+        if event.acknowledged is not None:
+            task.account.on_acknowledged(event.acknowledged, task.owner)
+        return (Forward(task.attempt, event.message),)
 
     def _on_stream_opened(self, event: StreamOpened) -> Sequence[TaskCommand]:
         task = self._tasks.get(event.attempt)
@@ -240,6 +294,7 @@ class TaskTable:
         if task.phase is not TaskPhase.ATTACHED:
             return ()
         if not event.state.is_terminal:
+            task.account.on_state(event.state)
             if self._is_muted(task) or task.stopping:
                 return ()
             address = task.data_address if event.state is ExecutionState.INITIALIZING else None
@@ -268,8 +323,12 @@ class TaskTable:
         commands: list[TaskCommand] = [StopTimers(task.attempt)]
         if task.phase is TaskPhase.ATTACHED:
             commands.append(CloseStream(task.attempt))
-        if not self._is_muted(task):
+        is_muted = self._is_muted(task)
+        if not is_muted:
             commands.append(ReportState(task.attempt, outcome.state, outcome.error))
+        if not task.is_disowned:
+            end = task.account.report(outcome.state, task.data_address, outcome.error)
+            self._ended.keep(end, is_told=not is_muted)
         commands.append(RemoveTask(task.attempt, task.deployment.allocation_id))
         return commands
 
@@ -326,7 +385,7 @@ class TaskTable:
         return (StopTimers(task.attempt), *closing, KillSubtask(task.attempt, task.pid, task.host), *escalation)
 
     def _is_muted(self, task: Task) -> bool:
-        return task.is_disowned or task.deployment.generation != self._generation
+        return task.is_disowned or task.owner != self._generation
 
 
 def _lost_before_last_word(task: Task, error: ErrorInfo | None) -> ErrorInfo:

@@ -21,8 +21,7 @@ from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.directories import Directories
 from tidegate.taskmanager.service.endpoint import start_control, start_endpoint
 from tidegate.taskmanager.service.faults import Delays, Faults
-from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection
-from tidegate.taskmanager.service.registration import keep_registered, registration_times
+from tidegate.taskmanager.service.registration import connection_to_leader, keep_registered
 from tidegate.taskmanager.service.reporting.reporters import start_reporters
 from tidegate.taskmanager.service.subtasks.processes import SparkSubtasks
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
@@ -74,7 +73,7 @@ async def _start(configuration: Configuration, services: Services, shutdown: Shu
     spark = SparkService(configuration, directory, host)
     services.started(f"Spark: starting {spark.master}", spark.close, 5_000)
     pool, fatal = Pool(4, "io"), partial(end_process, shutdown)
-    job_manager = JobManagerConnection(own.job_manager_address(configuration), registration_times(configuration))
+    job_manager = connection_to_leader(configuration)
     blobs = BlobCache(directories.blobs, job_manager.fetch_blob, pool)
     services.started("blob cache: up", blobs.close)
     memory = SlotMemory.of(configuration)

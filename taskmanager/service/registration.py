@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 
 from tidegate.model.configuration import Configuration
 from tidegate.model.options import ClusterOptions, TaskManagerOptions
-from tidegate.taskmanager.service.identity import Identity
+from tidegate.taskmanager.service.identity import Identity, job_manager_address
 from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection, RegistrationTimes
+from tidegate.taskmanager.service.jobmanager.leader_retrieval import StandaloneLeaderRetrieval
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 
-def registration_times(configuration: Configuration) -> RegistrationTimes:
+def _registration_times(configuration: Configuration) -> RegistrationTimes:
     """What the configuration says of it."""
     return RegistrationTimes(
         initial_timeout_ms=configuration.get(ClusterOptions.REGISTRATION_INITIAL_TIMEOUT),
@@ -21,6 +22,12 @@ def registration_times(configuration: Configuration) -> RegistrationTimes:
         refused_delay_ms=configuration.get(ClusterOptions.REGISTRATION_REFUSED_DELAY),
         give_up_ms=configuration.get(TaskManagerOptions.REGISTRATION_TIMEOUT),
     )
+
+
+def connection_to_leader(configuration: Configuration) -> JobManagerConnection:
+    """Builds the connection to the leader; it is opened by ``keep_registered``."""
+    retrieval = StandaloneLeaderRetrieval(job_manager_address(configuration))
+    return JobManagerConnection(retrieval, _registration_times(configuration))
 
 
 def keep_registered(
@@ -44,7 +51,7 @@ def keep_registered(
         task.cancel()
         await asyncio.wait([task])
         await job_manager.close()
-        executor.on_lost("this TaskManager is shutting down")
+        executor.stop_tasks("this TaskManager is shutting down")
         await executor.wait_empty()
 
     return stop

@@ -20,8 +20,10 @@ from tidegate.wire.convert import (
     producer_from_pb,
 )
 
-MakeMail = Callable[[str], bytes]
-"""From the id of an attempt to what its subtask is sent."""
+_Kind = tv.CheckpointMailKind
+_Mail = tuple[bytes, tv.CheckpointMail]
+MakeMail = Callable[[str], _Mail]
+"""From the id of an attempt to what its subtask is sent, and what that says of a checkpoint."""
 NewToken = Callable[[], str]
 
 
@@ -89,7 +91,9 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
             checkpoint_id=request.checkpoint_id, timestamp_ms=request.timestamp_ms, options=request.options
         )
         mail = frames.frame(subtask_pb2.ToSubtask(trigger=trigger))
-        return self._send_to_all(request.generation, request.attempts, lambda _: mail)
+        ends_the_job = options.snapshot_type.is_synchronous
+        says = tv.CheckpointMail(_Kind.TRIGGER, request.checkpoint_id, ends_the_job=ends_the_job)
+        return self._send_to_all(request.generation, request.attempts, lambda _: (mail, says))
 
     async def ConfirmCheckpoint(
         self, request: taskmanager_pb2.ConfirmCheckpointRequest, context: object
@@ -104,14 +108,15 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
         latest = request.latest_completed_id if request.HasField("latest_completed_id") else None
         abort = subtask_pb2.ToSubtask.Abort(checkpoint_id=request.checkpoint_id, latest_completed_id=latest)
         mail = frames.frame(subtask_pb2.ToSubtask(abort=abort))
-        return self._send_to_all(request.generation, request.attempts, lambda _: mail)
+        says = tv.CheckpointMail(_Kind.ABORT, request.checkpoint_id)
+        return self._send_to_all(request.generation, request.attempts, lambda _: (mail, says))
 
     def _send_to_all(
         self, generation: str, attempts: Iterable[str], make_mail: MakeMail
     ) -> taskmanager_pb2.CheckpointAnswer:
         answer = taskmanager_pb2.CheckpointAnswer()
         for attempt in attempts:
-            refusal = self._send(generation, attempt, make_mail(attempt))
+            refusal = self._send(generation, attempt, *make_mail(attempt))
             if refusal is None:
                 continue
             if refusal.code == "fenced":
@@ -119,17 +124,20 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
             answer.attempts[attempt].CopyFrom(error_to_pb(refusal))
         return answer
 
-    def _send(self, generation: str, attempt: str, mail: bytes) -> ErrorInfo | None:
+    def _send(
+        self, generation: str, attempt: str, mail: bytes, says: tv.CheckpointMail | None = None
+    ) -> ErrorInfo | None:
         try:
             known = attempt_from_text(attempt)
         except TidegateError as error:
             return ErrorInfo.of(error)
-        return self._executor.request(tv.MailRequested(Generation(generation), known, mail))
+        return self._executor.request(tv.MailRequested(Generation(generation), known, mail, says))
 
 
-def _confirm(checkpoint_id: int, *, may_finish: bool) -> bytes:
+def _confirm(checkpoint_id: int, *, may_finish: bool) -> _Mail:
     confirm = subtask_pb2.ToSubtask.Confirm(checkpoint_id=checkpoint_id, may_finish=may_finish)
-    return frames.frame(subtask_pb2.ToSubtask(confirm=confirm))
+    says = tv.CheckpointMail(_Kind.CONFIRM, checkpoint_id, may_finish=may_finish)
+    return frames.frame(subtask_pb2.ToSubtask(confirm=confirm)), says
 
 
 def _refused(error: TidegateError) -> taskmanager_pb2.CheckpointAnswer:

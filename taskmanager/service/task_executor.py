@@ -27,7 +27,13 @@ from tidegate.pb import jobmanager_pb2, subtask_pb2
 from tidegate.taskmanager.machines import slots
 from tidegate.taskmanager.machines import task_events as tv
 from tidegate.taskmanager.machines.task_events import TaskLimits
-from tidegate.taskmanager.machines.task_manager import TaskManagerCommand, TaskManagerEvent, TaskManagerMachine
+from tidegate.taskmanager.machines.task_manager import (
+    StartLossTimer,
+    StopLossTimer,
+    TaskManagerCommand,
+    TaskManagerEvent,
+    TaskManagerMachine,
+)
 from tidegate.taskmanager.service.identity import Identity
 from tidegate.taskmanager.service.inspection import ThreadDumps
 from tidegate.taskmanager.service.jobmanager.ack_batcher import AckBatcher
@@ -35,7 +41,7 @@ from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
 from tidegate.taskmanager.service.subtasks.control_streams import SubtaskStream
 from tidegate.taskmanager.service.subtasks.metric_store import PendingMetrics
 from tidegate.taskmanager.spark.deploy import OnEnd
-from tidegate.wire.convert import deployment_to_pb, optional_error_to_pb
+from tidegate.wire.convert import attempt_report_to_pb, deployment_to_pb, optional_error_to_pb
 from tidegate.wire.task_metrics import Readings
 
 _log = logging.getLogger(__name__)
@@ -163,6 +169,7 @@ class TaskExecutor:
             host=me.host,
             memory_bytes=me.memory_bytes,
             session=me.session,
+            attempts=[attempt_report_to_pb(report) for report in self._machine.reports()],
         )
 
     def heartbeat(self, generation: Generation) -> jobmanager_pb2.TaskManagerHeartbeat:
@@ -176,14 +183,33 @@ class TaskExecutor:
             process_metrics=self.measures.take_process(),
         )
 
-    def on_found(self, generation: Generation) -> None:
+    def on_found(self, generation: Generation, loss_grace_ms: int) -> ErrorInfo | None:
+        """Returns why it is not obeyed: a later one was found before."""
         self._generation = generation
-        self._driver.post(slots.JobManagerFound(generation))
+        refusal = self.request(slots.JobManagerFound(generation, loss_grace_ms))
+        if refusal is not None:
+            self._generation = None
+        return refusal
 
     def on_lost(self, reason: str) -> None:
         self._generation = None
         self._gathering.drop()
         self._driver.post(slots.JobManagerLost())
+        if self.holds_tasks:
+            _log.info("%s; %d subtasks go on without it", reason, len(self._machine.tasks))
+
+    def stop_tasks(self, reason: str) -> None:
+        """Stops everything that runs here, without a grace."""
+        self.on_lost(reason)
+        self._driver.post(slots.LossGraceOver())
+
+    @property
+    def holds_tasks(self) -> bool:
+        return self._generation is None and bool(self._machine.tasks) and not self._machine.has_given_up
+
+    async def wait_ready(self) -> None:
+        if self._machine.has_given_up:
+            await self._is_empty.wait()
 
     async def wait_empty(self) -> None:
         """Until no task is left here."""
@@ -226,6 +252,10 @@ class TaskExecutor:
             case tv.StopTimers(attempt):
                 for kind in tv.TimerKind:
                     self._driver.cancel_timer(f"{kind.name} {attempt}")
+            case StartLossTimer(delay_ms):
+                self._driver.start_timer("loss of the JobManager", delay_ms, slots.LossGraceOver())
+            case StopLossTimer():
+                self._driver.cancel_timer("loss of the JobManager")
             case tv.Escalate(error):
                 self._on_fatal(error.to_exception())
             case _:

@@ -23,3 +23,11 @@ class TaskContext:
     external: External
     watch: Watch
     live: dict[AttemptId, SimTask] = field(default_factory=dict)
+
+    def began(self, task: SimTask) -> None:
+        self.live[task.attempt] = task
+        self.watch.alive.add(task.attempt)
+
+    def ended(self, task: SimTask) -> None:
+        self.live.pop(task.attempt, None)
+        self.watch.alive.discard(task.attempt)

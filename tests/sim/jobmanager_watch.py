@@ -6,13 +6,13 @@ from __future__ import annotations
 from tests.sim.handles import origin_of
 from tests.sim.shared_watch import SharedFilesWatch
 from tests.sim.storage import Storage
-from tests.sim.watch import ENDING, SHARED, LawBroken, Watch
+from tests.sim.watch import ADOPTION, ENDING, SHARED, LawBroken, Watch
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.jobmanager.machines.scheduling.execution import Execution
 from tidegate.model.checkpoint import DeclineReason
-from tidegate.model.ids import AttemptId, JobId
+from tidegate.model.ids import AttemptId, JobId, TaskManagerId
 from tidegate.model.options import ClaimMode
 from tidegate.model.states import ExecutionState, JobState
 
@@ -23,6 +23,8 @@ def _job_of(command: c.Command) -> JobId | None:
     return getattr(command, "job_id", None)
 
 
+GOES_ON = "goes on with"
+"""So the log says that a job was adopted, whole or in part."""
 _OF_ATTEMPT = e.TaskStateChanged | e.EndOfDataReached | e.SubtaskAcknowledged | e.SubtaskDeclined
 
 
@@ -60,6 +62,8 @@ class JobManagerWatch:
         self._writing: set[int] = set()
         self._over: set[int] = set()
         self._not_removed: set[int] = set()
+        self._adopted: dict[AttemptId, TaskManagerId] = {}
+        """With where they run; without those whose TaskManager was given up since, and that could not be canceled."""
         self._before: tuple[ExecutionState, bool, AttemptId] | None = None
         self._incomplete = [
             (p, set(storage.files[p.location])) for p in found if p.manifest is None and p.damage is None
@@ -86,6 +90,8 @@ class JobManagerWatch:
     def after_event(self, event: e.Event, commands: list[c.Command]) -> None:
         if self._job_id not in self._machine._jobs:
             return
+        if any(isinstance(command, c.Log) and command.message.startswith(GOES_ON) for command in commands):
+            self._on_adopted()
         if self._is_mine(event):
             self._note(event)
             self.shared.on_event(event)
@@ -97,6 +103,15 @@ class JobManagerWatch:
             if isinstance(command, c.DiscardSharedFiles):
                 self.shared.on_discard(command)
         self._check_ended_checkpoints(event, mine)
+
+    def _on_adopted(self) -> None:
+        """Adopted subtasks may be at their end already, which starts the final checkpoint."""
+        self._reasons_to_start += 1
+        for execution in self._executions():
+            if execution.state is ExecutionState.RUNNING and execution.attempt in self._watch.over:
+                raise LawBroken(ADOPTION, f"{execution.attempt} was over, and is adopted")
+            if execution.state is ExecutionState.RUNNING and execution.task_manager_id is not None:
+                self._adopted[execution.attempt] = execution.task_manager_id
 
     def _is_mine(self, event: e.Event) -> bool:
         if isinstance(event, _OF_ATTEMPT):
@@ -156,6 +171,10 @@ class JobManagerWatch:
             case c.AbortCheckpoint():
                 if command.checkpoint_id in self._told_durable:
                     raise LawBroken(4, f"checkpoint {command.checkpoint_id} is complete and aborted")
+            case c.FreeSlot():
+                self._on_free(command)
+            case c.CloseTaskManager(lost, _, _):
+                self._adopted = {a: place for a, place in self._adopted.items() if place != lost}
             case c.DiscardCheckpoint():
                 self._on_discard(command)
                 self.shared.on_ordered(command.location)
@@ -189,12 +208,21 @@ class JobManagerWatch:
         """A restore may not overtake a write that may be durable: sinks would abort what that checkpoint holds."""
         if self._writing:
             raise LawBroken(4, f"{command.deployment.attempt} is deployed while {self._writing} may become complete")
+        place = command.deployment.attempt.subtask_id
+        twins = [a for a in self._adopted.keys() & self._watch.alive if a.subtask_id == place]
+        if twins:
+            raise LawBroken(ADOPTION, f"{command.deployment.attempt} is deployed beside {twins}, which were adopted")
         restore = command.deployment.restore
         newest = max(self._told_durable - self._savepoints, default=self._restored_id)
         if (restore.checkpoint_id if restore else 0) != newest:
             raise LawBroken(
                 5, f"{command.deployment.attempt} does not start from {newest}, the latest that is complete"
             )
+
+    def _on_free(self, command: c.FreeSlot) -> None:
+        used = [x.attempt for x in self._executions() if x.allocation_id == command.allocation_id and x.is_deployed]
+        if used and not self._state.is_terminal:
+            raise LawBroken(ADOPTION, f"the slot is freed in which {used} run")
 
     def _on_write(self, command: c.WriteManifest) -> None:
         checkpoint_id = command.checkpoint_id

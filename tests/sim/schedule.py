@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tests.sim.context import TaskContext
 from tests.sim.in_flight import rows_in_flight
 from tests.sim.job import MOST_SUBTASKS, draw_job
-from tests.sim.jobmanager_watch import JobManagerWatch
+from tests.sim.jobmanager_watch import GOES_ON, JobManagerWatch
 from tests.sim.shared_watch import check_complete
 from tests.sim.shell import Directory, Shell
 from tests.sim.storage import External, Storage
@@ -25,9 +25,11 @@ from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.model.checkpoint import CheckpointManifest, SnapshotType
 from tidegate.model.errors import ErrorInfo, SubtaskLost
-from tidegate.model.ids import Generation, hex_id
+from tidegate.model.fencing import make_generation
+from tidegate.model.ids import hex_id
 
 HEALED_FOR_MS = 60_000
+LOSS_GRACES_MS = (0, 200, 60_000, 60_000)
 CLUSTER = {"heartbeat.timeout": "500 ms", "heartbeat.interval": "150 ms"}
 
 
@@ -39,10 +41,12 @@ class Outcome:
     checkpoints: int
     """Completed, savepoints included."""
     shared_files: int
-    """Deleted because nobody used them any more."""
+    """Deleted since no checkpoint used them."""
     in_flight: int
     """Rows that unaligned checkpoints have persisted."""
     restarts: int
+    adopted: int
+    """Subtasks that went on under another JobManager."""
     ends: tuple[str, ...]
     """How each run of the job ended."""
     virtual_ms: int
@@ -78,6 +82,13 @@ class Schedule:
         self.world = World(seed)
         self.job = draw_job(self.world.rng, mix.parallel, mix.unaligned)
         self.is_highly_available = self.world.rng.random() < mix.high_availability
+        self.loss_grace_ms = self.world.rng.choice(LOSS_GRACES_MS)
+        self.adopted = 0
+        self.configuration = {
+            **self.job.configuration,
+            "tidegate.jobmanager.loss-grace": f"{self.loss_grace_ms} ms",
+            "tidegate.jobmanager.adoption-timeout": f"{self.world.rng.choice((100, 400, 1_000))} ms",
+        }
         self.storage = Storage(self.world)
         self.external = External()
         self.watch = Watch()
@@ -118,6 +129,7 @@ class Schedule:
             self.shared_files,
             self.in_flight,
             self.restarts,
+            self.adopted,
             ends,
             world.now_ms,
         )
@@ -127,10 +139,12 @@ class Schedule:
     def _start_jobmanager(self) -> None:
         self._generations += 1
         number = self._generations
-        shell = Shell(self.world, Dispatcher(CLUSTER), self.storage)
+        generation = make_generation(number, hex_id("sim", str(self.seed))[:16])
+        grace_ms = self.loss_grace_ms if self.is_highly_available else 0
+        shell = Shell(self.world, Dispatcher(CLUSTER), self.storage, generation, grace_ms)
         shell.observers.append(self)
         self.directory.current = shell
-        shell.tell(e.GenerationStarted(Generation(hex_id("sim", str(self.seed), str(number))), self.seed + number))
+        shell.tell(e.GenerationStarted(generation, self.seed + number))
         if self._recovers:
             self._recover(shell)
         elif not self.user.is_done:
@@ -147,7 +161,7 @@ class Schedule:
             shell.machine, self.storage, self.watch, run.job_id, run.restore, tuple(found)
         )
         shell.observers[:] = [self._job_watch, self]
-        submitted = e.JobSubmitted(run.graph, self.job.configuration, run.restore)
+        submitted = e.JobSubmitted(run.graph, self.configuration, run.restore)
         shell.tell(e.JobRecovered(submitted, tuple(found), self._first_attempt))
 
     def _start_task_manager(self, name: str, slots: int) -> None:
@@ -162,7 +176,7 @@ class Schedule:
         run = self.user.submit(shell)
         self._job_watch = JobManagerWatch(shell.machine, self.storage, self.watch, run.job_id, run.restore)
         shell.observers[:] = [self._job_watch, self]
-        shell.tell(e.JobSubmitted(run.graph, self.job.configuration, run.restore))
+        shell.tell(e.JobSubmitted(run.graph, self.configuration, run.restore))
 
     # ---- what is seen ------------------------------------------------------------------------------------------------
 
@@ -178,6 +192,8 @@ class Schedule:
                     self._aim(command)
                 case c.ReportSnapshot():
                     self.user.on_report(command)
+                case c.Log() if command.message.startswith(GOES_ON):
+                    self.adopted += int(command.message.split()[3])
                 case c.DiscardSharedFiles():
                     self.shared_files += len(command.paths)
                 case c.JobTerminated():
@@ -281,7 +297,7 @@ class Schedule:
             return
         self.world.faults += 1
         job = shell.machine.job(self.user.run.job_id) if self.user.runs else None
-        shell.crash()
+        shell.crash(lingers=self.world.rng.random() < 0.3)
         self.directory.current = None
         if not self.user.is_done:
             self._recovers = self.is_highly_available and job is not None and not job.state.is_terminal

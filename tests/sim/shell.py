@@ -16,7 +16,7 @@ from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
 from tidegate.model.errors import ErrorInfo, Unreachable
-from tidegate.model.ids import AttemptId, JobId, TaskManagerId
+from tidegate.model.ids import AttemptId, Generation, JobId, TaskManagerId
 
 CALL_TIMEOUT_MS, CALL_TRIES = 60, 3
 
@@ -42,7 +42,7 @@ class Peer(Protocol):
     def is_cut_off(self) -> bool: ...
 
     def handle(self, call: Call, caller: Shell) -> Answer | None:
-        """``None``: the process is gone, or is not connected to this JobManager."""
+        """``None``: the process is gone."""
 
     def on_connection_lost(self, to: Shell) -> None: ...
 
@@ -122,8 +122,12 @@ class Directory:
 class Shell:
     """One life of a JobManager process."""
 
-    def __init__(self, world: World, machine: Dispatcher, storage: Storage) -> None:
+    def __init__(
+        self, world: World, machine: Dispatcher, storage: Storage, generation: Generation, loss_grace_ms: int
+    ) -> None:
         self.world = world
+        self.generation = generation
+        self.loss_grace_ms = loss_grace_ms
         self.machine = machine
         self.observers: list[Observer] = []
         self.terminated: set[JobId] = set()
@@ -145,12 +149,13 @@ class Shell:
         for command in commands:
             self._carry_out(command)
 
-    def crash(self) -> None:
-        """``kill -9``: what it had asked of the storage happens, or does not; TaskManagers notice in a while."""
+    def crash(self, *, lingers: bool = False) -> None:
+        """``kill -9``: what it had asked of the storage happens, or does not; TaskManagers notice in a while. ``lingers``: it was stopped
+        instead, and deposed; what it had begun to tell TaskManagers it goes on to tell them again and again."""
         self.is_dead = True
         self.files.crash()
         for outbox in self._outboxes.values():
-            outbox.is_closed = True
+            outbox.is_closed = not lingers
             self.world.later(self.world.between(5, 150), partial(outbox.peer.on_connection_lost, self))
 
     def connect(self, task_manager_id: TaskManagerId, peer: Peer) -> None:

@@ -77,7 +77,7 @@ class SimTask:
     # ---- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self.context.live[self.attempt] = self
+        self.context.began(self)
         self._live(life.InitializationStarted())
         if self.is_source:
             self._become_running()
@@ -137,7 +137,7 @@ class SimTask:
         if self.is_gone:
             return
         self.is_gone = True
-        self.context.live.pop(self.attempt, None)
+        self.context.ended(self)
         for command in self.snapshots.on(snap.SubtaskStopped(), self.context.world.now_ms):
             self._on_snapshot_command(command)
         if self.life.state is not life.LifeState.FINISHED:

@@ -1,7 +1,7 @@
-"""A model TaskManager: slots, tasks, one ordered outbox to the JobManager that retries as long as the process lives and is
-connected, heartbeats, and registration again and again. When its connection breaks it stops its tasks and frees its slots;
-what comes from, or is meant for, another JobManager than the one it is connected to counts for nothing. A task that has finished is
-unknown here at once, and told of when its process is gone."""
+"""A TaskManager: the real machine with its slot and task tables, one ordered outbox to the JobManager that retries as long as the process
+lives and is connected, heartbeats, and registration again and again. When its connection breaks its tasks go on for the grace that
+the JobManager gave; what comes from, or is meant for, another JobManager than the one it is registered with counts for nothing. A
+task that has finished is unknown here at once, and reported when its process is gone."""
 
 from __future__ import annotations
 
@@ -14,33 +14,50 @@ from tests.sim.subtask import SimTask
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.model.channel_events import Barrier
-from tidegate.model.errors import ErrorInfo, InternalError, SubtaskLost, UnknownAttempt
-from tidegate.model.ids import AllocationId, AttemptId, JobId, TaskManagerId
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.ids import AttemptId, Generation, TaskManagerId
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines import slots
+from tidegate.taskmanager.machines import task_events as tv
+from tidegate.taskmanager.machines.task_manager import (
+    StartLossTimer,
+    StopLossTimer,
+    TaskManagerCommand,
+    TaskManagerEvent,
+    TaskManagerMachine,
+)
 
 HEARTBEAT_INTERVAL_MS = 150
 RETRY_MS = 30
 EXIT_MS = (1, 150)
-"""From the last word of a task to the end of its process."""
+"""From the last word of a task that has finished to the end of its process; one that was stopped is gone at once."""
+SLOT_TIMEOUT_MS = 10_000
+Deed = Callable[[SimTask], None]
 
 
 class SimTaskManager:
-    def __init__(self, directory: Directory, context: TaskContext, name: str, session: str, slots: int) -> None:
+    def __init__(self, directory: Directory, context: TaskContext, name: str, session: str, slot_count: int) -> None:
         self.task_manager_id = TaskManagerId(name)
         self.session = session
+        self.slot_count = slot_count
         self.tasks: dict[AttemptId, SimTask] = {}
-        self._exiting: set[AttemptId] = set()
         self.is_dead = False
         self.is_partitioned = False
+        self._machine = TaskManagerMachine(slot_count, SLOT_TIMEOUT_MS, tv.TaskLimits())
         self._world = context.world
         self._directory = directory
         self._shell: Shell | None = None
         self._context = context
-        self._slots: list[tuple[AllocationId, JobId] | None] = [None] * slots
-        self._ever: set[AttemptId] = set()
         self._life = 0
         self._outbox: deque[e.Event] = deque()
         self._is_sending = False
+        self._events: deque[TaskManagerEvent] = deque()
+        self._is_busy = False
+        self._refusal: ErrorInfo | None = None
+        self._deeds: list[Deed] = []
+        """What a mail does, by the number that is the mail."""
+        self._timers: dict[object, int] = {}
+        self._timer_number = 0
 
     # ---- registration and heartbeats ---------------------------------------------------------------------------------
 
@@ -48,34 +65,34 @@ class SimTaskManager:
     def is_cut_off(self) -> bool:
         return self.is_dead or self.is_partitioned
 
-    @property
-    def slot_count(self) -> int:
-        return len(self._slots)
-
     def register(self) -> None:
         if self.is_dead or self._shell is not None:
             return
         shell = self._directory.current
-        if shell is not None and not self.is_cut_off and not self._world.chance(self._world.plan.lose):
-            self._life += 1
-            self._shell = shell
-            shell.connect(self.task_manager_id, self)
-            report = self._report()
-            shell.tell(e.TaskManagerRegistered(self.task_manager_id, self.session, "host:1", "host", report))
-            self._heartbeat(self._life)
+        is_ready = not (self._machine.has_given_up and self._machine.tasks.attempts())
+        reaches = shell is not None and not self.is_cut_off and not self._world.chance(self._world.plan.lose)
+        if shell is None or not is_ready or not reaches:
+            self._world.later(RETRY_MS, self.register)
             return
-        self._world.later(RETRY_MS, self.register)
+        self._life += 1
+        self._shell = shell
+        shell.connect(self.task_manager_id, self)
+        self._context.watch.on_reported(self.tasks, self._machine.reports())
+        registered = e.TaskManagerRegistered(
+            self.task_manager_id, self.session, "host:1", "host", self._report(), attempts=self._machine.reports()
+        )
+        shell.tell(registered)
+        self._post(slots.JobManagerFound(shell.generation, shell.loss_grace_ms))
+        self._heartbeat(self._life)
 
     def _report(self) -> tuple[e.ReportedSlot, ...]:
-        return tuple(
-            e.ReportedSlot(i, slot[0], slot[1]) if slot else e.ReportedSlot(i) for i, slot in enumerate(self._slots)
-        )
+        return tuple(e.ReportedSlot(s.slot_index, s.allocation_id, s.job_id) for s in self._machine.slots.report())
 
     def _heartbeat(self, life: int) -> None:
         if self.is_dead or self._shell is None or life != self._life:
             return
         if not self.is_cut_off:
-            here = (*self.tasks, *sorted(self._exiting))
+            here = self._machine.tasks.attempts()
             event = e.TaskManagerHeartbeat(self.task_manager_id, self.session, self._report(), here)
             self._world.later(self._world.message_delay_ms(), lambda: self._deliver_heartbeat(event, life))
         self._world.later(HEARTBEAT_INTERVAL_MS, lambda: self._heartbeat(life))
@@ -85,16 +102,12 @@ class SimTaskManager:
             self._shell.tell(event)
 
     def on_connection_lost(self, to: Shell | None) -> None:
-        """Seen from this side: nothing that runs here may go on."""
+        """Seen from this side."""
         if self.is_dead or self._shell is None or self._shell is not to:
             return
         self._shell = None
         self._outbox.clear()
-        for task in list(self.tasks.values()):
-            task.cut_off()
-        self.tasks.clear()
-        self._exiting.clear()
-        self._slots = [None] * len(self._slots)
+        self._post(slots.JobManagerLost())
         self._world.later(RETRY_MS, self.register)
 
     # ---- faults ------------------------------------------------------------------------------------------------------
@@ -104,7 +117,6 @@ class SimTaskManager:
         for task in list(self.tasks.values()):
             task.cut_off()
         self.tasks.clear()
-        self._exiting.clear()
         if self._shell is not None and self._world.rng.random() < 0.7:
             self._tell_later(self._shell, "connection reset", 5, 100)
 
@@ -127,6 +139,8 @@ class SimTaskManager:
     # ---- to the JobManager -------------------------------------------------------------------------------------------
 
     def send(self, event: e.Event) -> None:
+        if self._shell is None:
+            return
         self._outbox.append(event)
         if not self._is_sending:
             self._send_next()
@@ -160,86 +174,164 @@ class SimTaskManager:
     # ---- from the JobManager -----------------------------------------------------------------------------------------
 
     def handle(self, call: Call, caller: Shell) -> Answer | None:
-        if self.is_dead or self._shell is not caller:
+        if self.is_dead:
             return None
+        generation = caller.generation
         match call:
             case c.AllocateSlot():
-                return self._allocate(call), {}
+                event = slots.SlotRequested(generation, call.job_id, call.allocation_id, call.slot_index)
+                return self._request(event), {}
             case c.FreeSlot():
-                self._free(call.allocation_id)
-                return None, {}
+                return self._request(slots.SlotFreeRequested(generation, call.allocation_id, call.reason)), {}
             case c.SubmitTask():
-                return self._submit(call), {}
-            case c.ConnectTask() | c.CancelTask():
-                task = self.tasks.get(call.attempt)
-                if isinstance(call, c.CancelTask) and call.attempt in self._exiting:
-                    return None, {}
-                if task is None:
-                    return ErrorInfo.of(UnknownAttempt(f"{call.attempt} is not here")), {}
-                if isinstance(call, c.ConnectTask):
-                    task.connect(call.producers)
-                else:
-                    task.cancel()
-                return None, {}
+                return self._request(tv.TaskSubmitted(call.deployment, str(call.deployment.attempt))), {}
+            case c.CancelTask():
+                return self._request(tv.CancelRequested(generation, call.attempt)), {}
+            case c.ConnectTask():
+                return self._request(self._mail(generation, call.attempt, lambda t: t.connect(call.producers))), {}
             case c.TriggerCheckpoint():
                 barrier = Barrier(call.checkpoint_id, call.timestamp_ms, call.options)
-                return None, self._for_each(call.attempts, lambda t: t.trigger(barrier))
+                ends = call.options.snapshot_type.is_synchronous
+                says = tv.CheckpointMail(tv.CheckpointMailKind.TRIGGER, call.checkpoint_id, ends_the_job=ends)
+                return None, self._for_each(caller, call.attempts, says, lambda t: t.trigger(barrier))
             case c.ConfirmCheckpoint():
-                may = set(call.may_finish)
-                return None, self._for_each(call.attempts, lambda t: t.confirm(call.checkpoint_id, t.attempt in may))
+                return None, self._confirm(caller, call)
             case c.AbortCheckpoint():
                 latest = call.latest_completed_id
-                return None, self._for_each(call.attempts, lambda t: t.abort(call.checkpoint_id, latest))
+                says = tv.CheckpointMail(tv.CheckpointMailKind.ABORT, call.checkpoint_id)
+                return None, self._for_each(caller, call.attempts, says, lambda t: t.abort(call.checkpoint_id, latest))
 
-    def _for_each(
-        self, attempts: tuple[AttemptId, ...], action: Callable[[SimTask], None]
-    ) -> dict[AttemptId, ErrorInfo]:
-        errors = {}
-        for attempt in attempts:
-            task = self.tasks.get(attempt)
-            if task is None:
-                errors[attempt] = ErrorInfo.of(UnknownAttempt(f"{attempt} is not here"))
-            else:
-                action(task)
+    def _confirm(self, caller: Shell, call: c.ConfirmCheckpoint) -> dict[AttemptId, ErrorInfo]:
+        errors: dict[AttemptId, ErrorInfo] = {}
+        for attempt in call.attempts:
+            may = attempt in call.may_finish
+            says = tv.CheckpointMail(tv.CheckpointMailKind.CONFIRM, call.checkpoint_id, may_finish=may)
+
+            def confirm(task: SimTask, may: bool = may) -> None:
+                self._context.watch.on_confirmed(
+                    self.task_manager_id, caller.generation, self._machine.slots.generation
+                )
+                task.confirm(call.checkpoint_id, may)
+
+            errors |= self._for_each(caller, (attempt,), says, confirm)
         return errors
 
-    def _allocate(self, call: c.AllocateSlot) -> ErrorInfo | None:
-        there = self._slots[call.slot_index]
-        if there is not None and there[0] != call.allocation_id:
-            return ErrorInfo.of(InternalError(f"slot {call.slot_index} is taken"))
-        self._slots[call.slot_index] = (call.allocation_id, call.job_id)
-        return None
+    def _for_each(
+        self, caller: Shell, attempts: tuple[AttemptId, ...], says: tv.CheckpointMail, deed: Deed
+    ) -> dict[AttemptId, ErrorInfo]:
+        answers = {a: self._request(self._mail(caller.generation, a, deed, says)) for a in attempts}
+        return {attempt: error for attempt, error in answers.items() if error is not None}
 
-    def _free(self, allocation_id: AllocationId) -> None:
-        for task in [t for t in self.tasks.values() if t.deployment.allocation_id == allocation_id]:
-            task.fail(ErrorInfo.of(SubtaskLost("its slot was freed")))
-        for index, slot in enumerate(self._slots):
-            if slot is not None and slot[0] == allocation_id:
-                self._slots[index] = None
-        self.send(e.SlotFreed(self.task_manager_id, allocation_id))
+    def _mail(
+        self, generation: Generation, attempt: AttemptId, deed: Deed, says: tv.CheckpointMail | None = None
+    ) -> tv.MailRequested:
+        self._deeds.append(deed)
+        return tv.MailRequested(generation, attempt, str(len(self._deeds) - 1).encode(), says)
 
-    def _submit(self, call: c.SubmitTask) -> ErrorInfo | None:
-        deployment = call.deployment
-        if deployment.attempt in self._ever:
-            return None
-        if all(slot is None or slot[0] != deployment.allocation_id for slot in self._slots):
-            return ErrorInfo.of(InternalError(f"no slot for {deployment.attempt}"))
-        self._ever.add(deployment.attempt)
-        task = SimTask(self._context, deployment, self.send, self._on_task_over)
-        self.tasks[deployment.attempt] = task
-        task.start()
-        return None
+    # ---- the machine -------------------------------------------------------------------------------------------------
+
+    def _request(self, event: TaskManagerEvent) -> ErrorInfo | None:
+        self._refusal = None
+        self._post(event)
+        return self._refusal
+
+    def _post(self, event: TaskManagerEvent) -> None:
+        self._events.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        while self._events and not self.is_dead:
+            for command in self._machine.on(self._events.popleft(), self._world.now_ms):
+                self._execute(command)
+        self._is_busy = False
+
+    def _execute(self, command: TaskManagerCommand) -> None:
+        match command:
+            case slots.Refuse() | tv.RefuseStream():
+                self._refusal = command.error
+            case slots.StartSlotTimer():
+                event = slots.SlotTimedOut(command.allocation_id)
+                self._start_timer(command.allocation_id, command.delay_ms, event)
+            case slots.StopSlotTimer():
+                self._timers.pop(command.allocation_id, None)
+            case slots.ReportSlotFreed():
+                self.send(e.SlotFreed(self.task_manager_id, command.allocation_id))
+            case StartLossTimer():
+                self._start_timer("loss", command.delay_ms, slots.LossGraceOver())
+            case StopLossTimer():
+                self._timers.pop("loss", None)
+            case tv.StartTimer():
+                fired = tv.TimerFired(command.attempt, command.kind)
+                self._start_timer((command.attempt, command.kind), command.delay_ms, fired)
+            case tv.StopTimers():
+                for kind in tv.TimerKind:
+                    self._timers.pop((command.attempt, kind), None)
+            case tv.StartSubtask():
+                attempt = command.deployment.attempt
+                self.tasks[attempt] = SimTask(self._context, command.deployment, self._on_told, self._on_task_over)
+                self._post(tv.StreamOpened(attempt, command.token, 1, "host"))
+            case tv.AcceptStream():
+                task = self.tasks[command.attempt]
+                task.start()
+                for mail in command.mails:
+                    self._deeds[int(mail)](task)
+            case tv.SendMail():
+                self._deeds[int(command.mail)](self.tasks[command.attempt])
+            case tv.SendCancel():
+                self.tasks[command.attempt].cancel()
+            case tv.KillSubtask():
+                self.tasks[command.attempt].cut_off()
+                self._world.later(1, lambda: self._on_exited(command.attempt))
+            case tv.ReportState():
+                changed = e.TaskStateChanged(command.attempt, command.state, command.error, command.data_address)
+                self.send(changed)
+            case tv.Forward():
+                assert isinstance(command.message, e.EndOfDataReached | e.SubtaskAcknowledged | e.SubtaskDeclined)
+                self.send(command.message)
+            case tv.RemoveTask():
+                self.tasks.pop(command.attempt, None)
+            case tv.CloseStream():
+                pass
+            case tv.Escalate():
+                raise AssertionError(command.error.message)
+
+    def _start_timer(self, key: object, delay_ms: int, event: TaskManagerEvent) -> None:
+        self._timer_number += 1
+        number = self._timers[key] = self._timer_number
+        self._world.later(delay_ms, lambda: self._on_timer(key, number, event))
+
+    def _on_timer(self, key: object, number: int, event: TaskManagerEvent) -> None:
+        if self._timers.get(key) == number and not self.is_dead:
+            del self._timers[key]
+            self._post(event)
+
+    # ---- what subtasks say -------------------------------------------------------------------------------------------
+
+    def _on_told(self, event: e.Event) -> None:
+        match event:
+            case e.TaskStateChanged():
+                assert event.data_address is not None
+                self._post(tv.SubtaskListening(event.attempt, event.data_address))
+                self._post(tv.SubtaskStateChanged(event.attempt, event.state))
+            case e.SubtaskAcknowledged():
+                self._post(tv.SubtaskTold(event.attempt, event, acknowledged=event.checkpoint_id))
+            case e.EndOfDataReached():
+                self._post(tv.SubtaskTold(event.attempt, event, is_end_of_data=True))
+            case e.SubtaskDeclined():
+                self._post(tv.SubtaskTold(event.attempt, event))
+            case _:
+                raise AssertionError(event)
 
     def _on_task_over(self, task: SimTask, state: ExecutionState, error: ErrorInfo | None) -> None:
-        self.tasks.pop(task.attempt, None)
-        if state is not ExecutionState.FINISHED:
-            self.send(e.TaskStateChanged(task.attempt, state, error))
-            return
-        self._context.watch.finished.add(task.attempt)
-        self._exiting.add(task.attempt)
-        self._world.later(self._world.between(*EXIT_MS), lambda: self._on_exited(task.attempt))
+        has_finished = state is ExecutionState.FINISHED
+        if has_finished:
+            self._context.watch.finished.add(task.attempt)
+        self._post(tv.SubtaskStateChanged(task.attempt, state, error))
+        if has_finished:
+            self._world.later(self._world.between(*EXIT_MS), lambda: self._on_exited(task.attempt))
+        else:
+            self._on_exited(task.attempt)
 
     def _on_exited(self, attempt: AttemptId) -> None:
-        if attempt in self._exiting:
-            self._exiting.discard(attempt)
-            self.send(e.TaskStateChanged(attempt, ExecutionState.FINISHED))
+        if attempt in self.tasks:
+            self._post(tv.SparkJobEnded(attempt))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tests.sim.channel import Row
@@ -10,10 +10,14 @@ from tests.sim.handles import transactions_of
 from tests.sim.job import SINK_OP
 from tests.sim.storage import Transaction
 from tidegate.model.checkpoint import CheckpointManifest
-from tidegate.model.ids import AttemptId, JobId
+from tidegate.model.fencing import term_of
+from tidegate.model.ids import AttemptId, Generation, JobId, TaskManagerId
+from tidegate.model.leadership.attempt_report import AttemptReport
 
 SHARED = 8
 """The rule of shared files, beside the seven laws: none is deleted that a checkpoint needs, none is left that nobody needs."""
+ADOPTION = 10
+"""What holds when a JobManager goes on with the subtasks of another one: no TaskManager obeys two, and what is adopted lives, once."""
 ENDING = 9
 """The rule of endings, beside them too: no checkpoint fails because a subtask of its plan finishes."""
 
@@ -131,6 +135,26 @@ class Watch:
         if (attempt, checkpoint_id) in self._answers:
             raise LawBroken(3, f"{attempt} {what} {checkpoint_id} after it had answered it")
         self._answers.add((attempt, checkpoint_id))
+
+    # ---- adoption ----------------------------------------------------------------------------------------------------
+
+    alive: set[AttemptId] = field(default_factory=set)
+    """Those whose process is on a TaskManager that lives."""
+    over: set[AttemptId] = field(default_factory=set)
+    """Those that had ended, and not in peace, when their TaskManager registered with a JobManager."""
+    _highest: dict[TaskManagerId, int] = field(default_factory=dict)
+
+    def on_reported(self, alive: Container[AttemptId], reports: Iterable[AttemptReport]) -> None:
+        self.over.update(r.attempt for r in reports if r.attempt not in alive and r.attempt not in self.finished)
+
+    def on_confirmed(self, task_manager_id: TaskManagerId, by: Generation, registered: Generation | None) -> None:
+        """A confirmation reached a subtask."""
+        if registered is None:
+            raise LawBroken(ADOPTION, f"{task_manager_id} confirms a checkpoint, and nobody leads")
+        highest = self._highest.get(task_manager_id, 0)
+        if term_of(by) < highest:
+            raise LawBroken(ADOPTION, f"{task_manager_id} obeys the JobManager of term {term_of(by)} after {highest}")
+        self._highest[task_manager_id] = term_of(by)
 
     # ---- law 5: effects only on confirm ------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ class JobState(Enum):
     FINISHED = "FINISHED"
     RESTARTING = "RESTARTING"
     SUSPENDED = "SUSPENDED"
+    RECONCILING = "RECONCILING"
+    """A JobManager has taken the lead, and waits for what TaskManagers report of the job's subtasks."""
 
     @property
     def is_terminal(self) -> bool:

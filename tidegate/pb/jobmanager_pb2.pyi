@@ -1077,6 +1077,7 @@ class RegisterTaskManagerRequest(_message.Message):
     HOST_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
     task_manager_id: _builtins.str
     address: _builtins.str
     """gRPC, host:port"""
@@ -1091,6 +1092,10 @@ class RegisterTaskManagerRequest(_message.Message):
     """drawn anew by every start of the process"""
     @_builtins.property
     def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotReport]: ...
+    @_builtins.property
+    def attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttemptReport]:
+        """that are here, or ended here and may be unknown to who leads now"""
+
     def __init__(
         self,
         *,
@@ -1103,14 +1108,111 @@ class RegisterTaskManagerRequest(_message.Message):
         host: _builtins.str = ...,
         memory_bytes: _builtins.int = ...,
         session: _builtins.str = ...,
+        attempts: _abc.Iterable[Global___AttemptReport] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "host", b"host", "memory_bytes", b"memory_bytes", "pid", b"pid", "python_version", b"python_version", "session", b"session", "slots", b"slots", "task_manager_id", b"task_manager_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "attempts", b"attempts", "host", b"host", "memory_bytes", b"memory_bytes", "pid", b"pid", "python_version", b"python_version", "session", b"session", "slots", b"slots", "task_manager_id", b"task_manager_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RegisterTaskManagerRequest: _TypeAlias = RegisterTaskManagerRequest  # noqa: Y015
+
+@_typing.final
+class AttemptReport(_message.Message):
+    """What a JobManager that has taken the lead must know of an attempt to go on with it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    ALLOCATION_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    DEPLOYED_MS_FIELD_NUMBER: _builtins.int
+    DATA_ADDRESS_FIELD_NUMBER: _builtins.int
+    RESTORED_ID_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
+    CONFIRMED_ID_FIELD_NUMBER: _builtins.int
+    NEWEST_ID_FIELD_NUMBER: _builtins.int
+    AT_END_OF_DATA_FIELD_NUMBER: _builtins.int
+    MAY_FINISH_FIELD_NUMBER: _builtins.int
+    IS_BEING_STOPPED_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    attempt: _builtins.str
+    allocation_id: _builtins.str
+    state: _builtins.str
+    deployed_ms: _builtins.int
+    data_address: _builtins.str
+    restored_id: _builtins.int
+    """0: from the beginning"""
+    confirmed_id: _builtins.int
+    """0: none"""
+    newest_id: _builtins.int
+    """that any message to it or from it named"""
+    at_end_of_data: _builtins.bool
+    may_finish: _builtins.bool
+    """a confirmation has let it finish"""
+    is_being_stopped: _builtins.bool
+    """with a savepoint"""
+    @_builtins.property
+    def acknowledged(self) -> _containers.RepeatedCompositeFieldContainer[Global___AcknowledgedCheckpoint]: ...
+    @_builtins.property
+    def error(self) -> _common_pb2.Error:
+        """why it FAILED"""
+
+    def __init__(
+        self,
+        *,
+        attempt: _builtins.str = ...,
+        allocation_id: _builtins.str = ...,
+        state: _builtins.str = ...,
+        deployed_ms: _builtins.int = ...,
+        data_address: _builtins.str | None = ...,
+        restored_id: _builtins.int = ...,
+        acknowledged: _abc.Iterable[Global___AcknowledgedCheckpoint] | None = ...,
+        confirmed_id: _builtins.int = ...,
+        newest_id: _builtins.int = ...,
+        at_end_of_data: _builtins.bool = ...,
+        may_finish: _builtins.bool = ...,
+        is_being_stopped: _builtins.bool = ...,
+        error: _common_pb2.Error | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "data_address", b"data_address", "error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_address", b"_data_address", "_error", b"_error", "acknowledged", b"acknowledged", "allocation_id", b"allocation_id", "at_end_of_data", b"at_end_of_data", "attempt", b"attempt", "confirmed_id", b"confirmed_id", "data_address", b"data_address", "deployed_ms", b"deployed_ms", "error", b"error", "is_being_stopped", b"is_being_stopped", "may_finish", b"may_finish", "newest_id", b"newest_id", "restored_id", b"restored_id", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__data_address: _TypeAlias = _typing.Literal["data_address"]  # noqa: Y015
+    _WhichOneofArgType__data_address: _TypeAlias = _typing.Literal["_data_address", b"_data_address"]  # noqa: Y015
+    _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
+    _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__data_address) -> _WhichOneofReturnType__data_address | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
+
+Global___AttemptReport: _TypeAlias = AttemptReport  # noqa: Y015
+
+@_typing.final
+class AcknowledgedCheckpoint(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKPOINT_ID_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    checkpoint_id: _builtins.int
+    generation: _builtins.str
+    """of the JobManager that it was acknowledged to"""
+    def __init__(
+        self,
+        *,
+        checkpoint_id: _builtins.int = ...,
+        generation: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_id", b"checkpoint_id", "generation", b"generation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcknowledgedCheckpoint: _TypeAlias = AcknowledgedCheckpoint  # noqa: Y015
 
 @_typing.final
 class RegisterTaskManagerResponse(_message.Message):
@@ -1120,9 +1222,12 @@ class RegisterTaskManagerResponse(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _builtins.int
     HEARTBEAT_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    LOSS_GRACE_MS_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     heartbeat_interval_ms: _builtins.int
     heartbeat_timeout_ms: _builtins.int
+    loss_grace_ms: _builtins.int
+    """for so long subtasks go on without a JobManager; 0: they stop at once"""
     @_builtins.property
     def error(self) -> _common_pb2.Error:
         """Absent: success. "version-mismatch": rejected for good. Else: try again later."""
@@ -1134,10 +1239,11 @@ class RegisterTaskManagerResponse(_message.Message):
         generation: _builtins.str = ...,
         heartbeat_interval_ms: _builtins.int = ...,
         heartbeat_timeout_ms: _builtins.int = ...,
+        loss_grace_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "generation", b"generation", "heartbeat_interval_ms", b"heartbeat_interval_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "generation", b"generation", "heartbeat_interval_ms", b"heartbeat_interval_ms", "heartbeat_timeout_ms", b"heartbeat_timeout_ms", "loss_grace_ms", b"loss_grace_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

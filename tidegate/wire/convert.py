@@ -24,6 +24,7 @@ from tidegate.wire.convert_errors import (
     status_of_error,
 )
 from tidegate.wire.convert_graph import graph_from_pb, graph_to_pb
+from tidegate.wire.convert_reports import attempt_report_from_pb, attempt_report_to_pb
 from tidegate.wire.convert_state import (
     checkpoint_metrics_from_pb,
     checkpoint_metrics_to_pb,
@@ -42,6 +43,8 @@ from tidegate.wire.convert_state import (
 __all__ = [
     "ack_of",
     "attempt_from_text",
+    "attempt_report_from_pb",
+    "attempt_report_to_pb",
     "checkpoint_metrics_from_pb",
     "checkpoint_metrics_to_pb",
     "deployment_from_pb",

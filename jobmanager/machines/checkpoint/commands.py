@@ -91,6 +91,37 @@ class CheckpointCommands:
                 )
             )
 
+    def confirm_again(
+        self, checkpoint: CompletedCheckpoint, attempts: Iterable[AttemptId], may_finish: frozenset[AttemptId]
+    ) -> None:
+        """A checkpoint that an earlier JobManager has completed, to those who may not have heard of it."""
+        for attempt in may_finish:
+            self._graph.let_finish(self._graph[attempt.subtask_id])
+        manifest = checkpoint.manifest
+        for task_manager_id, placed in self._placed(attempts):
+            call_id = self._call(CallKind.CONFIRM, task_manager_id, manifest.checkpoint_id)
+            let_finish = tuple(a for a in placed if a in may_finish)
+            self._fx.emit(
+                ConfirmCheckpoint(
+                    call_id,
+                    task_manager_id,
+                    self._job_id,
+                    placed,
+                    manifest.checkpoint_id,
+                    manifest.timestamp_ms,
+                    let_finish,
+                )
+            )
+
+    def abort_begun(
+        self, checkpoint_id: CheckpointId, attempts: Iterable[AttemptId], latest: CompletedCheckpoint | None
+    ) -> None:
+        """A checkpoint that an earlier JobManager has begun, and that was not completed."""
+        latest_id = latest.checkpoint_id if latest else None
+        for task_manager_id, placed in self._placed(attempts):
+            call_id = self._call(CallKind.ABORT, task_manager_id, checkpoint_id)
+            self._fx.emit(AbortCheckpoint(call_id, task_manager_id, self._job_id, placed, checkpoint_id, latest_id))
+
     def report(self, request_id: str, checkpoint_id: CheckpointId | None, failure: str, path: str) -> None:
         error = ErrorInfo("checkpoint-failed", "external", failure) if failure else None
         self._fx.emit(ReportSnapshot(request_id, checkpoint_id, path, error))

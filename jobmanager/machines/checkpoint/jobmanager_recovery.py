@@ -68,6 +68,18 @@ class Origin:
     first_attempt: int = 0
     refusal: ErrorInfo | None = None
 
+    @property
+    def newest(self) -> CompletedCheckpoint | None:
+        """What is restored: its newest checkpoint, else what it was submitted with."""
+        if self.inventory.completed:
+            return self.inventory.completed[-1]
+        restore = self.submitted.restore
+        return (
+            CompletedCheckpoint(restore.manifest.checkpoint_id, restore.location, restore.manifest, 0)
+            if restore
+            else None
+        )
+
 
 def decide_origin(event: JobSubmitted | JobRecovered, settings: CheckpointSettings) -> Origin:
     """A job that cannot be restored has a ``refusal``: it fails at once."""

@@ -18,22 +18,18 @@ from tidegate.jobmanager.machines.checkpoint.requests import TRIGGER_TIMER
 from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
 from tidegate.jobmanager.machines.commands import JobTerminated
 from tidegate.jobmanager.machines.events import (
-    CheckpointDiscarded,
     EndOfDataReached,
     JobRecovered,
     JobSubmitted,
-    LocationCreated,
-    ManifestWriteFailed,
-    ManifestWritten,
-    SharedFilesDiscarded,
     SnapshotRequested,
-    SubtaskAcknowledged,
-    SubtaskDeclined,
     TaskStateChanged,
 )
+from tidegate.jobmanager.machines.job.adoption import Adoption, AwaitedEvent
+from tidegate.jobmanager.machines.job.checkpoint_events import CheckpointEvent, handle_checkpoint_event
 from tidegate.jobmanager.machines.job.job_status import JobEvent, JobStatusHistory
+from tidegate.jobmanager.machines.job.reconciliation import Reconciliation
 from tidegate.jobmanager.machines.resources.task_managers import ResourceManager
-from tidegate.jobmanager.machines.restore.restore import Restoring
+from tidegate.jobmanager.machines.restore.restore import Restoring, finished_in
 from tidegate.jobmanager.machines.scheduling.attempts import Attempts
 from tidegate.jobmanager.machines.scheduling.deployments import Deployments
 from tidegate.jobmanager.machines.scheduling.execution import Execution
@@ -46,17 +42,7 @@ from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import AllocationId, AttemptId, CheckpointId, TaskManagerId
 from tidegate.model.states import ExecutionState, JobState
 
-RESTART_TIMER = "restart"
-
-CheckpointEvent = (
-    SubtaskAcknowledged
-    | SubtaskDeclined
-    | LocationCreated
-    | ManifestWritten
-    | ManifestWriteFailed
-    | CheckpointDiscarded
-    | SharedFilesDiscarded
-)
+RESTART_TIMER, ADOPTION_TIMER = "restart", "adoption"
 
 _E, _J = ExecutionState, JobState
 _PROGRESS = {_E.INITIALIZING: 1, _E.RUNNING: 2}
@@ -71,6 +57,7 @@ class JobMaster:
         effects: CommandBuffer,
     ) -> None:
         self._fx = effects
+        self._resources = resources
         origin = decide_origin(event, settings.checkpoints)
         self._origin, graph = origin, origin.graph
         self.configuration = dict(origin.submitted.configuration)
@@ -85,6 +72,8 @@ class JobMaster:
         self._failover = Failover(self.executions, strategy, regional=settings.regional_failover)
         self.life = JobStatusHistory(self.job_id, graph.name, effects)
         self._is_reported_terminated = False
+        self._adoption_timeout_ms = settings.adoption_timeout_ms if isinstance(event, JobRecovered) else 0
+        self._adoption: Adoption | None = None  # set while the job is RECONCILING
 
     # ---- clients -----------------------------------------------------------------------------------------------------
 
@@ -96,13 +85,20 @@ class JobMaster:
             self.life.on(JobEvent.REFUSED)
             self._end()
             return
-        self.coordinator.start_from(self._origin.submitted.restore, self._origin.inventory)
         self.life.on(JobEvent.ACCEPTED)
+        if self._adoption_timeout_ms > 0:
+            newest = self._origin.newest
+            finished = finished_in(self._origin.graph, newest.manifest) if newest else frozenset()
+            self._adoption = Adoption(self.executions, newest, finished)
+            self.life.on(JobEvent.AWAITED)
+            self._fx.start_timer(self._timer(ADOPTION_TIMER), self._adoption_timeout_ms)
+            return
+        self.coordinator.start_from(self._origin.submitted.restore, self._origin.inventory)
         self.life.on(JobEvent.SCHEDULED)
-        self._restoring.assign(e.subtask_id for e in self.executions)
-        self.scheduler.schedule(e.subtask_id for e in self.executions)
+        self._deploy_all()
 
     def cancel(self) -> None:
+        self._reconcile()
         if self.life.on(JobEvent.CANCEL_REQUESTED):
             self._stop()
 
@@ -141,25 +137,9 @@ class JobMaster:
             self._after_coordinator(self.coordinator.on_end_of_data())
 
     def on_checkpoint_event(self, event: CheckpointEvent) -> None:
-        match event:
-            case SubtaskAcknowledged():
-                is_last = self.coordinator.is_last(event)
-                failure = self.coordinator.on_acknowledged(event)
-                if not is_last:
-                    return
-            case SubtaskDeclined():
-                failure = self.coordinator.on_declined(event)
-            case LocationCreated():
-                failure = self.coordinator.on_located(event)
-            case ManifestWritten():
-                failure = self.coordinator.on_manifest_written(event)
-            case ManifestWriteFailed():
-                failure = self.coordinator.on_manifest_failed(event)
-            case CheckpointDiscarded():
-                failure = self.coordinator.on_discarded(event)
-            case SharedFilesDiscarded():
-                failure = self.coordinator.on_shared_discarded(event)
-        self._after_coordinator(failure)
+        handled = handle_checkpoint_event(self.coordinator, event)
+        if handled.may_decide:
+            self._after_coordinator(handled.failure)
 
     def on_call_failed(self, call: OpenCall, error: ErrorInfo) -> None:
         """A call about one attempt, or a trigger, failed for good."""
@@ -213,6 +193,8 @@ class JobMaster:
             self._after_coordinator(self.coordinator.on_trigger_timer())
         elif kind == TIMEOUT_TIMER:
             self._after_coordinator(self.coordinator.on_timeout(CheckpointId(int(argument))))
+        elif kind == ADOPTION_TIMER:
+            self._reconcile()
         elif kind == RESTART_TIMER:
             self._failover.on_backoff_over()
             self._proceed()
@@ -223,6 +205,45 @@ class JobMaster:
                 self._on_failed(self.executions[subtasks[0]], failure)
         elif kind == SLOT_IDLE_TIMER:
             self.scheduler.on_idle_timeout()
+
+    # ---- adoption ----------------------------------------------------------------------------------------------------
+
+    @property
+    def awaits_attempts(self) -> bool:
+        """RECONCILING: what TaskManagers tell goes to ``on_awaited``."""
+        return self._adoption is not None
+
+    def on_awaited(self, event: AwaitedEvent) -> None:
+        if self._adoption is not None:
+            self._adoption.note(event)
+            if self._adoption.is_decided(self._resources.held_by(self.job_id)):
+                self._reconcile()
+
+    def _reconcile(self) -> None:
+        """Goes on with what was reported by now, and restarts the rest. No-op for a job that does not wait."""
+        if self._adoption is None:
+            return
+        verdict, self._adoption = self._adoption.decide(self._resources.held_by(self.job_id)), None
+        self._fx.cancel_timer(self._timer(ADOPTION_TIMER))
+        parts = (self.executions, self.scheduler, self.coordinator, self._fx)
+        failed = Reconciliation(self._origin, *parts).carry_out(verdict)
+        self.life.on(JobEvent.RECONCILED)
+        if not verdict.present:
+            self._deploy_all()
+            return
+        for execution, error in failed:
+            self._on_failed(execution, error)
+        lost = [subtask for subtask in verdict.lacking if not self._failover.covers(subtask)]
+        if lost and self.life.may(JobEvent.RESTART_DECIDED):
+            why = ErrorInfo.of(SubtaskLost(f"{len(lost)} subtasks were lost with the JobManager"))
+            self._restart_later(self._failover.restart_lost(lost, self._fx.now_ms), why)
+        self._proceed()
+        if self.executions.all_at_end_of_data and self.life.state is _J.RUNNING:
+            self._after_coordinator(self.coordinator.on_end_of_data())
+
+    def _deploy_all(self) -> None:
+        self._restoring.assign(e.subtask_id for e in self.executions)
+        self.scheduler.schedule(e.subtask_id for e in self.executions)
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -290,10 +311,9 @@ class JobMaster:
             self.life.count_restart()
         self.life.on(JobEvent.RESTART_DECIDED)
         delay_ms = decision.at_ms - self._fx.now_ms
-        self._fx.log(
-            "WARN", f"restarting {len(decision.affected)} tasks in {delay_ms} ms: {failure.message}", job=self.job_id
-        )
-        self._fx.start_timer(self._restart_timer, delay_ms)
+        text = f"restarting {len(decision.affected)} tasks in {delay_ms} ms: {failure.message}"
+        self._fx.log("WARN", text, job=self.job_id)
+        self._fx.start_timer(self._timer(RESTART_TIMER), delay_ms)
         for subtask in decision.affected:
             self._attempts.cancel(self.executions[subtask])
         self._proceed()
@@ -301,7 +321,7 @@ class JobMaster:
     def _stop(self) -> None:
         """FAILING or CANCELLING: cancel everything, and end when everything is over."""
         self._failover.clear()
-        self._fx.cancel_timer(self._restart_timer)
+        self._fx.cancel_timer(self._timer(RESTART_TIMER))
         self.coordinator.deactivate(FailureReason.COORDINATOR_SUSPEND)
         for execution in self.executions:
             self._attempts.cancel(execution)
@@ -361,6 +381,9 @@ class JobMaster:
         """Raises ``AssertionError`` when the state of the job contradicts one of its parts; between events."""
         for part in (self.life, self.executions, self.coordinator, self.scheduler, self._failover):
             part.check_invariants()
+        if self._adoption is not None:
+            self._adoption.check_invariants()
+        assert self.awaits_attempts == (self.life.state is _J.RECONCILING), f"{self.life.state.value} is a mistake"
         state, graph = self.life.state, self.executions
         assert state not in (_J.INITIALIZING, _J.CREATED), f"stays {state.value}"
         assert self._failover.is_pending == (state is _J.RESTARTING), (
@@ -373,6 +396,5 @@ class JobMaster:
         assert self._is_reported_terminated or not ended, f"{state.value}, and not reported over"
         assert state.is_terminal or not self._is_reported_terminated, f"{state.value}, and reported over"
 
-    @property
-    def _restart_timer(self) -> str:
-        return f"job/{self.job_id}/{RESTART_TIMER}"
+    def _timer(self, kind: str) -> str:
+        return f"job/{self.job_id}/{kind}"

@@ -24,6 +24,8 @@ class JobEvent(Enum):
     ACCEPTED = "accepted"
     REFUSED = "cannot be restored"
     SCHEDULED = "slots are asked for"
+    AWAITED = "its subtasks may be running"
+    RECONCILED = "who runs is known"
     RESTART_DECIDED = "a task failed, and some are to restart"
     RESTARTED = "those are over, and the backoff too"
     FAILED_FOR_GOOD = "a task failed, and nothing restarts"
@@ -35,7 +37,8 @@ class JobEvent(Enum):
 _J, _E = JobState, JobEvent
 JOB_LIFE: Mapping[JobState, Mapping[JobEvent, JobState]] = {
     _J.INITIALIZING: {_E.ACCEPTED: _J.CREATED, _E.REFUSED: _J.FAILED},
-    _J.CREATED: {_E.SCHEDULED: _J.RUNNING},
+    _J.CREATED: {_E.SCHEDULED: _J.RUNNING, _E.AWAITED: _J.RECONCILING},
+    _J.RECONCILING: {_E.RECONCILED: _J.RUNNING},
     _J.RUNNING: {
         _E.RESTART_DECIDED: _J.RESTARTING,
         _E.FAILED_FOR_GOOD: _J.FAILING,

@@ -5,7 +5,8 @@
                              │ refused, or no answer    ▲
                              ▼                          │ reported with an unknown allocation
                           UNKNOWN ──────────────────────┤
-                             └── reported free ──▶ FREE  (or FREE ─ reported with an allocation ─▶ FREEING)
+                             ├── reported free ──▶ FREE  (or FREE ─ reported with an allocation ─▶ FREEING)
+                             └── registered with an allocation of a job that awaits its subtasks ──▶ ALLOCATED
 
 A report may be older than the last answer (it travels on another connection), so an ALLOCATED slot is given up only when
 two reports in a row contradict it. Follows Flink's ``FineGrainedSlotManager.java``: reports correct what was believed.
@@ -46,6 +47,11 @@ class Slot:
 
     def vacate(self) -> None:
         self.state, self.allocation_id, self.job_id = SlotState.FREE, None, None
+
+    def claim(self, allocation_id: AllocationId, job_id: JobId) -> None:
+        """An earlier JobManager gave it to the job, and its TaskManager reports so."""
+        assert self.state is SlotState.UNKNOWN, self
+        self.state, self.allocation_id, self.job_id, self.contradictions = SlotState.ALLOCATED, allocation_id, job_id, 0
 
     def forget(self) -> None:
         """What is in it is not known until the next report."""

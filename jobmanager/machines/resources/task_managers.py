@@ -7,7 +7,7 @@ the same session changes nothing, with another session it replaces the old one, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.jobmanager.machines.command_buffer import CallKind, CommandBuffer, OpenCall
@@ -56,8 +56,9 @@ class ResourceManager:
         found = self._task_managers.get(task_manager_id)
         return found if found and session in (None, found.registration.session) else None
 
-    def register(self, event: TaskManagerRegistered) -> list[AllocationGone]:
-        """The caller has let an earlier session of this id go (``lose``)."""
+    def register(self, event: TaskManagerRegistered, awaiting: Collection[JobId] = ()) -> list[AllocationGone]:
+        """The caller has let an earlier session of this id go (``lose``). ``awaiting``: jobs of an earlier JobManager that keep what they
+        hold there."""
         known = self._task_managers.get(event.task_manager_id)
         if known is None:
             self._fx.log(
@@ -70,6 +71,10 @@ class ResourceManager:
             known = RegisteredTaskManager(event, slots, self._fx.now_ms, self._fx.now_ms)
             self._task_managers[event.task_manager_id] = known
             self._fx.connect(event.task_manager_id)
+            for reported in event.slots:
+                job_id, allocation_id = reported.job_id, reported.allocation_id
+                if allocation_id is not None and job_id is not None and job_id in awaiting:
+                    self._claim(event.task_manager_id, slots[reported.index], allocation_id, job_id)
         return self.on_report(event.task_manager_id, event.slots)
 
     def lose(self, task_manager_id: TaskManagerId, reason: str) -> None:
@@ -101,6 +106,14 @@ class ResourceManager:
                 self._slot_of.pop(held, None)
             self._has_news |= slot.state is SlotState.FREE and not was_free
         return gone
+
+    def held_by(self, job_id: JobId) -> dict[AllocationId, Placement]:
+        """Slots that are the job's, with where they are."""
+        return {
+            allocation_id: Placement(task_manager_id, slot.index)
+            for allocation_id, (task_manager_id, slot) in self._slot_of.items()
+            if slot.job_id == job_id and slot.state is SlotState.ALLOCATED
+        }
 
     @property
     def free_slot_count(self) -> int:
@@ -185,6 +198,11 @@ class ResourceManager:
         known = {allocation: (tm, slot.index) for allocation, (tm, slot) in self._slot_of.items()}
         missing = {allocation: place for allocation, place in held.items() if known.get(allocation) != place}
         assert not missing, f"allocations {missing} are not where they are looked up: {known}"
+
+    def _claim(self, tm: TaskManagerId, slot: Slot, allocation_id: AllocationId, job_id: JobId) -> None:
+        if allocation_id not in self._slot_of:
+            slot.claim(allocation_id, job_id)
+            self._slot_of[allocation_id] = (tm, slot)
 
     def _order_free(self, tm: TaskManagerId, slot: Slot, allocation_id: AllocationId, reason: str) -> None:
         slot.order_free()

@@ -10,8 +10,26 @@ from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import kept_man
 from tidegate.jobmanager.machines.restore.state_assignment import StateAssignment
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
 from tidegate.jobmanager.machines.settings import CheckpointSettings
+from tidegate.model.checkpoint import CheckpointManifest
 from tidegate.model.errors import ErrorInfo
+from tidegate.model.graph import JobGraph
 from tidegate.model.ids import SubtaskId
+
+
+def finished_in(graph: JobGraph, manifest: CheckpointManifest) -> frozenset[SubtaskId]:
+    """Subtasks that had finished when the checkpoint was taken."""
+    finished = {
+        state.operator_id: state.finished if state.parallelism == vertex.parallelism else frozenset()
+        for state in manifest.operators
+        for vertex in graph.vertices
+        if any(operator.operator_id == state.operator_id for operator in vertex.operators)
+    }
+    return frozenset(
+        SubtaskId(vertex.vertex_id, index)
+        for vertex in graph.vertices
+        for index in range(vertex.parallelism)
+        if all(index in finished.get(operator.operator_id, ()) for operator in vertex.operators)
+    )
 
 
 class Restoring:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tidegate.model.checkpoint import TaskRestore
 from tidegate.model.errors import CorruptData, ErrorInfo, IllegalTransition
 from tidegate.model.ids import AllocationId, AttemptId, SubtaskId, TaskManagerId
+from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import EXECUTION_TRANSITIONS, ExecutionState
 
 DEPLOYED = frozenset(
@@ -16,6 +17,8 @@ DEPLOYED = frozenset(
 )
 """States in which something of the attempt may live on its TaskManager."""
 
+_E = ExecutionState
+_BEFORE_IT_RAN = (_E.SCHEDULED, _E.DEPLOYING)
 RUNNING_OR_FINISHED = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED})
 
 
@@ -56,6 +59,28 @@ class Execution:
         self.submit_answered = False
         self.missing_reports = 0
         """Heartbeats in a row of its TaskManager that did not list it."""
+
+    @classmethod
+    def adopted(cls, report: AttemptReport, task_manager_id: TaskManagerId, now_ms: int) -> Execution:
+        """One that an earlier JobManager has deployed. When it entered its states is not known, but for its deployment."""
+        execution = cls(report.attempt, report.deployed_ms or now_ms)
+        for state in _way_to(report.state):
+            execution.enter(state, execution.timestamps_ms[_E.CREATED] if state in _BEFORE_IT_RAN else now_ms)
+        execution.assign(report.allocation_id, task_manager_id)
+        execution.address = report.data_address
+        execution.at_end_of_data = report.at_end_of_data or report.state is _E.FINISHED
+        execution.may_finish = report.may_finish or report.state is _E.FINISHED
+        execution.submit_answered = True
+        return execution
+
+    @classmethod
+    def finished_before(cls, attempt: AttemptId, now_ms: int) -> Execution:
+        """One of which only a checkpoint tells that it had finished."""
+        execution = cls(attempt, now_ms)
+        for state in _way_to(_E.FINISHED):
+            execution.enter(state, now_ms)
+        execution.at_end_of_data = execution.may_finish = True
+        return execution
 
     @property
     def is_deployed(self) -> bool:
@@ -111,3 +136,15 @@ class Execution:
         self.state = state
         self.timestamps_ms[state] = now_ms
         self.failure = failure or self.failure
+
+
+def _way_to(state: ExecutionState) -> tuple[ExecutionState, ...]:
+    """The states on the way to one in which an attempt may be reported, that one included."""
+    running = (*_BEFORE_IT_RAN, _E.INITIALIZING, _E.RUNNING)
+    ways = {
+        _E.DEPLOYING: _BEFORE_IT_RAN,
+        _E.INITIALIZING: running[:3],
+        _E.FINISHED: (*running, _E.FINISHED),
+        _E.CANCELING: (*running, _E.CANCELING),
+    }
+    return ways.get(state, running)

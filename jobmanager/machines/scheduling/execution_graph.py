@@ -15,10 +15,12 @@ from tidegate.model.states import ExecutionState
 
 
 class ExecutionGraph:
-    """All subtasks of one job. ``move`` is the only way to change a state, ``reset`` the only way to a new attempt."""
+    """All subtasks of one job. ``move`` is the only way to change a state, ``reset`` the only way to a new attempt. Numbers of attempts
+    go on behind ``first_attempt``, also where attempts with lower ones were adopted."""
 
     def __init__(self, graph: JobGraph, attempts_history: int, now_ms: int, first_attempt: int = 0) -> None:
         self.graph = graph
+        self._first_attempt = first_attempt
         self.vertices: dict[VertexId, JobVertex] = {v.vertex_id: v for v in graph.vertices}
         self.regions = Regions(graph)
         self._inputs: dict[VertexId, tuple[JobEdge, ...]] = {v: graph.inputs_of(v) for v in self.vertices}
@@ -116,7 +118,18 @@ class ExecutionGraph:
         self._addressed[subtask.vertex_id] -= old.address is not None
         self._earlier[subtask].append(old)
         a = old.attempt
-        return self._put(Execution(AttemptId(a.job_id, a.vertex_id, a.subtask, a.attempt + 1), now_ms))
+        number = max(a.attempt, self._first_attempt) + 1
+        return self._put(Execution(AttemptId(a.job_id, a.vertex_id, a.subtask, number), now_ms))
+
+    def adopt(self, execution: Execution) -> None:
+        """In the place of one that was never deployed: an attempt of an earlier JobManager."""
+        subtask = execution.subtask_id
+        old = self._current[subtask]
+        assert old.state is ExecutionState.CREATED, f"{old.attempt} is {old.state.value}: another one is adopted"
+        self._count(old, -1)
+        self._at_end[subtask.vertex_id] += execution.at_end_of_data
+        self._addressed[subtask.vertex_id] += execution.address is not None
+        self._put(execution)
 
     def count(self, *states: ExecutionState) -> int:
         """Current executions in any of these states."""

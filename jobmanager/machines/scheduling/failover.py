@@ -9,6 +9,7 @@ Follows Flink's ``ExecutionFailureHandler.java`` and ``DefaultScheduler.restartT
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
@@ -49,6 +50,10 @@ class Failover:
     def is_pending(self) -> bool:
         return bool(self._affected)
 
+    def covers(self, subtask: SubtaskId) -> bool:
+        """It is to restart."""
+        return subtask in self._affected
+
     def decide(self, failure: ErrorInfo, failed: SubtaskId | None, now_ms: int) -> FailTheJob | RestartLater:
         """``failed`` is ``None`` for a failure of the whole job."""
         if not failure.retriable:
@@ -66,7 +71,16 @@ class Failover:
 
     def restart_all(self, now_ms: int) -> RestartLater:
         """Every task, without a failure: no strategy is asked."""
-        affected = tuple(e.subtask_id for e in self._graph)
+        return self._restart(tuple(e.subtask_id for e in self._graph), now_ms)
+
+    def restart_lost(self, lost: Iterable[SubtaskId], now_ms: int) -> RestartLater:
+        """Those that went with an earlier JobManager, and who restarts with them: no strategy is asked."""
+        if not self._regional:
+            return self.restart_all(now_ms)
+        affected = dict.fromkeys(subtask for one in lost for subtask in self._affected_by(one))
+        return self._restart(tuple(affected), now_ms)
+
+    def _restart(self, affected: tuple[SubtaskId, ...], now_ms: int) -> RestartLater:
         is_new = not self.is_pending
         self._affected.update(dict.fromkeys(affected))
         self._at_ms = max(self._at_ms, now_ms)

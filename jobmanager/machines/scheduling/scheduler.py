@@ -72,6 +72,25 @@ class Scheduler:
         self._fx.start_timer(self._timer(SLOT_REQUEST_TIMER, batch.number), self._settings.slot_request_timeout_ms)
         self.advance()
 
+    def adopt(self, execution: Execution) -> None:
+        """It runs, or has finished, in a slot that an earlier JobManager got for the job."""
+        allocation_id, task_manager_id = execution.allocation_id, execution.task_manager_id
+        assert allocation_id is not None, execution.attempt
+        placement = self._resources.held_by(self._job_id).get(allocation_id)
+        assert placement is not None, f"{execution.attempt} is in no slot of the job"
+        assert placement.task_manager_id == task_manager_id, f"{execution.attempt} is not on {task_manager_id}"
+        if self._pool.find(allocation_id) is None:
+            self._pool.add(self._sharing.slot_of(execution.subtask_id), allocation_id, placement).confirm()
+
+    def close_adoption(self) -> None:
+        """Slots in which nothing of the job is go back, now or, when everything in them has finished, as always."""
+        for allocation_id in self._resources.held_by(self._job_id):
+            if self._pool.find(allocation_id) is None:
+                self._resources.free(allocation_id, "no subtask of the job goes on in it")
+        for execution in self._graph:
+            if execution.state is ExecutionState.FINISHED:
+                self.on_finished(execution)
+
     def unschedule(self, subtask: SubtaskId) -> None:
         """It is canceled before it was deployed."""
         for batch in list(self._batches.values()):

@@ -60,10 +60,11 @@ class SlotPool:
         """Where this place was before: state that is cached there may be used again."""
         return self._previous.get(slot)
 
-    def add(self, slot: SharedSlot, allocation_id: AllocationId, placement: Placement) -> None:
+    def add(self, slot: SharedSlot, allocation_id: AllocationId, placement: Placement) -> Allocation:
         allocation = Allocation(allocation_id, placement, slot)
         self._by_slot[slot] = self._by_id[allocation_id] = allocation
         self._by_manager.setdefault(placement.task_manager_id, {})[allocation_id] = allocation
+        return allocation
 
     def remove(self, allocation_id: AllocationId) -> Allocation | None:
         allocation = self._by_id.pop(allocation_id, None)

@@ -72,10 +72,7 @@ def job_details(job: JobView, measures: MetricStore, now_ms: int) -> JsonObject:
         **job_times(job, now_ms),
         "maxParallelism": -1,
         "now": now_ms,
-        "timestamps": {
-            **{state.value: job.state_timestamps_ms.get(state, 0) for state in JobState},
-            "RECONCILING": 0,
-        },
+        "timestamps": {state.value: job.state_timestamps_ms.get(state, 0) for state in JobState},
         "vertices": vertices,
         "status-counts": state_counts(ExecutionState(vertex["status"]) for vertex in vertices),
         "plan": plan(job.job_id, job.graph),

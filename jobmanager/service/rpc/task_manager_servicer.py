@@ -47,8 +47,12 @@ class TaskManagerServicer(JobManagerServiceServicer):
             _log.warning("refused: %s", error.message)
             return pb.RegisterTaskManagerResponse(error=convert.error_to_pb(ErrorInfo.of(error)))
         task_manager_id = TaskManagerId(request.task_manager_id)
+        try:
+            attempts = tuple(map(convert.attempt_report_from_pb, request.attempts))
+        except TidegateError as error:
+            return pb.RegisterTaskManagerResponse(error=convert.error_to_pb(ErrorInfo.of(error)))
         self._core.session_opened(task_manager_id, request.session, request.address)
-        self._core.post(
+        self._core.registered(
             ev.TaskManagerRegistered(
                 task_manager_id,
                 request.session,
@@ -57,12 +61,14 @@ class TaskManagerServicer(JobManagerServiceServicer):
                 _slots(request.slots),
                 request.pid,
                 request.memory_bytes,
+                attempts,
             )
         )
         return pb.RegisterTaskManagerResponse(
             generation=self._core.generation,
             heartbeat_interval_ms=self._heartbeat_interval_ms,
             heartbeat_timeout_ms=self._heartbeat_timeout_ms,
+            loss_grace_ms=self._core.loss_grace_ms,
         )
 
     async def Heartbeat(
@@ -78,6 +84,7 @@ class TaskManagerServicer(JobManagerServiceServicer):
                 raise Fenced(f"TaskManager {task_manager_id} is not registered in this session; register again")
         except TidegateError as error:
             await abort(context, error)
+        self._core.session_alive(task_manager_id, first.session)
         stream = self._core.streams.opened(task_manager_id, first.session)
         self._beat(first)
         reader = asyncio.create_task(self._read(request_iterator, stream), name=f"heartbeats-{task_manager_id}")

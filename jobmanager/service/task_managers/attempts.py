@@ -33,6 +33,12 @@ class CurrentAttempts:
         of_job[attempt.subtask_id] = attempt
         self._current.add(attempt)
 
+    def reported(self, attempt: AttemptId) -> None:
+        """A TaskManager has it, of a job that an earlier JobManager ran: its messages count, unless a later attempt is known."""
+        known = self._attempts.get(attempt.job_id, {}).get(attempt.subtask_id)
+        if known is None or known.attempt < attempt.attempt:
+            self.submitted(attempt)
+
     def is_current(self, attempt: AttemptId) -> bool:
         return attempt in self._current
 

@@ -1,6 +1,6 @@
 """Everything that goes to one TaskManager, in order: submit < trigger n < abort or confirm n.
 
-A call is not begun before the one before it was answered or given up. Confirm is repeated until the TaskManager answers
+Nothing is sent before ``open``. A call is not begun before the one before it was answered or given up. Confirm is repeated until the TaskManager answers
 or is lost; the others are tried three times. What is given up is answered with ``Unreachable``, so that the machine
 always hears of every ``call_id`` once, unless the TaskManager was closed.
 
@@ -106,6 +106,7 @@ class TaskManagerOutbox:
         self._link = link
         self._waiting: deque[tuple[TaskManagerCall, Reading | None, asyncio.Future[None] | None]] = deque()
         self._wakeup = asyncio.Event()
+        self._is_open = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"outbox-{name}")
         self._repeats: set[asyncio.Task[None]] = set()
 
@@ -116,6 +117,10 @@ class TaskManagerOutbox:
         durable first."""
         self._waiting.append((call, reading, permit))
         self._wakeup.set()
+
+    def open(self) -> None:
+        """Begins to send. Before its TaskManager has learned that it is registered, it would refuse everything as fenced. Again: no-op."""
+        self._is_open.set()
 
     def stop(self) -> None:
         """From now on nothing is sent."""
@@ -130,6 +135,7 @@ class TaskManagerOutbox:
         await self._link.close()
 
     async def _run(self) -> None:
+        await self._is_open.wait()
         while True:
             await self._wakeup.wait()
             self._wakeup.clear()

@@ -2,13 +2,15 @@
 
     register ──refused──▶ wait ──┐        ┌── outbox: one call after the other, again until answered
        ▲                         │        │
-       └─────────────────────────┘  ok ──▶ session of one generation ──stream broke, silent──▶ lost: tasks stop ──▶ register
+       └─────────────────────────┘  ok ──▶ session of one generation ──stream broke, silent──▶ lost: tasks go on ──▶ register
                                           └── heartbeats both ways
 
 Laws:
 1. The order of messages is kept; a call that does not get through is repeated for as long as the session lives.
 2. When the session ends, unsent messages are dropped: they belong to a generation that has ended.
-3. It registers again only after every task of the old session is gone.
+3. It registers again at once, with a report of its tasks, as long as they go on; once they are being stopped (the grace of the lost
+   JobManager is over), only after every one is gone.
+4. A JobManager that has been followed by a later one is not accepted again.
 
 Follows Flink's ``RetryingRegistration.java`` and ``HeartbeatManagerImpl.java``; there an unreachable JobManager is tried every
 ``cluster.registration.error-delay``, here the pause doubles up to it.
@@ -30,6 +32,7 @@ from tidegate.aio.rpc import call, collect, error_of_rpc, open_channel
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, VersionMismatch
 from tidegate.model.ids import Generation
 from tidegate.pb import common_pb2, jobmanager_pb2, jobmanager_pb2_grpc
+from tidegate.taskmanager.service.jobmanager.leader_retrieval import LeaderRetrieval
 from tidegate.taskmanager.service.jobmanager.outbox import JobManagerOutbox
 from tidegate.wire.convert import error_from_pb
 
@@ -41,6 +44,8 @@ ALIGN_TIMEOUT_S = 5.0
 RETRY_FIRST_S = 0.05
 """Chosen, not measured; the pause doubles up to the one below."""
 RETRY_LAST_S = 1.0
+HOLDING_PAUSE_MS = 500
+"""Between two tries to register while tasks wait for a JobManager: chosen, a few of them fit into the time that a new one waits."""
 
 Refusal = tuple[str, ErrorInfo]
 """The attempt that it is about (empty: none), and why."""
@@ -64,11 +69,17 @@ class Resident(Protocol):
 
     def heartbeat(self, generation: Generation) -> jobmanager_pb2.TaskManagerHeartbeat: ...
 
-    def on_found(self, generation: Generation) -> None: ...
+    def on_found(self, generation: Generation, loss_grace_ms: int) -> ErrorInfo | None:
+        """Returns why it is not accepted."""
 
     def on_lost(self, reason: str) -> None: ...
 
-    async def wait_empty(self) -> None: ...
+    @property
+    def holds_tasks(self) -> bool:
+        """Some go on without a JobManager."""
+
+    async def wait_ready(self) -> None:
+        """Until nothing here is being stopped because the JobManager was lost."""
 
     def on_rejected(self, attempt: str) -> None: ...
 
@@ -82,9 +93,10 @@ class JobManagerConnection:
     """``run`` goes on until it is cancelled, or raises: ``VersionMismatch``, or ``ExternalError`` when no JobManager
     accepted this TaskManager for ``taskmanager.registration.timeout``."""
 
-    def __init__(self, address: str, times: RegistrationTimes) -> None:
-        self._address = address
-        self._peer = f"the JobManager at {address}"
+    def __init__(self, retrieval: LeaderRetrieval, times: RegistrationTimes) -> None:
+        self._retrieval = retrieval
+        self._address = ""
+        self._peer = "the JobManager"
         self._times = times
         self._channel: grpc.aio.Channel | None = None
         self._stub_of_channel: jobmanager_pb2_grpc.JobManagerServiceAsyncStub | None = None
@@ -100,9 +112,8 @@ class JobManagerConnection:
         while True:
             answer = await self._register(resident)
             reason = await self._live(answer, resident)
-            _log.warning("lost %s: %s; stopping its tasks", self._peer, reason)
+            _log.warning("lost %s: %s", self._peer, reason)
             resident.on_lost(reason)
-            await resident.wait_empty()
 
     async def close(self) -> None:
         """Hang up: the JobManager sees it at once."""
@@ -134,10 +145,14 @@ class JobManagerConnection:
         timeout_ms = pause_ms = self._times.initial_timeout_ms
         told = ""
         while True:
-            answer, failure = await self._try_to_register(resident.registration(), max(timeout_ms, 1000))
+            await resident.wait_ready()
+            answer, failure = await self._try_to_register(resident, max(timeout_ms, 1000))
             if answer is not None and not answer.HasField("error"):
-                return answer
-            if answer is not None:
+                refusal = self._accept(answer, resident)
+                if refusal is None:
+                    return answer
+                failure, wait_ms = refusal.message, self._times.error_delay_ms
+            elif answer is not None:
                 refusal = error_from_pb(answer.error)
                 if refusal.code == VersionMismatch.code:
                     raise refusal.to_exception()
@@ -147,6 +162,8 @@ class JobManagerConnection:
                 wait_ms = min(pause_ms, self._times.error_delay_ms)
                 timeout_ms = min(2 * timeout_ms, self._times.max_timeout_ms)
                 pause_ms *= 2
+            if resident.holds_tasks:
+                wait_ms = min(wait_ms, HOLDING_PAUSE_MS)
             if failure != told:
                 _log.warning("not registered yet: %s; trying again and again", failure)
                 told = failure
@@ -158,13 +175,30 @@ class JobManagerConnection:
             await asyncio.sleep(wait_ms / 1000)
 
     async def _try_to_register(
-        self, request: jobmanager_pb2.RegisterTaskManagerRequest, timeout_ms: int
+        self, resident: Resident, timeout_ms: int
     ) -> tuple[jobmanager_pb2.RegisterTaskManagerResponse | None, str]:
         try:
+            await self._look_for_the_leader()
+            request = resident.registration()
             return await call(self._stub().RegisterTaskManager(request, timeout=timeout_ms / 1000), self._peer), ""
         except TidegateError as error:
             await self.close()  # a new connection next time: the old one may wait long before it looks again
             return None, error.message
+
+    async def _look_for_the_leader(self) -> None:
+        address = await self._retrieval.address()
+        if address != self._address:
+            await self.close()
+            self._address, self._peer = address, f"the JobManager at {address}"
+
+    def _accept(self, answer: jobmanager_pb2.RegisterTaskManagerResponse, resident: Resident) -> ErrorInfo | None:
+        """From here on messages go to this JobManager; the refusal, if it is not to be obeyed."""
+        self._outbox.clear()
+        self._generation = Generation(answer.generation)
+        refusal = resident.on_found(self._generation, answer.loss_grace_ms)
+        if refusal is not None:
+            self._generation = None
+        return refusal
 
     def _stub(self) -> jobmanager_pb2_grpc.JobManagerServiceAsyncStub:
         """Made once for each connection: it makes an object for every method of the service, which takes longer than a call."""
@@ -177,11 +211,9 @@ class JobManagerConnection:
 
     async def _live(self, answer: jobmanager_pb2.RegisterTaskManagerResponse, resident: Resident) -> str:
         """Until the session ends; returns why."""
-        generation = self._generation = Generation(answer.generation)
-        self._outbox.clear()
+        generation = Generation(answer.generation)
         _log.info("registered at %s, generation %s", self._peer, generation)
         stream = self._stub().Heartbeat()
-        resident.on_found(generation)
         tasks = [
             asyncio.create_task(
                 self._send_heartbeats(stream, resident, generation, answer.heartbeat_interval_ms / 1000)

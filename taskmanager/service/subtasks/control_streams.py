@@ -146,8 +146,11 @@ class SubtaskControl:
                 self._executor.measures.measured(attempt, message.metrics)
             case "threads":
                 self._executor.dumps.told(attempt, message.threads.threads)
-            case "acknowledge" | "decline" | "end_of_data":
-                self._executor.post(tv.SubtaskTold(attempt, message))
+            case "acknowledge":
+                number = message.acknowledge.checkpoint_id
+                self._executor.post(tv.SubtaskTold(attempt, message, acknowledged=number))
+            case "decline" | "end_of_data" as kind:
+                self._executor.post(tv.SubtaskTold(attempt, message, is_end_of_data=kind == "end_of_data"))
             case other:
                 _log.warning("%s sent %s, which is not expected here", self._executor.task_name(attempt), other)
 

@@ -142,13 +142,16 @@ class FakeTaskManager(TaskManagerServicer):
         self._heartbeat: Any = None
         self._channel: Any = None
 
-    async def start(self, listening: Listening) -> None:
+    async def start(self, listening: Listening, reports: list[jobmanager_pb2.AttemptReport] | None = None) -> None:
+        """Again after ``die``: its tasks went on."""
         self._server, port = await start_server(
             "127.0.0.1", 0, lambda server: add_TaskManagerServicer_to_server(self, server), "fake TaskManager"
         )
         self._channel = open_channel(f"127.0.0.1:{listening.rpc_port}")
         self.job_manager: Any = JobManagerServiceStub(self._channel)
-        answer = await self.job_manager.RegisterTaskManager(self.registration(f"127.0.0.1:{port}"))
+        registration = self.registration(f"127.0.0.1:{port}")
+        registration.attempts.extend(reports or [])
+        answer = await self.job_manager.RegisterTaskManager(registration)
         assert not answer.HasField("error"), answer.error
         self.generation = answer.generation
         self._heartbeat = self.job_manager.Heartbeat()
@@ -161,13 +164,37 @@ class FakeTaskManager(TaskManagerServicer):
             address=address,
             version=VERSION,
             python_version=PYTHON_VERSION,
-            slots=[jobmanager_pb2.SlotReport(slot_index=index) for index in range(self.slots)],
+            slots=self._slot_report(),
             host="localhost",
             session=self.session,
         )
         for name, value in fields.items():
             setattr(request, name, value)
         return request
+
+    def reports(self, acknowledged: int, generation: str) -> list[jobmanager_pb2.AttemptReport]:
+        """Its tasks, RUNNING, which acknowledged that checkpoint (0: none) to the JobManager of that generation."""
+        held = jobmanager_pb2.AcknowledgedCheckpoint(checkpoint_id=acknowledged, generation=generation)
+        return [
+            jobmanager_pb2.AttemptReport(
+                attempt=attempt,
+                allocation_id=deployment.allocation_id,
+                state="RUNNING",
+                data_address="127.0.0.1:1",
+                acknowledged=[held] if acknowledged else [],
+                newest_id=acknowledged,
+            )
+            for attempt, deployment in self.deployments.items()
+        ]
+
+    def _slot_report(self) -> list[jobmanager_pb2.SlotReport]:
+        taken = {index: allocation for allocation, index in self.allocations.items()}
+        return [
+            jobmanager_pb2.SlotReport(
+                slot_index=index, allocation_id=taken.get(index, ""), job_id=JOB if index in taken else ""
+            )
+            for index in range(self.slots)
+        ]
 
     async def beat(self, metrics: dict[str, common_pb2.TaskMetrics] | None = None) -> None:
         await self._heartbeat.write(self._beat(metrics))
@@ -181,15 +208,11 @@ class FakeTaskManager(TaskManagerServicer):
         return True
 
     def _beat(self, metrics: dict[str, common_pb2.TaskMetrics] | None = None) -> jobmanager_pb2.TaskManagerHeartbeat:
-        taken = {index: allocation for allocation, index in self.allocations.items()}
         return jobmanager_pb2.TaskManagerHeartbeat(
             generation=self.generation,
             task_manager_id=self.name,
             session=self.session,
-            slots=[
-                jobmanager_pb2.SlotReport(slot_index=index, allocation_id=taken.get(index, ""))
-                for index in range(self.slots)
-            ],
+            slots=self._slot_report(),
             attempts=list(self.deployments),
             metrics=metrics,
         )

@@ -38,8 +38,9 @@ OTHER = JobId("b" * 32)
 
 
 def kept_in(directory: Path, **more: str) -> dict[str, str]:
-    """Settings as ``cluster`` takes them."""
+    """Settings as ``cluster`` takes them. Nothing is adopted: TaskManagers of these tests end with their JobManager."""
     options = {
+        "tidegate_jobmanager_loss__grace": "0 s",
         "high__availability_type": "filesystem",
         "high__availability_storageDir": str(directory / "ha"),
         "execution_checkpointing_dir": str(directory / "checkpoints"),
@@ -92,6 +93,70 @@ async def test_a_job_goes_on_from_its_last_checkpoint_under_new_attempts(tmp_pat
         assert (await client.GetCluster(pb.GetClusterRequest())).generation > generation
         chunks = [chunk.data async for chunk in task_manager.job_manager.GetBlob(common_pb2.BlobRef(key=KEY))]
         assert b"".join(chunks) == PROGRAM
+
+
+async def test_a_job_goes_on_with_the_attempts_that_run(tmp_path: Path) -> None:
+    """Nothing is deployed again; the newest checkpoint is confirmed once more, and the next one is taken by the same attempts."""
+    adopts = {"tidegate_jobmanager_loss__grace": "60 s", "tidegate_jobmanager_adoption__timeout": "60 s"}
+    task_managers = [FakeTaskManager(name, slots=1) for name in ("tm-1", "tm-2")]
+    try:
+        async with running_job_manager(**kept_in(tmp_path, **adopts)) as listening, client_of(listening) as client:
+            for task_manager in task_managers:
+                await task_manager.start(listening)
+            before = await run_job(client)
+            taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=10_000))
+            assert not taken.HasField("error"), taken.error
+            acknowledged_to = (await client.GetCluster(pb.GetClusterRequest())).generation
+        for task_manager in task_managers:
+            await task_manager.die()
+            task_manager.story.clear()
+        async with running_job_manager(**kept_in(tmp_path, **adopts)) as listening, client_of(listening) as client:
+            assert await listed(client) == {JOB: "RECONCILING"}
+            for task_manager in task_managers:
+                await task_manager.start(listening, task_manager.reports(taken.checkpoint_id, acknowledged_to))
+            after = await watch_until(client, JOB, is_running)
+            assert _attempts_of(after) == _attempts_of(before)
+            assert after.restarts == 0
+            again = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=10_000))
+            assert not again.HasField("error"), again.error
+            assert again.checkpoint_id > taken.checkpoint_id
+            checkpoints = await client.ListCheckpoints(pb.ListCheckpointsRequest(job_id=JOB))
+            assert checkpoints.restored == 0
+        for task_manager in task_managers:
+            assert "submit" not in task_manager.story
+            assert task_manager.story[0] == f"confirm {taken.checkpoint_id}"
+    finally:
+        for task_manager in task_managers:
+            await task_manager.stop()
+
+
+async def test_a_job_of_which_only_a_part_is_reported_in_time_is_restarted(tmp_path: Path) -> None:
+    """The job has one region, and one TaskManager does not come back: what runs on the other one is canceled first."""
+    adopts = {"tidegate_jobmanager_loss__grace": "60 s", "tidegate_jobmanager_adoption__timeout": "300 ms"}
+    survivor, other = FakeTaskManager("tm-1", slots=1), FakeTaskManager("tm-2", slots=1)
+    newcomer = FakeTaskManager("tm-3", slots=1)
+    try:
+        async with running_job_manager(**kept_in(tmp_path, **adopts)) as listening, client_of(listening) as client:
+            await survivor.start(listening)
+            await other.start(listening)
+            before = _attempts_of(await run_job(client))
+        await survivor.die()
+        await other.stop()
+        survivor.story.clear()
+        async with running_job_manager(**kept_in(tmp_path, **adopts)) as listening, client_of(listening) as client:
+            await newcomer.start(listening)
+            await survivor.start(listening, survivor.reports(0, ""))
+            after = _attempts_of(await watch_until(client, JOB, is_running))
+            assert min(after.values()) > max(before.values())
+            assert survivor.story.count("cancel") == len(survivor.deployments) == 2
+            assert survivor.story.index("cancel") < survivor.story.index("submit")
+    finally:
+        for task_manager in (survivor, other, newcomer):
+            await task_manager.stop()
+
+
+def _attempts_of(status: pb.JobStatus) -> dict[tuple[str, int], int]:
+    return {(vertex.name, subtask.index): subtask.attempt for vertex in status.vertices for subtask in vertex.subtasks}
 
 
 async def test_a_job_that_has_ended_does_not_run_again(tmp_path: Path) -> None:

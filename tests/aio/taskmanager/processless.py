@@ -29,6 +29,7 @@ from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.identity import make_identity
 from tidegate.taskmanager.service.inspection import InspectionService
 from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection, RegistrationTimes
+from tidegate.taskmanager.service.jobmanager.leader_retrieval import StandaloneLeaderRetrieval
 from tidegate.taskmanager.service.registration import keep_registered
 from tidegate.taskmanager.service.servicer import TaskManagerService
 from tidegate.taskmanager.service.subtasks.control_streams import SubtaskControl, listen_for_subtasks
@@ -133,7 +134,8 @@ async def processless(
 
     printed: list[tuple[str, str, bool]] = []
     client = JobManagerConnection(
-        f"127.0.0.1:{port or fake.port}", times or RegistrationTimes(20, 100, 100, 50, 30_000)
+        StandaloneLeaderRetrieval(f"127.0.0.1:{port or fake.port}"),
+        times or RegistrationTimes(20, 100, 100, 50, 30_000),
     )
     subtasks = FakeSubtasks()
     executor = TaskExecutor(TaskManagerMachine(slots, 10_000, LIMITS), subtasks, client.tell, on_fatal)

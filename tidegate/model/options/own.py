@@ -102,6 +102,21 @@ class RuntimeOptions:
         "Longest write of a checkpoint's `_metadata`.",
         minimum=1,
     )
+    LOSS_GRACE = option(
+        "tidegate.jobmanager.loss-grace",
+        DURATION,
+        "60 s",
+        "For so long subtasks go on when the JobManager is lost, where jobs outlive it (`high-availability.type`); one that takes the lead "
+        "in this time adopts them. 0: they are stopped at once, and restarted.",
+    )
+    ADOPTION_TIMEOUT = option(
+        "tidegate.jobmanager.adoption-timeout",
+        DURATION,
+        "5 s",
+        "For so long a JobManager that has taken the lead waits for TaskManagers to report subtasks, before it restarts those of which "
+        "nothing is known.",
+        minimum=1,
+    )
     CONFIRM_RETRY_INTERVAL = option(
         "tidegate.checkpoint.confirm-retry-interval",
         DURATION,

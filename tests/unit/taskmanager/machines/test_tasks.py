@@ -11,7 +11,7 @@ from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost, UserFunctionError
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, VertexId
 from tidegate.model.states import ExecutionState
-from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, Refuse
+from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse
 from tidegate.taskmanager.machines.task_events import (
     AcceptStream,
     AttemptRejected,
@@ -116,6 +116,7 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (None, AttemptRejected(ATTEMPT), [], None),
     (None, START, [], None),
     (None, JobManagerLost(), [], None),
+    (None, LossGraceOver(), [], None),
     (None, JobManagerFound(GENERATION), [], None),
     (P.STARTING, SUBMIT, [], P.STARTING),
     (P.STARTING, MAIL, [], P.STARTING),
@@ -131,7 +132,8 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (P.STARTING, START, KILL, P.KILLED),
     (P.STARTING, KILLING, KILL, P.KILLED),
     (P.STARTING, ESCALATION, ["Escalate"], P.STARTING),
-    (P.STARTING, JobManagerLost(), KILL, P.KILLED),
+    (P.STARTING, JobManagerLost(), [], P.STARTING),
+    (P.STARTING, LossGraceOver(), KILL, P.KILLED),
     (P.STARTING, JobManagerFound(GENERATION), [], P.STARTING),
     (P.ATTACHED, SUBMIT, [], P.ATTACHED),
     (P.ATTACHED, MAIL, ["SendMail"], P.ATTACHED),
@@ -149,7 +151,8 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (P.ATTACHED, START, [], P.ATTACHED),
     (P.ATTACHED, KILLING, CLOSE_AND_KILL, P.KILLED),
     (P.ATTACHED, ESCALATION, ["Escalate"], P.ATTACHED),
-    (P.ATTACHED, JobManagerLost(), ["SendCancel", "StartTimer", "StartTimer"], P.ATTACHED),
+    (P.ATTACHED, JobManagerLost(), [], P.ATTACHED),
+    (P.ATTACHED, LossGraceOver(), ["SendCancel", "StartTimer", "StartTimer"], P.ATTACHED),
     (P.ATTACHED, JobManagerFound(GENERATION), [], P.ATTACHED),
     (P.ENDED, SUBMIT, [], P.ENDED),
     (P.ENDED, MAIL, ["Refuse"], P.ENDED),
@@ -166,6 +169,7 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (P.ENDED, KILLING, KILL, P.KILLED),
     (P.ENDED, ESCALATION, ["Escalate"], P.ENDED),
     (P.ENDED, JobManagerLost(), [], P.ENDED),
+    (P.ENDED, LossGraceOver(), [], P.ENDED),
     (P.ENDED, JobManagerFound(GENERATION), [], P.ENDED),
     (P.KILLED, SUBMIT, [], P.KILLED),
     (P.KILLED, MAIL, ["Refuse"], P.KILLED),
@@ -182,6 +186,7 @@ TABLE: list[tuple[TaskPhase | None, TaskEvent, list[str], TaskPhase | None]] = [
     (P.KILLED, KILLING, [], P.KILLED),
     (P.KILLED, ESCALATION, ["Escalate"], P.KILLED),
     (P.KILLED, JobManagerLost(), [], P.KILLED),
+    (P.KILLED, LossGraceOver(), [], P.KILLED),
     (P.KILLED, JobManagerFound(GENERATION), [], P.KILLED),
 ]
 
@@ -248,16 +253,22 @@ def test_nothing_is_told_of_a_task_that_nobody_owns(reason: TaskEvent, ending: t
     assert outcome_after(reason, *ending) is None
 
 
-def test_what_a_task_of_an_older_generation_does_is_not_told_to_the_new_one() -> None:
+def test_nothing_is_told_while_there_is_no_job_manager() -> None:
     table = table_in(P.ATTACHED)
     table.on(JobManagerLost(), 0)
-    table.on(JobManagerFound(Generation("g2")), 0)
     assert list(table.on(TOLD, 0)) == []
     assert list(table.on(RUNNING, 0)) == []
 
 
-def test_after_the_loss_of_the_job_manager_a_task_has_three_seconds() -> None:
-    commands = table_in(P.ATTACHED).on(JobManagerLost(), 0)
+def test_a_task_that_was_being_stopped_is_not_told_of_to_the_next_job_manager() -> None:
+    table = table_in(P.ATTACHED)
+    for event in (JobManagerLost(), LossGraceOver(), JobManagerFound(Generation("g2"))):
+        table.on(event, 0)
+    assert list(table.on(TOLD, 0)) == []
+
+
+def test_when_the_grace_is_over_a_task_has_three_seconds() -> None:
+    commands = table_in(P.ATTACHED).on(LossGraceOver(), 0)
     timers = [command for command in commands if isinstance(command, StartTimer)]
     assert timers[-1] == StartTimer(ATTEMPT, TimerKind.KILL, 3_000)
 

@@ -31,7 +31,8 @@ from tidegate.model.states import ExecutionState as E
 from tidegate.model.states import JobState as J
 
 DAMAGE = ErrorInfo.of(CorruptData("/cp/chk-9/_metadata is damaged: its checksum is 0, the header says 1"))
-TWO_KEPT = {**CHECKPOINTED, "execution.checkpointing.num-retained": "2"}
+AT_ONCE = {**CHECKPOINTED, "tidegate.jobmanager.loss-grace": "0 ms"}
+TWO_KEPT = {**AT_ONCE, "execution.checkpointing.num-retained": "2"}
 
 
 def manifest(
@@ -120,7 +121,7 @@ def test_the_savepoint_that_it_was_being_stopped_with_is_newer_than_its_checkpoi
 
 
 def test_shared_files_of_an_earlier_life_go_when_their_last_user_does() -> None:
-    options = {**CHECKPOINTED, "execution.checkpointing.incremental": "true"}
+    options = {**AT_ONCE, "execution.checkpointing.incremental": "true"}
     cluster = recovered(whole(7, shared="/cp/shared/a"), options=options)
     cluster.start_tasks()
     until_triggered(cluster, 8)
@@ -130,7 +131,7 @@ def test_shared_files_of_an_earlier_life_go_when_their_last_user_does() -> None:
 
 def test_a_file_that_the_newest_checkpoint_shares_with_the_one_before_the_last_stays() -> None:
     """Of concurrent checkpoints each builds on what was confirmed when it was triggered: 9 on 7, while 8 was under way."""
-    options = {**CHECKPOINTED, "execution.checkpointing.incremental": "true"}
+    options = {**AT_ONCE, "execution.checkpointing.incremental": "true"}
     a, b = "/cp/shared/a", "/cp/shared/b"
     cluster = recovered(whole(7, shared=a), whole(8, shared=b), whole(9, shared=a), options=options)
     assert discarded(cluster) == ["/cp/chk-7", "/cp/chk-8"]

@@ -109,6 +109,7 @@ async def outbox_to(peer: Peer) -> AsyncIterator[tuple[TaskManagerOutbox, Answer
     answers = Answers()
     link = Link(peer, peer.close)  # type: ignore[arg-type]
     outbox = TaskManagerOutbox("tm-1", link, "g1", answers, confirm_retry_ms=1)
+    outbox.open()
     try:
         yield outbox, answers
     finally:

@@ -1,0 +1,155 @@
+"""Which subtasks of a job a new JobManager goes on with: from what TaskManagers report to a verdict.
+
+    reports ─▶ the highest attempt of each subtask ─▶ each region ─┬─ adopted: all of it runs or has finished, as one, and goes on from
+                                                                   │           the newest completed checkpoint
+                                                                   └─ lacking: restarted
+
+An attempt goes on from a checkpoint when it was restored from it, or acknowledged it to the JobManager that completed it. So an attempt that was
+given up long ago, and still runs because its TaskManager was cut off, is not adopted. Nothing of a job that was being stopped with a savepoint is: its
+sources have ended. Flink restarts all subtasks of a streaming job; it does something like this for batch jobs (FLIP-383).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
+from tidegate.jobmanager.machines.events import (
+    EndOfDataReached,
+    SubtaskAcknowledged,
+    SubtaskDeclined,
+    TaskManagerRegistered,
+    TaskStateChanged,
+)
+from tidegate.jobmanager.machines.resources.task_managers import Placement
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.scheduling.slot_sharing import SharedSlot, SlotSharing
+from tidegate.model.ids import AllocationId, AttemptId, SubtaskId, TaskManagerId
+from tidegate.model.leadership.attempt_report import AttemptReport
+from tidegate.model.states import ExecutionState
+
+AwaitedEvent = TaskManagerRegistered | TaskStateChanged | EndOfDataReached | SubtaskAcknowledged | SubtaskDeclined
+"""What TaskManagers tell while a job is RECONCILING."""
+
+_GOES_ON = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """An attempt, and the TaskManager that reports it."""
+
+    report: AttemptReport
+    task_manager_id: TaskManagerId
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``present``: one of each subtask that is reported, of adopted regions and of others. ``finished``: subtasks of adopted regions that no
+    TaskManager reports, but that had finished in the checkpoint. ``lacking``: subtasks of regions that are not adopted, reported or not."""
+
+    present: tuple[Reported, ...]
+    finished: tuple[SubtaskId, ...]
+    lacking: frozenset[SubtaskId]
+
+
+class Adoption:
+    """One job, from its recovery to the verdict. ``newest`` is the checkpoint that it would be restored from, and ``finished`` who had
+    finished in it."""
+
+    def __init__(
+        self, graph: ExecutionGraph, newest: CompletedCheckpoint | None, finished: frozenset[SubtaskId]
+    ) -> None:
+        self._graph = graph
+        self._sharing = SlotSharing(graph.graph)
+        self.newest_id = newest.checkpoint_id if newest else 0
+        self._generation = newest.manifest.generation if newest else None
+        self._finished = finished
+        self._reports: dict[AttemptId, Reported] = {}
+
+    # ---- what is reported --------------------------------------------------------------------------------------------
+
+    def note(self, event: AwaitedEvent) -> None:
+        match event:
+            case TaskManagerRegistered():
+                for report in event.attempts:
+                    if report.attempt.job_id == self._graph.graph.job_id and self._is_subtask(report.attempt):
+                        self._reports[report.attempt] = Reported(report, event.task_manager_id)
+            case TaskStateChanged():
+                self._change(event.attempt, lambda report: replace(report, state=event.state, error=event.error))
+            case EndOfDataReached():
+                self._change(event.attempt, lambda report: replace(report, at_end_of_data=True))
+            case SubtaskAcknowledged() | SubtaskDeclined():
+                pass  # of a checkpoint that the earlier JobManager began: it is aborted
+            case _:
+                assert_never(event)
+
+    # ---- what follows from it ----------------------------------------------------------------------------------------
+
+    def is_decided(self, held: Mapping[AllocationId, Placement]) -> bool:
+        """Nothing that may still be reported would change the verdict for the better. ``held``: the slots of the job that are there."""
+        present = self._present(held)
+        return all(self._is_decided(region, present) for region in self._graph.regions.all)
+
+    def decide(self, held: Mapping[AllocationId, Placement]) -> Verdict:
+        present = self._present(held)
+        is_being_stopped = any(reported.report.is_being_stopped for reported in self._reports.values())
+        lacking: set[SubtaskId] = set()
+        finished: list[SubtaskId] = []
+        for region in self._graph.regions.all:
+            if is_being_stopped or not self._is_adoptable(region, present):
+                lacking.update(region)
+            else:
+                finished += [subtask for subtask in region if subtask not in present]
+        return Verdict(tuple(present.values()), tuple(finished), frozenset(lacking))
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when a report is not one of a subtask of this job."""
+        for attempt, reported in self._reports.items():
+            assert reported.report.attempt == attempt, f"{reported.report.attempt} is kept under {attempt}"
+            assert attempt.job_id == self._graph.graph.job_id, f"{attempt} is of another job"
+            assert self._is_subtask(attempt), f"{attempt} is of no subtask of the job"
+
+    def _present(self, held: Mapping[AllocationId, Placement]) -> dict[SubtaskId, Reported]:
+        """The highest attempt of each subtask whose slot is there. Of those that share a slot, only such as are in the same one."""
+        highest: dict[SubtaskId, Reported] = {}
+        for attempt in sorted(self._reports):
+            reported = self._reports[attempt]
+            place = held.get(reported.report.allocation_id)
+            if place is not None and place.task_manager_id == reported.task_manager_id:
+                highest[attempt.subtask_id] = reported
+        slots: dict[SharedSlot, AllocationId] = {}
+        present: dict[SubtaskId, Reported] = {}
+        for subtask, reported in highest.items():
+            allocation_id = reported.report.allocation_id
+            if slots.setdefault(self._sharing.slot_of(subtask), allocation_id) == allocation_id:
+                present[subtask] = reported
+        return present
+
+    def _is_adoptable(self, region: tuple[SubtaskId, ...], present: dict[SubtaskId, Reported]) -> bool:
+        numbers = {present[s].report.attempt.attempt for s in region if s in present}
+        return len(numbers) <= 1 and all(self._goes_on(subtask, present.get(subtask)) for subtask in region)
+
+    def _is_decided(self, region: tuple[SubtaskId, ...], present: dict[SubtaskId, Reported]) -> bool:
+        if self._is_adoptable(region, present):
+            return True
+        reports = [present[s].report for s in region if s in present]
+        is_whole = len({report.attempt.attempt for report in reports}) == 1 and len(reports) == len(region)
+        return is_whole and any(r.state not in _GOES_ON or r.is_being_stopped for r in reports)
+
+    def _goes_on(self, subtask: SubtaskId, reported: Reported | None) -> bool:
+        if reported is None:
+            return subtask in self._finished
+        report = reported.report
+        had_finished = subtask in self._finished and report.state is ExecutionState.FINISHED
+        return report.state in _GOES_ON and (had_finished or report.holds(self.newest_id, self._generation))
+
+    def _is_subtask(self, attempt: AttemptId) -> bool:
+        vertex = self._graph.vertices.get(attempt.vertex_id)
+        return vertex is not None and attempt.subtask < vertex.parallelism
+
+    def _change(self, attempt: AttemptId, change: Callable[[AttemptReport], AttemptReport]) -> None:
+        known = self._reports.get(attempt)
+        if known is not None and known.report.state is not ExecutionState.FINISHED:
+            self._reports[attempt] = replace(known, report=change(known.report))

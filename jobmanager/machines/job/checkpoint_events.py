@@ -1,0 +1,57 @@
+"""Which method of the coordinator an event of a checkpoint goes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordinator
+from tidegate.jobmanager.machines.events import (
+    CheckpointDiscarded,
+    LocationCreated,
+    ManifestWriteFailed,
+    ManifestWritten,
+    SharedFilesDiscarded,
+    SubtaskAcknowledged,
+    SubtaskDeclined,
+)
+from tidegate.model.errors import ErrorInfo
+
+CheckpointEvent = (
+    SubtaskAcknowledged
+    | SubtaskDeclined
+    | LocationCreated
+    | ManifestWritten
+    | ManifestWriteFailed
+    | CheckpointDiscarded
+    | SharedFilesDiscarded
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """``failure`` is that of the job, or ``None``. ``may_decide``: the job has to look whether it can take a step now."""
+
+    failure: ErrorInfo | None
+    may_decide: bool = True
+
+
+def handle_checkpoint_event(coordinator: CheckpointCoordinator, event: CheckpointEvent) -> Handled:
+    match event:
+        case SubtaskAcknowledged():
+            is_last = coordinator.is_last(event)
+            return Handled(coordinator.on_acknowledged(event), is_last)
+        case SubtaskDeclined():
+            return Handled(coordinator.on_declined(event))
+        case LocationCreated():
+            return Handled(coordinator.on_located(event))
+        case ManifestWritten():
+            return Handled(coordinator.on_manifest_written(event))
+        case ManifestWriteFailed():
+            return Handled(coordinator.on_manifest_failed(event))
+        case CheckpointDiscarded():
+            return Handled(coordinator.on_discarded(event))
+        case SharedFilesDiscarded():
+            return Handled(coordinator.on_shared_discarded(event))
+        case _:
+            assert_never(event)

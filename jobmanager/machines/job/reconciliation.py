@@ -1,0 +1,75 @@
+"""Carries a verdict out: attempts of an earlier JobManager become executions of this one, and their checkpoints are settled.
+
+Before anything restarts, adopted subtasks learn that the newest checkpoint is complete, since the earlier JobManager may not have confirmed
+it to all of them, and that later checkpoints are aborted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tidegate.jobmanager.machines.checkpoint.coordinator import CheckpointCoordinator
+from tidegate.jobmanager.machines.checkpoint.handover import hand_over
+from tidegate.jobmanager.machines.checkpoint.jobmanager_recovery import Origin
+from tidegate.jobmanager.machines.command_buffer import CommandBuffer
+from tidegate.jobmanager.machines.job.adoption import Reported, Verdict
+from tidegate.jobmanager.machines.scheduling.execution import Execution
+from tidegate.jobmanager.machines.scheduling.execution_graph import ExecutionGraph
+from tidegate.jobmanager.machines.scheduling.scheduler import Scheduler
+from tidegate.model.errors import ErrorInfo, SubtaskLost
+from tidegate.model.ids import CheckpointId, SubtaskId
+from tidegate.model.leadership.attempt_report import AttemptReport
+from tidegate.model.states import ExecutionState
+
+_E = ExecutionState
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """Is used once for a job. ``origin``: what the job begins with."""
+
+    origin: Origin
+    graph: ExecutionGraph
+    scheduler: Scheduler
+    coordinator: CheckpointCoordinator
+    effects: CommandBuffer
+
+    def carry_out(self, verdict: Verdict) -> list[tuple[Execution, ErrorInfo]]:
+        """Returns those that have failed meanwhile, with the reason: they are RUNNING here, and to be failed as any other."""
+        newest_id = max((reported.report.newest_id for reported in verdict.present), default=0)
+        inventory = self.origin.inventory
+        next_id = CheckpointId(max(inventory.next_id, newest_id + 1))
+        executions = [self._adopt(reported) for reported in verdict.present]
+        for subtask in verdict.finished:
+            self._adopt_finished(subtask)
+        adopted = [r.report for r in verdict.present if r.report.attempt.subtask_id not in verdict.lacking]
+        submitted = self.origin.submitted
+        hand_over(
+            self.graph,
+            self.effects,
+            self.origin.newest,
+            [place.checkpoint_id for place in inventory.incomplete],
+            adopted,
+        )
+        self.coordinator.start_from(submitted.restore, replace(inventory, next_id=next_id))
+        self.scheduler.close_adoption()
+        text = f"goes on with {len(adopted)} subtasks of an earlier JobManager, and restarts {len(verdict.lacking)}"
+        self.effects.log("INFO", text, job=self.graph.graph.job_id)
+        failed = zip(executions, verdict.present, strict=True)
+        return [(e, _why(r.report)) for e, r in failed if r.report.state in (_E.FAILED, _E.CANCELED)]
+
+    def _adopt(self, reported: Reported) -> Execution:
+        execution = Execution.adopted(reported.report, reported.task_manager_id, self.effects.now_ms)
+        self.graph.adopt(execution)
+        self.scheduler.adopt(execution)
+        return execution
+
+    def _adopt_finished(self, subtask: SubtaskId) -> None:
+        """Its slot was given back, so its TaskManager has forgotten it."""
+        attempt = self.graph[subtask].attempt
+        self.graph.adopt(Execution.finished_before(attempt, self.effects.now_ms))
+
+
+def _why(report: AttemptReport) -> ErrorInfo:
+    text = f"{report.attempt} was {report.state.value} while there was no JobManager"
+    return report.error or ErrorInfo.of(SubtaskLost(text))

@@ -1,0 +1,119 @@
+"""What is noted of an attempt while it runs, so that a JobManager which takes the lead can go on with it (docs/adr/0154)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import ErrorInfo
+from tidegate.model.ids import AllocationId, AttemptId, Generation
+from tidegate.model.leadership.attempt_report import AttemptReport
+from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines.task_events import CheckpointMail, CheckpointMailKind
+
+
+class AttemptAccount:
+    """Notes what happens to one attempt. Mails count when they are accepted, acknowledgements when they leave for a JobManager."""
+
+    def __init__(self, deployment: TaskDeployment, now_ms: int) -> None:
+        restored_id = deployment.restore.checkpoint_id if deployment.restore else 0
+        self._deployment = deployment
+        self._deployed_ms = now_ms
+        self._restored_id = self._confirmed_id = self._newest_id = restored_id
+        self._acknowledged: dict[int, Generation] = {}
+        self._may_finish = False
+        self._is_being_stopped = False
+        self.state = ExecutionState.DEPLOYING
+        """As the subtask said last; it is not over."""
+        self.end_of_data: object | None = None
+        """Its message, once it has said so."""
+
+    def on_state(self, state: ExecutionState) -> None:
+        self.state = state
+
+    def on_end_of_data(self, message: object) -> None:
+        self.end_of_data = message
+
+    def on_acknowledged(self, checkpoint_id: int, generation: Generation) -> None:
+        self._newest_id = max(self._newest_id, checkpoint_id)
+        self._acknowledged[checkpoint_id] = generation
+
+    def on_mail(self, mail: CheckpointMail) -> None:
+        self._newest_id = max(self._newest_id, mail.checkpoint_id)
+        match mail.kind:
+            case CheckpointMailKind.TRIGGER:
+                self._is_being_stopped |= mail.ends_the_job
+            case CheckpointMailKind.CONFIRM:
+                self._confirmed_id = max(self._confirmed_id, mail.checkpoint_id)
+                self._may_finish |= mail.may_finish
+                self._acknowledged = {n: to for n, to in self._acknowledged.items() if n >= self._confirmed_id}
+            case CheckpointMailKind.ABORT:
+                self._acknowledged.pop(mail.checkpoint_id, None)
+
+    def check_invariants(self) -> None:
+        """Raises ``AssertionError`` when it is confirmed, or has acknowledged, what no message has named."""
+        named = (self._restored_id, self._confirmed_id, *self._acknowledged)
+        assert max(named) <= self._newest_id, f"knows of {named}, and {self._newest_id} is the newest"
+
+    def report(self, state: ExecutionState, address: str | None, error: ErrorInfo | None = None) -> AttemptReport:
+        """``state``: as others are to see it."""
+        return AttemptReport(
+            attempt=self._deployment.attempt,
+            allocation_id=self._deployment.allocation_id,
+            state=state,
+            deployed_ms=self._deployed_ms,
+            data_address=address,
+            restored_id=self._restored_id,
+            acknowledged=tuple(sorted(self._acknowledged.items())),
+            confirmed_id=self._confirmed_id,
+            newest_id=self._newest_id,
+            at_end_of_data=self.end_of_data is not None,
+            may_finish=self._may_finish,
+            is_being_stopped=self._is_being_stopped,
+            error=error,
+        )
+
+
+class EndedAttempts:
+    """Attempts whose process is gone, and that a JobManager which takes the lead must know: those that have finished, as long as their
+    slot is the job's, and those whose end has not been reported."""
+
+    def __init__(self) -> None:
+        self._reports: dict[AttemptId, AttemptReport] = {}
+        self._untold: set[AttemptId] = set()
+
+    def keep(self, report: AttemptReport, *, is_told: bool) -> None:
+        if is_told and report.state is not ExecutionState.FINISHED:
+            return
+        self._reports[report.attempt] = report
+        if not is_told:
+            self._untold.add(report.attempt)
+
+    def reports(self) -> tuple[AttemptReport, ...]:
+        return tuple(self._reports.values())
+
+    def take_untold(self) -> tuple[AttemptReport, ...]:
+        """Returns those whose end has to be reported now."""
+        untold = tuple(self._reports[attempt] for attempt in sorted(self._untold))
+        self._forget(report.attempt for report in untold if report.state is not ExecutionState.FINISHED)
+        self._untold.clear()
+        return untold
+
+    def free(self, allocation_id: AllocationId) -> None:
+        """Forgets the attempts of a slot that is free."""
+        self._forget([a for a, report in self._reports.items() if report.allocation_id == allocation_id])
+
+    def replace(self, attempt: AttemptId) -> None:
+        """Another attempt of the same subtask has come."""
+        self._forget([a for a in self._reports if (a.job_id, a.subtask_id) == (attempt.job_id, attempt.subtask_id)])
+
+    def check_invariants(self, alive: Collection[AttemptId]) -> None:
+        """Raises ``AssertionError`` when an attempt is both over and alive, or is to be reported and not known."""
+        assert self._untold <= self._reports.keys(), f"{self._untold - self._reports.keys()} ended, nobody knows how"
+        both = self._reports.keys() & set(alive)
+        assert not both, f"{both} are over, and here"
+
+    def _forget(self, attempts: Iterable[AttemptId]) -> None:
+        for attempt in attempts:
+            del self._reports[attempt]
+            self._untold.discard(attempt)

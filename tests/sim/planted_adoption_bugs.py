@@ -1,0 +1,51 @@
+"""Bugs on purpose in what happens when a JobManager goes on with the subtasks of another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.sim.plant import Plant, patched
+from tests.sim.schedule import Mix
+from tests.sim.watch import ADOPTION
+from tidegate.jobmanager.machines.job.adoption import Adoption
+from tidegate.jobmanager.machines.scheduling.scheduler import Scheduler
+from tidegate.model.states import ExecutionState
+
+OFTEN = Mix(jobmanager_crashes=4, aimed_at_jobmanager=0.5, high_availability=1.0, stops=0, cancels=0)
+
+_present = Adoption._present
+_close_adoption = Scheduler.close_adoption
+
+
+def _adopts_what_has_failed(adoption: Adoption, held: Any) -> Any:
+    """One that had failed meanwhile counts as running."""
+    present = _present(adoption, held)
+    ran = {
+        subtask: replace(one, report=replace(one.report, state=ExecutionState.RUNNING))
+        for subtask, one in present.items()
+        if one.report.state is ExecutionState.FAILED
+    }
+    return {**present, **ran}
+
+
+def _frees_slots_of_adopted_subtasks(scheduler: Scheduler) -> None:
+    _close_adoption(scheduler)
+    for allocation_id in list(scheduler._resources.held_by(scheduler._job_id)):
+        scheduler._resources.free(allocation_id, "planted")
+
+
+OF_ADOPTION = (
+    Plant(
+        "what had failed meanwhile is adopted",
+        frozenset({ADOPTION}),
+        patched(Adoption, "_present", _adopts_what_has_failed),
+        OFTEN,
+    ),
+    Plant(
+        "the slot of an adopted subtask is freed",
+        frozenset({ADOPTION}),
+        patched(Scheduler, "close_adoption", _frees_slots_of_adopted_subtasks),
+        OFTEN,
+    ),
+)

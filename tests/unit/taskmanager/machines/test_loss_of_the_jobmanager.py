@@ -1,0 +1,244 @@
+"""A TaskManager without its JobManager: tasks go on for a while, the next leader learns of each, and no earlier one is obeyed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tidegate.model.checkpoint import TaskRestore
+from tidegate.model.deployment import TaskDeployment
+from tidegate.model.errors import ErrorInfo, SubtaskLost
+from tidegate.model.fencing import make_generation
+from tidegate.model.ids import AllocationId, AttemptId, BlobKey, CheckpointId, Generation, JobId, VertexId
+from tidegate.model.leadership.attempt_report import AttemptReport
+from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines import slots
+from tidegate.taskmanager.machines import task_events as tv
+from tidegate.taskmanager.machines.task_manager import (
+    StartLossTimer,
+    StopLossTimer,
+    TaskManagerCommand,
+    TaskManagerEvent,
+    TaskManagerMachine,
+)
+
+FIRST, SECOND, LATER = (make_generation(term, "f" * 16) for term in (1, 2, 3))
+JOB = JobId("a" * 32)
+ALLOCATION = AllocationId("1" * 32)
+ATTEMPT = AttemptId(JOB, VertexId("b" * 32), 0, 3)
+GRACE_MS = 60_000
+LOST = ErrorInfo.of(SubtaskLost("gone"))
+E = ExecutionState
+FOUND = slots.JobManagerFound(FIRST, GRACE_MS)
+NEXT = slots.JobManagerFound(SECOND, GRACE_MS)
+GONE = slots.JobManagerLost()
+K = tv.CheckpointMailKind
+
+
+def deployment(attempt: AttemptId = ATTEMPT, restored_id: int = 0, generation: Generation = FIRST) -> TaskDeployment:
+    restore = TaskRestore(CheckpointId(restored_id), "/cp/chk") if restored_id else None
+    return TaskDeployment(attempt, generation, ALLOCATION, "job", "map", 1, 128, BlobKey("f" * 64), restore=restore)
+
+
+def running(found: slots.JobManagerFound = FOUND, restored_id: int = 0) -> TaskManagerMachine:
+    """One task, RUNNING, under a leader."""
+    machine = TaskManagerMachine(2, 10_000, tv.TaskLimits())
+    for event in (
+        found,
+        slots.SlotRequested(found.generation, JOB, ALLOCATION, 0),
+        tv.TaskSubmitted(deployment(restored_id=restored_id, generation=found.generation), "token"),
+        tv.StreamOpened(ATTEMPT, "token", 7, "here"),
+        tv.SubtaskListening(ATTEMPT, "unix:/s"),
+        tv.SubtaskStateChanged(ATTEMPT, E.RUNNING),
+    ):
+        assert not [command for command in machine.on(event, 1) if isinstance(command, slots.Refuse)]
+    return machine
+
+
+def after(machine: TaskManagerMachine, *events: TaskManagerEvent) -> list[TaskManagerCommand]:
+    """What the last of them leads to."""
+    commands: Sequence[TaskManagerCommand] = ()
+    for event in events:
+        commands = machine.on(event, 2)
+    return list(commands)
+
+
+def report_of(machine: TaskManagerMachine) -> AttemptReport:
+    (report,) = machine.reports()
+    return report
+
+
+def mail(kind: tv.CheckpointMailKind, checkpoint_id: int, **more: bool) -> tv.MailRequested:
+    return tv.MailRequested(FIRST, ATTEMPT, b"mail", tv.CheckpointMail(kind, checkpoint_id, **more))
+
+
+def acknowledged(checkpoint_id: int) -> tv.SubtaskTold:
+    return tv.SubtaskTold(ATTEMPT, "ack", acknowledged=checkpoint_id)
+
+
+def test_tasks_go_on_and_the_grace_runs() -> None:
+    machine = running()
+    assert after(machine, GONE) == [StartLossTimer(GRACE_MS)]
+    assert report_of(machine).state is E.RUNNING
+    assert machine.slots.report()[0].state is slots.SlotState.ACTIVE
+
+
+def test_a_loss_that_is_seen_twice_does_not_lengthen_the_grace() -> None:
+    assert after(running(), GONE, GONE) == []
+
+
+def test_without_a_grace_everything_is_stopped_at_once() -> None:
+    machine = running(slots.JobManagerFound(FIRST, 0))
+    commands = after(machine, GONE)
+    assert tv.SendCancel(ATTEMPT) in commands
+    assert machine.has_given_up
+    assert report_of(machine).state is E.CANCELING
+
+
+def test_after_the_grace_everything_is_stopped() -> None:
+    machine = running()
+    commands = after(machine, GONE, slots.LossGraceOver())
+    assert tv.SendCancel(ATTEMPT) in commands
+    assert machine.has_given_up
+    assert machine.slots.report()[0].state is slots.SlotState.RELEASING
+
+
+def test_a_timer_of_the_grace_that_fires_too_late_stops_nothing() -> None:
+    machine = running()
+    assert after(machine, GONE, NEXT)[0] == StopLossTimer()
+    assert after(machine, slots.LossGraceOver()) == []
+    assert not machine.has_given_up
+
+
+@pytest.mark.parametrize("event", [mail(K.CONFIRM, 5), tv.CancelRequested(FIRST, ATTEMPT)])
+def test_while_there_is_no_leader_nobody_is_obeyed(event: TaskManagerEvent) -> None:
+    (refusal,) = after(running(), GONE, event)
+    assert isinstance(refusal, slots.Refuse)
+    assert refusal.error.code == "fenced"
+
+
+def test_a_confirmation_of_an_earlier_leader_is_refused_for_ever() -> None:
+    machine = running()
+    (refusal,) = after(machine, GONE, NEXT, mail(K.CONFIRM, 5))
+    assert isinstance(refusal, slots.Refuse)
+    assert report_of(machine).confirmed_id == 0
+
+
+@pytest.mark.parametrize("events", [[GONE, NEXT], [GONE, NEXT, GONE]])
+def test_an_earlier_leader_is_not_found_again(events: list[TaskManagerEvent]) -> None:
+    (refusal,) = after(running(), *events, FOUND)
+    assert isinstance(refusal, slots.Refuse)
+    assert "a JobManager of term 2 has led since" in refusal.error.message
+
+
+def test_the_same_leader_may_be_found_again() -> None:
+    assert after(running(), GONE, FOUND) == [StopLossTimer()]
+
+
+def test_jobmanagers_without_high_availability_are_in_no_order() -> None:
+    machine = running(slots.JobManagerFound(make_generation(0, "b" * 16), 0))
+    assert after(machine, GONE, slots.JobManagerFound(make_generation(0, "a" * 16), 0))[0] == StopLossTimer()
+
+
+def test_the_next_leader_owns_the_tasks() -> None:
+    machine = running()
+    after(machine, GONE, NEXT)
+    assert after(machine, acknowledged(7)) == [tv.Forward(ATTEMPT, "ack")]
+    assert report_of(machine).acknowledged == ((7, SECOND),)
+    assert tv.SendCancel(ATTEMPT) in after(machine, tv.CancelRequested(SECOND, ATTEMPT))
+
+
+def test_the_next_leader_can_free_the_slot() -> None:
+    machine = running()
+    after(machine, GONE, NEXT)
+    after(machine, slots.SlotFreeRequested(SECOND, ALLOCATION, "not needed"))
+    assert machine.slots.report()[0].state is slots.SlotState.RELEASING
+
+
+def test_what_is_reported_of_a_task() -> None:
+    machine = running(restored_id=2)
+    assert report_of(machine) == AttemptReport(
+        ATTEMPT, ALLOCATION, E.RUNNING, 1, "unix:/s", restored_id=2, confirmed_id=2, newest_id=2
+    )
+    after(machine, mail(K.TRIGGER, 3), acknowledged(3), mail(K.TRIGGER, 4), acknowledged(4), mail(K.TRIGGER, 5))
+    assert report_of(machine).acknowledged == ((3, FIRST), (4, FIRST))
+    after(machine, mail(K.CONFIRM, 4), mail(K.ABORT, 5))
+    report = report_of(machine)
+    assert (report.acknowledged, report.confirmed_id, report.newest_id) == (((4, FIRST),), 4, 5)
+    assert not report.may_finish
+
+
+def test_an_aborted_checkpoint_is_not_one_that_it_holds() -> None:
+    machine = running()
+    after(machine, mail(K.TRIGGER, 3), acknowledged(3))
+    assert report_of(machine).holds(3, FIRST)
+    assert not report_of(machine).holds(3, SECOND), "another JobManager gave the id to another checkpoint"
+    after(machine, mail(K.ABORT, 3))
+    assert not report_of(machine).holds(3, FIRST)
+
+
+def test_an_acknowledgement_that_nobody_gets_does_not_count() -> None:
+    machine = running()
+    after(machine, mail(K.TRIGGER, 3), GONE, acknowledged(3))
+    assert report_of(machine).acknowledged == ()
+
+
+def test_what_ends_the_job_and_what_lets_finish_is_reported() -> None:
+    machine = running()
+    after(machine, mail(K.TRIGGER, 3, ends_the_job=True), mail(K.CONFIRM, 3, may_finish=True))
+    report = report_of(machine)
+    assert report.is_being_stopped
+    assert report.may_finish
+
+
+def test_an_end_of_data_in_between_is_told_to_the_next_leader() -> None:
+    machine = running()
+    after(machine, GONE, tv.SubtaskTold(ATTEMPT, "end", is_end_of_data=True))
+    assert report_of(machine).at_end_of_data
+    assert tv.Forward(ATTEMPT, "end") in after(machine, NEXT)
+
+
+@pytest.mark.parametrize(
+    ("last_word", "state"),
+    [
+        (tv.SubtaskStateChanged(ATTEMPT, E.FINISHED), E.FINISHED),
+        (tv.SubtaskStateChanged(ATTEMPT, E.FAILED, LOST), E.FAILED),
+        (tv.StreamBroke(ATTEMPT), E.FAILED),
+    ],
+)
+def test_an_end_in_between_is_reported_and_told_once(last_word: TaskManagerEvent, state: ExecutionState) -> None:
+    machine = running()
+    after(machine, GONE, last_word, tv.SparkJobEnded(ATTEMPT))
+    assert report_of(machine).state is state
+    told = [command for command in after(machine, NEXT) if isinstance(command, tv.ReportState)]
+    assert [(one.attempt, one.state) for one in told] == [(ATTEMPT, state)]
+    assert [command for command in after(machine, GONE, NEXT) if isinstance(command, tv.ReportState)] == []
+
+
+def test_a_finished_attempt_is_remembered_until_its_slot_is_freed() -> None:
+    machine = running()
+    after(machine, tv.SubtaskStateChanged(ATTEMPT, E.FINISHED), tv.SparkJobEnded(ATTEMPT))
+    assert report_of(machine).state is E.FINISHED
+    after(machine, slots.SlotFreeRequested(FIRST, ALLOCATION, "idle"))
+    assert machine.reports() == ()
+
+
+def test_a_failure_that_was_told_is_not_remembered() -> None:
+    machine = running()
+    after(machine, tv.StreamBroke(ATTEMPT), tv.SparkJobEnded(ATTEMPT))
+    assert machine.reports() == ()
+
+
+def test_a_successor_takes_the_place_of_one_that_is_over() -> None:
+    machine = running()
+    after(machine, tv.SubtaskStateChanged(ATTEMPT, E.FINISHED), tv.SparkJobEnded(ATTEMPT))
+    successor = AttemptId(JOB, ATTEMPT.vertex_id, 0, 4)
+    after(machine, tv.TaskSubmitted(deployment(successor), "other"))
+    assert report_of(machine).attempt == successor
+
+
+def test_one_that_has_said_its_last_word_counts_as_running_until_it_is_gone() -> None:
+    machine = running()
+    after(machine, tv.SubtaskStateChanged(ATTEMPT, E.FINISHED))
+    assert report_of(machine).state is E.RUNNING

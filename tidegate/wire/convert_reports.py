@@ -1,0 +1,49 @@
+"""Protobuf <-> model: what TaskManagers report of attempts to a JobManager that has taken the lead."""
+
+from __future__ import annotations
+
+from tidegate.model.ids import AllocationId, Generation
+from tidegate.model.leadership.attempt_report import AttemptReport
+from tidegate.model.states import ExecutionState
+from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.wire.convert_errors import attempt_from_text, enum_from_text, error_from_pb, optional_error_to_pb
+
+
+def attempt_report_to_pb(report: AttemptReport) -> pb.AttemptReport:
+    return pb.AttemptReport(
+        attempt=str(report.attempt),
+        allocation_id=report.allocation_id,
+        state=report.state.value,
+        deployed_ms=report.deployed_ms,
+        data_address=report.data_address,
+        restored_id=report.restored_id,
+        acknowledged=[
+            pb.AcknowledgedCheckpoint(checkpoint_id=number, generation=generation)
+            for number, generation in report.acknowledged
+        ],
+        confirmed_id=report.confirmed_id,
+        newest_id=report.newest_id,
+        at_end_of_data=report.at_end_of_data,
+        may_finish=report.may_finish,
+        is_being_stopped=report.is_being_stopped,
+        error=optional_error_to_pb(report.error),
+    )
+
+
+def attempt_report_from_pb(message: pb.AttemptReport) -> AttemptReport:
+    """Raises ``InternalError`` for another form, ``VersionMismatch`` for a state that is not known here."""
+    return AttemptReport(
+        attempt=attempt_from_text(message.attempt),
+        allocation_id=AllocationId(message.allocation_id),
+        state=enum_from_text(ExecutionState, message.state),
+        deployed_ms=message.deployed_ms,
+        data_address=message.data_address if message.HasField("data_address") else None,
+        restored_id=message.restored_id,
+        acknowledged=tuple((one.checkpoint_id, Generation(one.generation)) for one in message.acknowledged),
+        confirmed_id=message.confirmed_id,
+        newest_id=message.newest_id,
+        at_end_of_data=message.at_end_of_data,
+        may_finish=message.may_finish,
+        is_being_stopped=message.is_being_stopped,
+        error=error_from_pb(message.error) if message.HasField("error") else None,
+    )
