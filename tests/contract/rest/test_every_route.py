@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.architecture.source import ROOT
 from tests.contract.rest.asking import endpoint_of, serving
 from tests.contract.rest.scene import Scene, recorded_scene
 from tests.unit.jobmanager.machines.cluster_kit import JOB, running_job, vertex_id
@@ -30,6 +31,14 @@ def route_keys() -> list[tuple[str, str]]:
     scene = recorded_scene()
     router = endpoint_of(scene).router
     return [(route.method, route.pattern) for route in router.routes]
+
+
+def test_the_readme_says_how_many_routes_are_implemented() -> None:
+    routes = endpoint_of(recorded_scene()).router.routes
+    refused = [route for route in routes if route.handler.__module__.endswith(".unsupported_routes")]
+    told = re.search(r"(\d+) routes of its", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert told is not None
+    assert int(told[1]) == len(routes) - len(refused) < len(routes)
 
 
 @pytest.mark.parametrize(("method", "pattern"), route_keys())
