@@ -19,7 +19,8 @@ import psutil
 import pytest
 
 from tests.aio.taskmanager.fake_job_manager import FakeJobManager, slot_request
-from tests.e2e.spark_standalone import standalone
+from tests.e2e.spark_standalone import Standalone, standalone
+from tests.e2e.waiting import HANG_LIMIT_S
 from tidegate.common import Types
 from tidegate.connectors.number_sequence import NumberSequenceSource
 from tidegate.connectors.operator_options import SinkOptions, SourceOptions
@@ -195,7 +196,7 @@ async def test_a_job_runs_to_its_end_and_what_it_prints_is_seen(tmp_path: Path, 
         lines = {line for line in manager.text().splitlines() if re.fullmatch(r"(\d+> )?\d+", line)}
         assert {line.rpartition(" ")[2] for line in lines} == {str(number) for number in range(100)}
         manager.process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(manager.process.wait(), 30) == 0
+        assert await asyncio.wait_for(manager.process.wait(), HANG_LIMIT_S) == 0
         assert list(manager.tmp.iterdir()) == []
 
 
@@ -206,7 +207,7 @@ async def test_a_killed_subtask_is_failed_and_its_sibling_goes_on(tmp_path: Path
         await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(first))
         await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(second))
         # A worker of the warm-up may still be ending.
-        workers = await until(lambda: found if len(found := subtasks_of(manager)) == 2 else None, 30)
+        workers = await until(lambda: found if len(found := subtasks_of(manager)) == 2 else None, HANG_LIMIT_S)
         for worker in workers:
             print("memory", worker.memory_full_info())
         killed_at = time.monotonic()
@@ -221,7 +222,7 @@ async def test_a_killed_subtask_is_failed_and_its_sibling_goes_on(tmp_path: Path
             taskmanager_pb2.CancelTaskRequest(generation=job_manager.generation, attempt=sibling)
         )
         assert not answer.HasField("error")
-        await job_manager.wait_for(lambda: "CANCELED" in job_manager.states(sibling), 30)
+        await job_manager.wait_for(lambda: "CANCELED" in job_manager.states(sibling), HANG_LIMIT_S)
 
 
 async def test_nothing_of_a_killed_task_manager_is_left(tmp_path: Path, job_manager: FakeJobManager) -> None:
@@ -232,7 +233,7 @@ async def test_nothing_of_a_killed_task_manager_is_left(tmp_path: Path, job_mana
         assert len(family) >= 3
         killed_at = time.monotonic()
         manager.process.kill()
-        await gone(family, 30)
+        await gone(family, HANG_LIMIT_S)
         print("family gone after", time.monotonic() - killed_at)
 
 
@@ -245,11 +246,11 @@ async def test_a_lost_job_manager_stops_the_subtasks_and_gets_the_task_manager_b
         workers = subtasks_of(manager)
         assert workers
         await job_manager.stop()
-        await gone(workers, 30)
+        await gone(workers, HANG_LIMIT_S)
         successor = FakeJobManager("g2")
         await successor.start(job_manager.port)
         try:
-            await successor.wait_for(lambda: successor.beats, 30)
+            await successor.wait_for(lambda: successor.beats, HANG_LIMIT_S)
             assert all(not slot.allocation_id for slot in successor.registrations[-1].slots)
             assert successor.beats[0].generation == "g2"
             assert not successor.of(jobmanager_pb2.UpdateTaskStateRequest)
@@ -300,7 +301,7 @@ async def test_without_java_it_says_so_and_ends(tmp_path: Path, job_manager: Fak
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, "JAVA_HOME": str(tmp_path / "nowhere")},
     )
-    output, _ = await asyncio.wait_for(process.communicate(), 30)
+    output, _ = await asyncio.wait_for(process.communicate(), HANG_LIMIT_S)
     assert process.returncode == 1
     assert f"JAVA_HOME is {tmp_path / 'nowhere'}, but" in output.decode().splitlines()[-1]
     assert os.listdir(tmp_path) == []
@@ -312,27 +313,25 @@ async def test_subtasks_run_on_the_executors_of_a_spark_cluster(tmp_path: Path, 
         async with task_manager(tmp_path, job_manager, **settings) as manager:
             finite, endless = numbers_program(1e9, 99), numbers_program(10, 10_000)
             first = await deploy(job_manager, finite, 0)
-            await job_manager.wait_for(lambda: "FINISHED" in job_manager.states(first), 60)
+            await job_manager.wait_for(lambda: "FINISHED" in job_manager.states(first), HANG_LIMIT_S)
             assert sum(re.fullmatch(r"1> \d+", line) is not None for line in manager.text().splitlines()) == 50
             second = await deploy(job_manager, endless, 1)
-            await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(second), 60)
-            inside = {process.pid for process in manager.family()}
+            await job_manager.wait_for(lambda: "RUNNING" in job_manager.states(second), HANG_LIMIT_S)
             # The first one's process may still be ending.
-            (worker,) = await until(lambda: found if len(found := executors_subtasks(inside)) == 1 else None, 20)
+            (worker,) = await until(
+                lambda: found if len(found := executors_subtasks(cluster)) == 1 else None, HANG_LIMIT_S
+            )
             worker.kill()
-            await job_manager.wait_for(lambda: "FAILED" in job_manager.states(second), 30)
+            await job_manager.wait_for(lambda: "FAILED" in job_manager.states(second), HANG_LIMIT_S)
             assert job_manager.last_update(second).error.code == "subtask-lost"
             manager.process.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(manager.process.wait(), 30) == 0
+            assert await asyncio.wait_for(manager.process.wait(), HANG_LIMIT_S) == 0
 
 
-def executors_subtasks(inside: set[int]) -> list[psutil.Process]:
-    """Subtasks under the cluster's workers, not under this TaskManager."""
-    return [
-        process
-        for process in psutil.process_iter()
-        if is_subtask(process) and process.pid not in inside and "deploy.worker" in ancestry(process)
-    ]
+def executors_subtasks(cluster: Standalone) -> list[psutil.Process]:
+    """Subtasks under the cluster's workers, not under the TaskManager."""
+    below = [process for worker in cluster.workers for process in psutil.Process(worker.pid).children(recursive=True)]
+    return [process for process in below if is_subtask(process)]
 
 
 def is_subtask(process: psutil.Process) -> bool:
@@ -342,9 +341,3 @@ def is_subtask(process: psutil.Process) -> bool:
             "-m tidegate.taskmanager.spark.daemon" in " ".join(p.cmdline()) for p in (process, parent)
         )
     return False
-
-
-def ancestry(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):
-        return " ".join(" ".join(parent.cmdline()) for parent in process.parents())
-    return ""

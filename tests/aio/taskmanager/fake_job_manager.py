@@ -16,7 +16,7 @@ from tidegate.pb.jobmanager_pb2_grpc import JobManagerServiceServicer, add_JobMa
 from tidegate.pb.taskmanager_pb2_grpc import TaskManagerStub
 from tidegate.wire.convert import ack_of, error_to_pb
 
-WAIT_S = 30.0
+WAIT_S = 90.0
 
 
 class FakeJobManager(JobManagerServiceServicer):
