@@ -143,7 +143,7 @@ def _serve(
     """Run the process, with log, pid file and a report to the process that started it."""
     from tidegate.aio.logs import set_up_logging
     from tidegate.aio.process import remove_pid_file, write_pid_file
-    from tidegate.cli.embedded.children import end_with_parent, tell_failure, tell_ready
+    from tidegate.cli.embedded.children import StartReport, end_with_parent
     from tidegate.model.options import FileOptions, LogFormat
 
     if exit_with_parent:
@@ -156,12 +156,12 @@ def _serve(
             write_pid_file(pid_file)
     except OSError as error:
         raise ExternalError(f"cannot write {error.filename}: {error.strerror}") from None
+    report = StartReport(ready_fd)
     try:
-        code = run(lambda content: tell_ready(ready_fd, content))
+        code = run(report.ready)
     except TidegateError as error:
-        if ready_fd is None:
+        if not report.failure(error):
             raise
-        tell_failure(ready_fd, error)
         code = 1
     finally:
         if pid_file is not None:

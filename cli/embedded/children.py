@@ -120,6 +120,25 @@ def tell_failure(descriptor: int, error: BaseException) -> None:
     tell_ready(descriptor, {"error": asdict(ErrorInfo.of(error))})
 
 
+class StartReport:
+    """What a process reports to the one that started it, once: the descriptor is closed after that, and its number may be that of another file
+    when a JobManager leads for the second time."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    def ready(self, content: Mapping[str, object]) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        tell_ready(descriptor, content)
+
+    def failure(self, error: BaseException) -> bool:
+        """Returns whether it was reported here."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            tell_failure(descriptor, error)
+        return descriptor is not None
+
+
 def end_with_parent() -> None:
     """End this process in order when its parent is gone."""
     parent = os.getppid()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import secrets
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,6 +30,8 @@ from tests.servers.zookeeper_servers import ZooKeeperServers
 from tidegate.cli.options import address_of
 from tidegate.coordination.port import Deposed
 from tidegate.coordination.zookeeper import ZooKeeperElection, ZooKeeperRetrieval, ZooKeeperSettings
+from tidegate.jobmanager.service.app import Listening
+from tidegate.jobmanager.service.process import serve
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import TidegateError, Unreachable
 from tidegate.model.leadership import Connected, Contact, ElectionEvent, Leader, LockAcquired, Lost
@@ -75,9 +79,9 @@ def settings_for(zookeeper: ZooKeeperServers) -> ZooKeeperSettings:
     return ZooKeeperSettings(zookeeper.quorum, f"/flink/{secrets.token_hex(4)}")
 
 
-def expire(candidate: Candidate) -> None:
+def expire(election: ZooKeeperElection) -> None:
     """Ends its session, as the servers do with one that they have not heard of for too long."""
-    client = candidate.election._client
+    client = election._client
     twin = KazooClient(hosts=",".join(f"{host}:{port}" for host, port in client.hosts), client_id=client.client_id)
     twin.start(60)
     twin.stop()
@@ -102,7 +106,7 @@ def test_a_leader_whose_session_is_over_changes_nothing_and_the_next_term_is_hig
         entries.put("jobs/a/attempt", b"1")
         entries.put("jobs/a/attempt", b"2")
         assert entries.names("jobs/a") == ["attempt", "checkpoints"]
-        expire(one)
+        expire(one.election)
         second = two.wait_turn()
         assert second > first
         assert isinstance(one.wait(Lost), Lost)
@@ -168,6 +172,31 @@ async def test_the_next_leader_goes_on_with_the_job_from_its_last_checkpoint(
     finally:
         for task_manager in task_managers:
             await task_manager.stop()
+
+
+async def test_a_process_that_was_deposed_stands_by_and_leads_again(
+    zookeeper: ZooKeeperServers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elections: list[ZooKeeperElection] = []
+    seek = ZooKeeperElection.seek
+
+    def recorded(self: ZooKeeperElection, contact: Contact, tell: Callable[[ElectionEvent], None]) -> None:
+        elections.append(self)
+        seek(self, contact, tell)
+
+    monkeypatch.setattr(ZooKeeperElection, "seek", recorded)
+    settings = {**kept_by(zookeeper, tmp_path), "jobmanager_rpc_port": "0", "rest_port": "0"}
+    options = {key.replace("__", "-").replace("_", "."): text for key, text in settings.items()}
+    led: asyncio.Queue[Listening] = asyncio.Queue()
+    process = asyncio.create_task(serve(Configuration.from_strings(options), led.put_nowait))
+    first = await asyncio.wait_for(led.get(), 60)
+    await asyncio.to_thread(expire, elections[0])
+    second = await asyncio.wait_for(led.get(), 60)
+    assert first.term.is_over.is_set()
+    assert second.term.number > first.term.number
+    assert not second.term.is_over.is_set()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await asyncio.wait_for(process, 60) == 0
 
 
 async def test_the_configuration_is_enough_for_a_client_to_find_the_leader(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.cli.embedded.children import Child, end_processes, tell_ready
+from tidegate.cli.embedded.children import Child, StartReport, end_processes, tell_ready
 from tidegate.model.errors import ExternalError
 
 
@@ -44,3 +44,19 @@ def test_a_process_goes_on_when_nobody_waits_for_it_any_more() -> None:
     tell_ready(writing, {"rpc_port": 1})
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(writing)
+
+
+def test_a_process_reports_once_and_leaves_a_descriptor_of_the_same_number_alone() -> None:
+    """As a JobManager does that leads for the second time."""
+    reading, writing = os.pipe()
+    report = StartReport(writing)
+    report.ready({"rpc_port": 1})
+    other, held = os.pipe()
+    os.dup2(held, writing)
+    report.ready({"rpc_port": 2})
+    assert not report.failure(ValueError("late"))
+    os.fstat(writing)
+    with os.fdopen(reading) as told:
+        assert told.read() == '{"rpc_port": 1}\n'
+    for descriptor in {other, held, writing}:
+        os.close(descriptor)
