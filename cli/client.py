@@ -25,6 +25,7 @@ CALL_TIMEOUT_S = 30.0
 FAILOVER_PATIENCE_S = 60.0
 """As long as Flink's default for the session of a leader that was lost."""
 _FAILOVER_PAUSE_S = 0.2
+"""Chosen, not measured: between two looks for the JobManager that leads now."""
 
 T = TypeVar("T")
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 _RATE_WINDOW_S = 1.0
+"""Chosen, not measured: shorter, a rate flickers."""
 _OVER = frozenset({"FAILED", "CANCELED", "FINISHED"})
 
 

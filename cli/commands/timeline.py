@@ -26,6 +26,7 @@ _NAME_CHARACTERS = 32
 _NARROW, _NARROW_NAME_CHARACTERS = 110, 12
 _UNALIGNED = " U"
 _LEAST_WAIT_MS = 0.1
+"""Shorter waits are noise of the clock, and are not shown."""
 _WAITED_CHARACTERS = len(" waited 12.3ms for ")
 
 

@@ -27,7 +27,9 @@ from tidegate.model.values import JsonObject
 START_TIMEOUT_S = 300.0
 """A limit against hanging: a child that ends is noticed at once, and one on a busy machine may take minutes."""
 END_TIMEOUT_S = 9.0
+"""Chosen, not measured: a TaskManager takes up to 5 s for its workers to end."""
 PARENT_POLL_S = 0.5
+"""Chosen, not measured: how late a child sees that its parent is gone, where the kernel does not tell it."""
 
 
 class Child:

@@ -32,7 +32,9 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError, Misuse
 
 WAIT_TIMEOUT_S = 60.0
+"""Chosen, not measured: a test that waits longer for a checkpoint or a state has failed."""
 _LOOK_S = 0.05
+"""Chosen, not measured: how late a test sees what it waits for."""
 T = TypeVar("T")
 
 

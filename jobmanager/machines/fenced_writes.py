@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 RETRY_MS = 200
+"""Chosen, not measured: storage that failed once mostly answers soon."""
 
 
 @dataclass(frozen=True, slots=True)

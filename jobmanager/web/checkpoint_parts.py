@@ -23,6 +23,7 @@ from tidegate.model.values import JsonObject
 
 MAX_MISSING = 50
 LEAST_WAIT_MS = 0.1
+"""Shorter waits are noise of the clock, and are not shown."""
 MAX_WAITS = 8
 
 

@@ -31,6 +31,7 @@ SETTLE_MS = 50
 QUIET_MS = 10_000
 """After this long without a change a comment is sent, which finds clients that are gone."""
 WRITE_TIMEOUT_MS = 30_000
+"""Chosen, not measured: a browser that reads nothing for so long is asleep, and connects again."""
 RETRY_MS = 1_000
 """When a page that lost its stream should come again."""
 _MAX_EVENT_ID = 512

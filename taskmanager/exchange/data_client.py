@@ -26,6 +26,7 @@ from tidegate.wire.frames import Frame, FrameDecoder, FrameType, make_frame
 _FIRST_BACKOFF_MS = 5.0
 """Chosen, not measured; it doubles up to the one below."""
 _MAX_BACKOFF_MS = 500.0
+"""Chosen, not measured: how late a consumer finds a producer that has begun to listen."""
 
 
 class DataClient:

@@ -34,6 +34,7 @@ from tidegate.taskmanager.runtime.outputs import ChainOutput
 
 MAX_PARALLELISM = 128
 ASYNC_TIMEOUT_S = 60.0
+"""Chosen, not measured: a test whose coroutine takes longer has failed."""
 _JOB, _VERTEX = JobId("0" * 32), VertexId("1" * 32)
 
 

@@ -18,6 +18,7 @@ from tidegate.model.ids import AttemptId
 from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
 
 MAX_WAIT_MS = 5_000
+"""Chosen, not measured: half of the time for which the JobManager waits for it."""
 _DUMP = subtask_pb2.ToSubtask(dump_threads=subtask_pb2.ToSubtask.DumpThreads())
 
 

@@ -52,8 +52,11 @@ from tidegate.wire.convert import (
 )
 
 GRACE_S = 2.0
+"""Chosen, not measured: time for user code to clean up behind itself, well below the 5 s in which no worker outlives its TaskManager."""
 CLOSE_TIMEOUT_S = 5.0
+"""Chosen, not measured: a TaskManager that does not read for so long is frozen or gone."""
 CONNECT_TIMEOUT_S = 20.0
+"""Chosen, not measured: a TaskManager that starts many subtasks accepts them in turn."""
 
 _Answers = queue.SimpleQueue["subtask_pb2.ToSubtask.Answer | None"]
 """What came for one request; ``None`` behind it when the stream is over."""

@@ -21,6 +21,7 @@ from tidegate.model.errors import ExternalError, InvalidJob
 from tidegate.model.shipped_files import ARCHIVES, PACKAGES, REQUIREMENTS
 
 _INSTALL_LIMIT_S = 600
+"""Chosen, not measured: large wheels by a slow network."""
 _TAIL = 2000
 
 

@@ -26,7 +26,9 @@ JavaObject: TypeAlias = Any
 START_TIMEOUT_S = 240.0
 """A limit against hanging: an end is noticed at once, and on a busy machine a JVM may take minutes."""
 STOP_TIMEOUT_S = 3.0
+"""Chosen, not measured: afterwards it is killed."""
 _POLL_S = 0.02
+"""Chosen, not measured: small beside the seconds in which a JVM starts."""
 _QUICK = "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Flags of the small JVM that only puts together the command line of the real one."""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidegate.taskmanager.spark.jvm import JavaObject
 
 MARKER_POLL_S = 0.1
+"""Chosen, not measured: how late a subtask sees that the query's result is written."""
 
 
 @dataclass(frozen=True, slots=True)

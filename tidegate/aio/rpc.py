@@ -22,6 +22,7 @@ MESSAGE_MAX_BYTES = 256 << 20
 KEEPALIVE_MS = 10_000
 """Chosen, not measured: with the timeout below, a peer that vanished is noticed within 15 s."""
 KEEPALIVE_TIMEOUT_MS = 5_000
+"""Chosen, not measured: a peer that answers no ping for so long is gone."""
 BLOB_CHUNK_BYTES = 1 << 20
 """Chosen, not measured: large enough that the cost per message does not matter."""
 

@@ -17,7 +17,9 @@ from tidegate.connectors.files import hive
 from tidegate.connectors.files.formats import Block, FileFormat, FileRange
 
 _READ_AHEAD_BLOCKS = 4
+"""Chosen, not measured: as many batches as `tidegate.source.fetch-queue` keeps by default."""
 _FIRST_RECORDS_AT_A_TIME = 8
+"""Chosen, not measured: requests that an object store answers side by side."""
 _FIRST_RECORDS_TOLD = 64
 """At once: the subtask's thread takes the time of each."""
 

@@ -18,6 +18,7 @@ from tidegate.jobmanager.machines.events import WatermarkReported
 from tidegate.model.ids import JobId
 
 FORGET_MS = 10_000
+"""Chosen, not measured: many times the interval at which sources report; an attempt that is silent for longer has ended."""
 
 
 @dataclass(frozen=True, slots=True)

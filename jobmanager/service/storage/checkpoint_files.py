@@ -50,7 +50,9 @@ from tidegate.store.locations import is_memory
 StorageCommand = CreateLocation | WriteManifest | ReadBackManifest | DiscardCheckpoint | DiscardSharedFiles
 
 READ_BACK_RETRY_MS = 1_000
+"""Chosen, not measured: storage that did not answer is seldom back at once."""
 DISCARDS_AT_ONCE = 4
+"""As many as the JobManager has threads for storage."""
 
 _log = logging.getLogger(__name__)
 

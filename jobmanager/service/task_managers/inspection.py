@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tidegate.pb.taskmanager_pb2_grpc import TaskManagerInspectionAsyncStub
 
 TIMEOUT_S = 10.0
+"""Flink's default of ``pekko.ask.timeout``."""
 SUBTASK_WAIT_MS = 2_000
 """For the threads of a subtask that does not answer: they are left out then."""
 

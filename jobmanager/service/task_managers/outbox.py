@@ -51,7 +51,9 @@ TaskManagerCall = (
 )
 
 TRIES = 3
+"""Chosen, not measured: a connection that breaks while it is used is made anew; a TaskManager that is gone is seen by its heartbeats."""
 RETRY_MS = 200
+"""Chosen, not measured: as above."""
 
 _log = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from tidegate.taskmanager.operators.sinks.outages import CommitOutage
 from tidegate.taskmanager.operators.user_code.boundary import user_error
 
 FIRST_BACKOFF_S = 0.01
+"""Chosen, not measured: it doubles from there."""
 MAX_BACKOFF_S = 0.5
 """The pause before a retry doubles from one to the other."""
 _SHOWN = 3

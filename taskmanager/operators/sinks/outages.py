@@ -15,6 +15,7 @@ from tidegate.taskmanager.operators.base import OperatorContext
 SLOW_MS = 10_000
 """A commit that has no answer for so long counts as failing."""
 WARN_EVERY_MS = 30_000
+"""Chosen, not measured: often enough to be found in a log, too seldom to fill it."""
 
 _LOG = logging.getLogger(__name__)
 

@@ -41,9 +41,11 @@ _log = logging.getLogger(__name__)
 METRICS_INTERVAL_S = 1.0
 """Chosen, not measured: pages show figures that are this old at most."""
 ALIGN_TIMEOUT_S = 5.0
+"""Chosen, not measured: the source goes on with the limit that it had."""
 RETRY_FIRST_S = 0.05
 """Chosen, not measured; the pause doubles up to the one below."""
 RETRY_LAST_S = 1.0
+"""Chosen, not measured: the longest of these pauses."""
 HOLDING_PAUSE_MS = 500
 """Between two tries to register while tasks wait for a JobManager: chosen, a few of them fit into the time that a new one waits."""
 

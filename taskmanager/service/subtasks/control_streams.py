@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 
 BACKLOG = 4096
 HELLO_TIMEOUT_S = 10.0
+"""Chosen, not measured: a process that connects and says nothing for so long is no subtask."""
 
 Print = Callable[[str, str, bool], None]
 """``(task name, whole lines, is standard error)``; runs in a thread of its own and may block."""

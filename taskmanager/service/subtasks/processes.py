@@ -20,6 +20,7 @@ from tidegate.taskmanager.spark.session import Session
 from tidegate.taskmanager.state.files.local_copies import allocation_directory
 
 BLOB_TIMEOUT_S = 60.0
+"""Chosen, not measured: for a large program by a slow network."""
 
 
 class FetchBlob(Protocol):

@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 WARM_WORKERS_MAX = 4
 REHEARSAL_DELAY_S = 3.0
+"""Chosen, not measured: jobs that wait for the slots start first."""
 
 
 class SparkService:

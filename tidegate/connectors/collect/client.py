@@ -37,7 +37,9 @@ from tidegate.model.values import Record
 _SPOOL_BYTES = 32 * 1024 * 1024
 """Results that wait for their checkpoint go to a file beyond this (docs/adr/0075); chosen, not measured."""
 _CONNECT_LIMIT_S = 10.0
+"""Chosen, not measured: far more than a connection within a cluster takes."""
 _ANSWER_LIMIT_S = 60.0
+"""Chosen, not measured: a sink that is busy with a checkpoint answers well within it."""
 _PAUSE_S = 0.05
 """Between two requests without results; chosen, not measured."""
 

@@ -21,6 +21,7 @@ from tidegate.connectors.collect.messages import (
 log = logging.getLogger(__name__)
 
 _HELLO_LIMIT_S = 10.0
+"""Chosen, not measured: who connects and says nothing for so long is no client."""
 
 
 class CollectServer:

@@ -18,7 +18,9 @@ from tidegate.model.errors import ConfigurationError, ExternalError, InvalidJob,
 T = TypeVar("T")
 
 METADATA_TIMEOUT_S = 15.0
+"""Chosen, not measured: several attempts to connect, each with its back-off."""
 ASK_AGAIN_S = 0.1
+"""Kafka's default of ``retry.backoff.ms``."""
 CONTACT_TIMEOUT_S = 5.0
 """For the first answer when a job is submitted."""
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidegate.connectors.kafka.sending import DEFAULT_BATCH_BYTES
 
 ABORT_TIMEOUT_S = 5.0
+"""Chosen, not measured: an abort that takes longer is left to the next producer of the id."""
 
 Refusal = tuple[Any, str]
 """The error of a message that the broker did not take, and its topic."""

@@ -33,7 +33,9 @@ from tidegate.model.errors import CorruptData, ExternalError, InvalidJob, Tidega
 from tidegate.model.values import Committable
 
 INIT_TIMEOUT_S = 30.0
+"""Chosen, not measured: the coordinator may be starting."""
 COMMIT_TIMEOUT_S = 60.0
+"""Kafka's default of ``transaction.timeout.ms``."""
 TOGETHER_BYTES = 32 << 20
 """Bytes of epochs that go into one transaction together; a larger epoch goes alone."""
 

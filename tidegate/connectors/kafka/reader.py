@@ -29,7 +29,9 @@ from tidegate.connectors.kafka.shared_client import SharedClient
 MAX_PENDING = 100
 """Checkpoints whose offsets are remembered until they are confirmed; chosen, not measured."""
 _READ_AHEAD = 4
+"""As many batches as `tidegate.source.fetch-queue` keeps by default."""
 SETTLE_LIMIT_S = 5.0
+"""Chosen, not measured: how long `close` waits for the fetching thread."""
 
 _LOG = logging.getLogger(__name__)
 

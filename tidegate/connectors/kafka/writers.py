@@ -27,6 +27,7 @@ from tidegate.model.errors import ExternalError, Unreachable
 from tidegate.model.values import Committable
 
 FLUSH_TIMEOUT_S = 60.0
+"""Chosen, not measured: a broker that takes longer fails the checkpoint, and the job starts again."""
 GATHERED_ROWS = 1024
 GATHERED_BYTES = 1 << 20
 """Batches smaller than that are prepared together: what trickles in would cost as much for every few records."""

@@ -9,6 +9,7 @@ from typing import Any
 from tidegate.model.errors import ExternalError, InvalidJob, TidegateError, Unreachable, UserError
 
 CONNECT_TIMEOUT_S = 15
+"""Chosen, not measured: a server that is starting is tried again by the job's restart."""
 
 
 def library() -> Any:

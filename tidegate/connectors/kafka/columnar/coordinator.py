@@ -19,7 +19,9 @@ from tidegate.connectors.kafka.columnar.record_batches import Producer
 from tidegate.connectors.kafka.consumer_port import Place
 
 ASK_AGAIN_S = 0.005
+"""A commit's end takes some milliseconds in the broker; Java's client asks every 20 ms for it."""
 CONNECT_AGAIN_S = 0.1
+"""Kafka's default of ``retry.backoff.ms``."""
 
 
 class PartitionRefused(Exception):

@@ -43,6 +43,7 @@ from tidegate.connectors.kafka.shared_client import SharedClient
 ANSWER_LIMIT_S = 30.0
 """How long a broker may be waited for while it has a fetch; the time between polls does not count."""
 _NEVER_S = 24 * 3600.0
+"""Longer than any wait lasts."""
 
 _LOG = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from tidegate.connectors.kafka.columnar.partitioning import partitions
 from tidegate.connectors.kafka.columnar.record_batches import cut
 
 ASK_AGAIN_S = 0.1
+"""Kafka's default of ``retry.backoff.ms``."""
 MAX_AGE_S = 300.0
 """After that partitions that were added are seen."""
 

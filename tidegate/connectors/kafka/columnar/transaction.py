@@ -36,7 +36,9 @@ from tidegate.connectors.kafka.records import SCHEMA, by_topic
 ON_THEIR_WAY = 5
 """Requests to one leader: a broker remembers so many batches of a producer in a partition."""
 ANSWER_LIMIT_S = 60.0
+"""Kafka's default of ``transaction.timeout.ms``: later the broker has aborted by itself."""
 METADATA_LIMIT_S = 30.0
+"""Chosen, not measured: a topic that is just being created is known by then."""
 ACKNOWLEDGE_MS = 30_000
 """Kafka's default of ``request.timeout.ms``."""
 
