@@ -51,7 +51,7 @@ class SinkOperator(Operator):
         self._committer: Committer | None = None
         self._pending: dict[int, Vote] = {}
         self._voted_ms: dict[int, float] = {}
-        """When, by checkpoint; monotonic. For gauges: entries that are no longer pending are left out."""
+        """When, by checkpoint; monotonic. For gauges: only entries that are still pending count."""
         self._has_unprepared = False
         self._writer_elements: list[Record] = []
 
