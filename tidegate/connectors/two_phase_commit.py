@@ -125,10 +125,12 @@ class Transactions:
         return [element]
 
     def invoke(self, value: Record, about: TwoPhaseCommitSinkFunction.Context) -> None:
+        """Writes a value into the open transaction."""
         assert self._function.current is not None
         self._function.invoke(self._function.current.handle, value, about)
 
     def close(self) -> None:
+        """Aborts the open transaction; pending ones stay for the next attempt."""
         holder, self._function.current = self._function.current, None
         if holder is not None:
             self._function.abort(holder.handle)

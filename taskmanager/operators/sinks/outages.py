@@ -1,5 +1,5 @@
-"""Notices that a sink's commits do not succeed: they fail, or their system does not answer. Data goes on and checkpoints complete meanwhile, so
-somebody has to say that nothing reaches the readers.
+"""Notices that a sink's commits do not succeed: they fail, or their system does not answer. Data goes on and checkpoints complete meanwhile, and
+without this class nothing would say that no output reaches the readers.
 
     begun ─┬─ succeeded in time ───────────────────────────▶ nothing is said
            └─ failed, or 10 s without an answer ─▶ warning ─▶ again every 30 s ─▶ succeeded: how long it took
