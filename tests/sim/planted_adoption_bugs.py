@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 from tests.sim.plant import Plant, patched
 from tests.sim.schedule import Mix
@@ -11,6 +14,7 @@ from tests.sim.watch import ADOPTION
 from tidegate.jobmanager.machines.job.adoption import Adoption
 from tidegate.jobmanager.machines.scheduling.scheduler import Scheduler
 from tidegate.model.states import ExecutionState
+from tidegate.taskmanager.machines import slots, task_manager, tasks
 
 OFTEN = Mix(jobmanager_crashes=4, aimed_at_jobmanager=0.5, high_availability=1.0, stops=0, cancels=0)
 
@@ -35,6 +39,23 @@ def _frees_slots_of_adopted_subtasks(scheduler: Scheduler) -> None:
         scheduler._resources.free(allocation_id, "planted")
 
 
+@contextmanager
+def _obeys(fence: Any) -> Iterator[None]:
+    with (
+        mock.patch.object(slots, "fence", fence),
+        mock.patch.object(tasks, "fence", fence),
+        mock.patch.object(task_manager, "fence", fence),
+    ):
+        yield
+
+
+def _all_leaders_are_obeyed(generation: str, registered: str | None) -> Any:
+    return None if registered is not None else _fence(generation, registered)
+
+
+_fence: Any = slots.fence
+
+
 OF_ADOPTION = (
     Plant(
         "what had failed meanwhile is adopted",
@@ -46,6 +67,12 @@ OF_ADOPTION = (
         "the slot of an adopted subtask is freed",
         frozenset({ADOPTION}),
         patched(Scheduler, "close_adoption", _frees_slots_of_adopted_subtasks),
+        OFTEN,
+    ),
+    Plant(
+        "a confirmation of an earlier leader is obeyed",
+        frozenset({ADOPTION}),
+        lambda: _obeys(_all_leaders_are_obeyed),
         OFTEN,
     ),
 )

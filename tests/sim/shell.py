@@ -19,6 +19,7 @@ from tidegate.model.errors import ErrorInfo, Unreachable
 from tidegate.model.ids import AttemptId, Generation, JobId, TaskManagerId
 
 CALL_TIMEOUT_MS, CALL_TRIES = 60, 3
+LINGERING_CONFIRMS = 4
 
 Call = (
     c.AllocateSlot
@@ -63,6 +64,16 @@ class Outbox:
         self._current: Call | None = None
         self._try = 0
         self.is_closed = False
+        self._last_confirm: c.ConfirmCheckpoint | None = None
+
+    def linger(self) -> None:
+        """Its process was stopped, and goes on too late: what it confirmed last it confirms again, since it saw no answer."""
+        for _ in range(LINGERING_CONFIRMS if self._last_confirm is not None else 0):
+            self._world.later(self._world.between(10, 600), self._confirm_again)
+
+    def _confirm_again(self) -> None:
+        if self._last_confirm is not None:
+            self._stray(self._last_confirm)
 
     def push(self, call: Call) -> None:
         self._queue.append(call)
@@ -78,6 +89,8 @@ class Outbox:
         assert call is not None
         self._try += 1
         number = self._try
+        if isinstance(call, c.ConfirmCheckpoint):
+            self._last_confirm = call
         if not (self.peer.is_cut_off or world.chance(world.plan.lose)):
             world.later(world.message_delay_ms(), lambda: self._deliver(call))
         if world.chance(world.plan.duplicate):
@@ -156,6 +169,8 @@ class Shell:
         self.files.crash()
         for outbox in self._outboxes.values():
             outbox.is_closed = not lingers
+            if lingers:
+                outbox.linger()
             self.world.later(self.world.between(5, 150), partial(outbox.peer.on_connection_lost, self))
 
     def connect(self, task_manager_id: TaskManagerId, peer: Peer) -> None:
