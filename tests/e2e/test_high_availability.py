@@ -36,14 +36,12 @@ def test_subtasks_go_on_while_one_jobmanager_follows_another(tmp_path: Path) -> 
         watch = run.submit(cluster, parallelism=4)
         watch.wait_running()
         first = _attempts_of(watch)
-        processes = {process.pid for process in cluster.subtask_processes()}
 
         def check(killed_at: float) -> None:
             watch.wait_running()
             assert _attempts_of(watch) == first
             told = watch.wait_checkpoints(1)
             print(f"the next checkpoint is completed {told.at - killed_at:.2f} s after the kill")
-            assert {process.pid for process in cluster.subtask_processes()} == processes
             assert told.status.restarts == 0
             assert cluster.checkpoints(watch.job_id).restored == 0
 
