@@ -131,7 +131,9 @@ def test_a_leader_whose_session_is_over_changes_nothing_and_the_next_term_is_hig
 
 
 def kept_by(zookeeper: ZooKeeperServers, directory: Path) -> dict[str, str]:
+    """Nothing is adopted: TaskManagers of these tests end with their JobManager."""
     return {
+        "tidegate_jobmanager_loss__grace": "0 s",
         "high__availability_type": "zookeeper",
         "high__availability_zookeeper_quorum": zookeeper.quorum,
         "high__availability_storageDir": str(directory / "ha"),
