@@ -114,7 +114,7 @@ def test_what_a_killed_jobmanager_had_begun_goes_with_the_next_start_when_nobody
 ) -> None:
     files = ClusterFiles.of(tmp_path, configured())
     job, other, goes_on = (files.checkpoints / (letter * 32) for letter in "abc")
-    (files.directory / "ha" / "default" / "jobs" / goes_on.name).mkdir(parents=True)
+    (files.directory / "ha" / "default" / "execution-plans" / goes_on.name).mkdir(parents=True)
     checkpoint = completed(job / "chk-7")
     for begun in (job / "chk-8", other / "chk-1", goes_on / "chk-5"):
         begun.mkdir(parents=True)
