@@ -51,6 +51,9 @@ from tidegate.store.checkpoints import CheckpointStorage
 
 _log = logging.getLogger("jobmanager")
 _journal = logging.getLogger("jobmanager.journal")
+CLEANING_LIMIT_S = (
+    3  # chosen, not measured: removing the checkpoints of a job takes milliseconds on a disk, and those who stop wait
+)
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "WARNING": logging.WARNING}
 
 
@@ -81,6 +84,8 @@ class JobManagerCore:
         self._may_commit.set()
         self._noting: dict[tuple[JobId, int], asyncio.Task[None]] = {}
         self._endings: dict[JobId, asyncio.Task[None]] = {}
+        self._cleaning: dict[JobId, asyncio.Event] = {}
+        """Jobs that are over; set when nothing of them is under way."""
         self._told: set[JobId] = set()
         """Jobs with a result that is durable."""
         self.loss_grace_ms = configuration.get(RuntimeOptions.LOSS_GRACE) if availability.store is not None else 0
@@ -156,9 +161,14 @@ class JobManagerCore:
     def is_current_session(self, task_manager_id: TaskManagerId, session: str) -> bool:
         return self._sessions.get(task_manager_id) == session
 
-    def suspend(self) -> None:
+    async def suspend(self) -> None:
         """Stops deciding: what TaskManagers and clients do while this process ends is not a failure of jobs that the
-        next JobManager goes on with."""
+        next JobManager goes on with. Jobs that are over are finished with first: their checkpoints go, and the archive takes them."""
+        cleaning = [asyncio.create_task(clean.wait()) for clean in self._cleaning.values() if not clean.is_set()]
+        if cleaning:
+            _, late = await asyncio.wait(cleaning, timeout=CLEANING_LIMIT_S)
+            for waiting in late:
+                waiting.cancel()
         self._driver.stop()
 
     def pause(self) -> None:
@@ -171,7 +181,7 @@ class JobManagerCore:
     def depose(self, reason: str) -> None:
         """Ends this life at once, since another JobManager leads: nothing is sent after this."""
         del reason
-        self.suspend()
+        self._driver.stop()
         self._may_commit.clear()
         for outbox in self._outboxes.values():
             outbox.stop()
@@ -228,6 +238,7 @@ class JobManagerCore:
                 self.watchers.changed(command.job_id)
                 self.on_asked()
                 self.on_terminated(command.job_id)
+                self._cleaning.setdefault(command.job_id, asyncio.Event()).set()
             case cmd.ReportSnapshot():
                 _log.info("%s", with_ids("snapshot request is over", request=command.request_id, path=command.path))
                 self.snapshots.reported(command)
@@ -267,6 +278,7 @@ class JobManagerCore:
         """Keeps the result before the end of a job is reported."""
         state = self.machine.state_of(job_id)
         if state is not None and state.is_terminal and job_id not in self._endings:
+            self._cleaning[job_id] = asyncio.Event()
             self._endings[job_id] = asyncio.create_task(self._end(job_id, state), name=f"result-{job_id}")
 
     async def _end(self, job_id: JobId, state: JobState) -> None:

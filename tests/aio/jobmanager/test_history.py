@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ConfigurationError
 from tidegate.model.ids import JobId, hex_id
 from tidegate.pb import jobmanager_pb2 as pb
+from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.store.job_archives import JobArchives
 
 PATHS = (
@@ -50,15 +52,19 @@ def without_now(answer: Any) -> Any:
     return {key: without_now(value) for key, value in answer.items() if key not in ("now", "discarded")}
 
 
-async def run_a_job(tmp_path: Path, archive: Path, **settings: str) -> dict[str, Any]:
-    """With a checkpoint; what was told of it when it was over. The JobManager has ended then, and the archive is written."""
+async def run_a_job(tmp_path: Path, archive: Path, *, await_archive: bool = True, **settings: str) -> dict[str, Any]:
+    """With a checkpoint; what was told of it when it was over. The JobManager has ended then, behind its TaskManager."""
     async with cluster("tm-1", jobmanager_archive_fs_dir=str(archive)) as (client, _, listening):
         await run_job(client, execution_checkpointing_dir=str(tmp_path / "cp"), **settings)
         taken = await client.TriggerCheckpoint(pb.TriggerJobCheckpointRequest(job_id=JOB, wait_ms=20_000))
         assert taken.checkpoint_id == 1
         await client.CancelJob(pb.JobRequest(job_id=JOB))
         await watch_until(client, JOB, lambda status: status.state == "CANCELED")
-        return {path: await get(listening.rest_port, path) for path in PATHS}
+        told = {path: await get(listening.rest_port, path) for path in PATHS}
+        async with asyncio.timeout(20):
+            while await_archive and not (archive / JOB).exists():
+                await asyncio.sleep(0.01)
+        return told
 
 
 async def test_a_job_survives_the_jobmanager(tmp_path: Path) -> None:
@@ -94,6 +100,24 @@ async def test_the_archive_says_which_checkpoints_are_gone(tmp_path: Path, reten
     assert [told["history"][0]["discarded"], told["latest"]["completed"]["discarded"], details["discarded"]] == [
         is_gone
     ] * 3
+
+
+async def test_a_jobmanager_that_is_stopped_finishes_with_jobs_that_are_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the disk takes its time to remove a checkpoint."""
+    discard = CheckpointStorage.discard
+
+    def slow(storage: CheckpointStorage, location: str) -> None:
+        time.sleep(0.3)
+        discard(storage, location)
+
+    monkeypatch.setattr(CheckpointStorage, "discard", slow)
+    retention = "NO_EXTERNALIZED_CHECKPOINTS"
+    setting = {"execution_checkpointing_externalized__checkpoint__retention": retention}
+    await run_a_job(tmp_path, tmp_path / "archive", await_archive=False, **setting)
+    assert not (tmp_path / "cp" / JOB / "chk-1").exists()
+    assert (tmp_path / "archive" / JOB).exists()
 
 
 async def test_the_page_shows_a_job_of_the_archive(tmp_path: Path) -> None:
@@ -201,6 +225,6 @@ async def test_an_archive_that_cannot_be_written_is_logged_and_nothing_else(
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     with caplog.at_level(logging.WARNING):
-        told = await run_a_job(tmp_path, blocked / "archive")
+        told = await run_a_job(tmp_path, blocked / "archive", await_archive=False)
     assert told[f"/jobs/{JOB}"]["state"] == "CANCELED"
     assert "the job is not archived" in caplog.text
