@@ -14,6 +14,7 @@ import pytest
 
 from tests.aio.jobmanager.cluster import JOB, cluster, run_job, running_job_manager, watch_until
 from tests.contract.web.listening import Listening
+from tests.e2e.waiting import wait_until
 from tidegate.aio.process import Services
 from tidegate.jobmanager.service.history_server import start_history_server
 from tidegate.model.configuration import Configuration
@@ -61,9 +62,8 @@ async def run_a_job(tmp_path: Path, archive: Path, *, await_archive: bool = True
         await client.CancelJob(pb.JobRequest(job_id=JOB))
         await watch_until(client, JOB, lambda status: status.state == "CANCELED")
         told = {path: await get(listening.rest_port, path) for path in PATHS}
-        async with asyncio.timeout(20):
-            while await_archive and not (archive / JOB).exists():
-                await asyncio.sleep(0.01)
+        if await_archive:
+            await asyncio.to_thread(wait_until, (archive / JOB).exists, 20, "the archive is written")
         return told
 
 
