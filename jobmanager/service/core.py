@@ -51,9 +51,7 @@ from tidegate.store.checkpoints import CheckpointStorage
 
 _log = logging.getLogger("jobmanager")
 _journal = logging.getLogger("jobmanager.journal")
-CLEANING_LIMIT_S = (
-    3  # chosen, not measured: removing the checkpoints of a job takes milliseconds on a disk, and those who stop wait
-)
+CLEANING_LIMIT_S = 3  # chosen, not measured: a disk removes the checkpoints of a job in milliseconds
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "WARNING": logging.WARNING}
 
 
