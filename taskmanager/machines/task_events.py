@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.model.deployment import TaskDeployment
-from tidegate.model.errors import ErrorInfo
+from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse
@@ -55,6 +55,13 @@ class Outcome:
 
     state: ExecutionState
     error: ErrorInfo | None = None
+
+
+CUT_OFF = Outcome(
+    ExecutionState.FAILED,
+    ErrorInfo.of(SubtaskLost("its TaskManager was cut off from the JobManager for a while, and messages were lost")),
+)
+"""How a task ends when a JobManager that was lost is found again, and may not have noticed."""
 
 
 def name_of(deployment: TaskDeployment) -> str:

@@ -17,7 +17,8 @@ Laws:
    ``task.cancellation.timeout`` later, the TaskManager itself is beyond help (``Escalate``).
 5. A message of another generation is refused as fenced, one for an attempt that is not here as unknown.
 6. While there is no JobManager, tasks go on and nothing is reported of them. The next one that is found gets a report of each attempt
-   that is here or ended meanwhile, and owns them; when none is found in time they are stopped.
+   that is here or ended meanwhile, and owns them; when none is found in time they are stopped. When the lost one is found again,
+   they fail: messages between the two were lost, and neither knows which.
 
 Follows Flink's ``TaskExecutor.java`` and ``Task.java``, with a process where Flink has a thread.
 """
@@ -36,6 +37,7 @@ from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.attempt_account import AttemptAccount, EndedAttempts
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse, fence
 from tidegate.taskmanager.machines.task_events import (
+    CUT_OFF,
     AcceptStream,
     AttemptRejected,
     CancelRequested,
@@ -140,14 +142,12 @@ class TaskTable:
     def check_invariants(self) -> None:
         """Raises ``AssertionError`` when a task has what its phase cannot have."""
         for attempt, task in self._tasks.items():
-            is_over = task.phase in (TaskPhase.ENDED, TaskPhase.KILLED)
+            is_over, is_starting = task.phase in (TaskPhase.ENDED, TaskPhase.KILLED), task.phase is TaskPhase.STARTING
             task.account.check_invariants()
             assert task.attempt == attempt, f"{task.attempt} is kept under {attempt}"
             assert is_over == (task.outcome is not None), f"{attempt} is {task.phase.value} with {task.outcome}"
-            assert task.phase is TaskPhase.STARTING or not task.early_mails, (
-                f"{attempt} is {task.phase.value}, mails wait"
-            )
-            assert task.phase is not TaskPhase.STARTING or task.stopping is None, f"{attempt} is stopped, and starts"
+            assert is_starting or not task.early_mails, f"{attempt} is {task.phase.value}, mails wait"
+            assert not is_starting or task.stopping is None, f"{attempt} is stopped, and starts"
         self._ended.check_invariants(self._tasks)
 
     def on(self, event: TaskEvent, now_ms: int) -> Sequence[TaskCommand]:
@@ -243,11 +243,13 @@ class TaskTable:
 
     def _on_job_manager_found(self, generation: Generation) -> Sequence[TaskCommand]:
         """It owns what is here and is not being stopped. It registered this TaskManager with reports; what has been said since, or
-        may have been, is said again."""
-        self._generation = generation
+        may have been, is said again. One that comes back may have noticed nothing and reads no reports: what was lost stays lost."""
+        is_back, self._generation = self._generation is None, generation
         commands: list[TaskCommand] = []
-        for task in self._tasks.values():
-            if task.stopping is None:
+        for task in tuple(self._tasks.values()):
+            if is_back and task.owner == generation:
+                commands += self._stop(task, CUT_OFF)
+            elif task.stopping is None:
                 task.owner = generation
                 if task.phase is TaskPhase.ATTACHED and task.account.end_of_data is not None:
                     commands.append(Forward(task.attempt, task.account.end_of_data))
@@ -255,10 +257,9 @@ class TaskTable:
         return commands
 
     def _on_loss_grace_over(self) -> Sequence[TaskCommand]:
-        lost = Outcome(ExecutionState.CANCELED)
         commands: list[TaskCommand] = []
         for task in tuple(self._tasks.values()):
-            commands += self._stop(task, lost)
+            commands += self._stop(task, Outcome(ExecutionState.CANCELED))
             if task.phase is TaskPhase.ATTACHED:
                 commands.append(StartTimer(task.attempt, TimerKind.KILL, self._limits.orphan_timeout_ms))
         return commands
@@ -287,8 +288,7 @@ class TaskTable:
             return (RefuseStream(event.attempt, _error(Fenced, why)),)
         task.phase, task.pid, task.host = TaskPhase.ATTACHED, event.pid, event.host
         mails, task.early_mails = tuple(task.early_mails), []
-        accept = AcceptStream(event.attempt, task.deployment, mails)
-        return (StopTimers(event.attempt), accept)
+        return (StopTimers(event.attempt), AcceptStream(event.attempt, task.deployment, mails))
 
     def _on_state_changed(self, task: Task, event: SubtaskStateChanged) -> Sequence[TaskCommand]:
         if task.phase is not TaskPhase.ATTACHED:
@@ -329,8 +329,7 @@ class TaskTable:
         if not task.is_disowned:
             end = task.account.report(outcome.state, task.data_address, outcome.error)
             self._ended.keep(end, is_told=not is_muted)
-        commands.append(RemoveTask(task.attempt, task.deployment.allocation_id))
-        return commands
+        return [*commands, RemoveTask(task.attempt, task.deployment.allocation_id)]
 
     # ---- stopping ----------------------------------------------------------------------------------------------------
 

@@ -132,8 +132,40 @@ def test_an_earlier_leader_is_not_found_again(events: list[TaskManagerEvent]) ->
     assert "a JobManager of term 2 has led since" in refusal.error.message
 
 
-def test_the_same_leader_may_be_found_again() -> None:
-    assert after(running(), GONE, FOUND) == [StopLossTimer()]
+def test_when_the_same_leader_is_found_again_the_task_fails_since_messages_were_lost() -> None:
+    """Its state, or the confirmation of a checkpoint: a JobManager that noticed nothing would wait for ever for what follows from it."""
+    machine = running()
+    after(machine, GONE, mail(K.CONFIRM, 5, may_finish=True))
+    commands = after(machine, FOUND)
+    assert commands[:2] == [StopLossTimer(), tv.SendCancel(ATTEMPT)]
+    assert not [command for command in commands if isinstance(command, slots.Refuse)], "it may be found again"
+    last_word = tv.SubtaskStateChanged(ATTEMPT, E.CANCELED)
+    assert tv.ReportState(ATTEMPT, E.FAILED, tv.CUT_OFF.error) in after(machine, last_word, tv.SparkJobEnded(ATTEMPT))
+    assert machine.slots.report()[0].state is slots.SlotState.ACTIVE
+
+
+def test_a_task_that_starts_while_its_leader_is_lost_for_a_while_is_killed_and_fails() -> None:
+    machine = TaskManagerMachine(2, 10_000, tv.TaskLimits())
+    submitted = tv.TaskSubmitted(deployment(), "token")
+    commands = after(machine, FOUND, slots.SlotRequested(FIRST, JOB, ALLOCATION, 0), submitted, GONE, FOUND)
+    assert [command.attempt for command in commands if isinstance(command, tv.KillSubtask)] == [ATTEMPT]
+    assert tv.ReportState(ATTEMPT, E.FAILED, tv.CUT_OFF.error) in after(machine, tv.SparkJobEnded(ATTEMPT))
+
+
+def test_a_task_that_ended_meanwhile_is_told_to_the_same_leader_as_it_ended() -> None:
+    machine = running()
+    after(machine, GONE, tv.SubtaskStateChanged(ATTEMPT, E.FINISHED), FOUND)
+    assert tv.ReportState(ATTEMPT, E.FINISHED) in after(machine, tv.SparkJobEnded(ATTEMPT))
+
+
+def test_a_leader_that_was_never_lost_may_be_found_twice() -> None:
+    assert after(running(), FOUND) == [StopLossTimer()]
+
+
+def test_tasks_go_on_when_the_next_leader_is_found_and_fail_when_that_one_is_lost_for_a_while() -> None:
+    machine = running()
+    assert after(machine, GONE, NEXT) == [StopLossTimer()]
+    assert tv.SendCancel(ATTEMPT) in after(machine, GONE, NEXT)
 
 
 def test_jobmanagers_without_high_availability_are_in_no_order() -> None:
