@@ -228,15 +228,7 @@ class JobManagerCore:
                 self._keep_result(command.job_id)
                 self.watchers.changed(command.job_id)
             case cmd.JobTerminated():
-                self._keep_result(command.job_id)
-                self._log_late_records(command.job_id)
-                self.attempts.forget(command.job_id)
-                self._finishing(self._forget(command.job_id))
-                self._files.job_terminated(command.job_id)
-                self.watchers.changed(command.job_id)
-                self.on_asked()
-                self.on_terminated(command.job_id)
-                self._cleaning.setdefault(command.job_id, asyncio.Event()).set()
+                self._on_job_terminated(command.job_id)
             case cmd.ReportSnapshot():
                 _log.info("%s", with_ids("snapshot request is over", request=command.request_id, path=command.path))
                 self.snapshots.reported(command)
@@ -247,6 +239,17 @@ class JobManagerCore:
                 _log.log(_LEVELS.get(command.level.upper(), logging.ERROR), with_ids(command.message, **command.fields))
             case _:
                 assert_never(command)
+
+    def _on_job_terminated(self, job_id: JobId) -> None:
+        self._keep_result(job_id)
+        self._log_late_records(job_id)
+        self.attempts.forget(job_id)
+        self._finishing(self._forget(job_id))
+        self._files.job_terminated(job_id)
+        self.watchers.changed(job_id)
+        self.on_asked()
+        self.on_terminated(job_id)
+        self._cleaning.setdefault(job_id, asyncio.Event()).set()
 
     def _deploy(self, command: cmd.SubmitTask) -> None:
         attempt = command.deployment.attempt
