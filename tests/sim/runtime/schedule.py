@@ -52,10 +52,15 @@ class Schedule:
         self._pointwise = self._random.random() < 0.3
         self._by_function = Random(f"{seed}: sink").random() < 0.3
         self._store = SimStore(self._is_disk_full)
+        self._executions: list[Execution] = []
 
     def run(self) -> Outcome:
         with watched_gates(self._outside):
-            return self._until_finished()
+            try:
+                return self._until_finished()
+            finally:
+                for execution in self._executions:
+                    execution.bury()
 
     def _until_finished(self) -> Outcome:
         job.enter(self._outside)
@@ -79,6 +84,7 @@ class Schedule:
                 attempt,
                 restored(latest, built),
             )
+            self._executions.append(execution)
             if self._run(execution):
                 break
             latest, attempt = execution.latest, attempt + 1

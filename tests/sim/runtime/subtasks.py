@@ -15,7 +15,7 @@ from tidegate.model.graph import JobVertex
 from tidegate.model.ids import AttemptId
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.runtime.launch import SubtaskRun
-from tidegate.taskmanager.runtime.mailbox import AT_ONCE, Mailbox
+from tidegate.taskmanager.runtime.mailbox import AT_ONCE, Mailbox, Steps
 from tidegate.taskmanager.runtime.ports import Mail, TaskMetrics
 
 
@@ -104,12 +104,11 @@ class SimSubtask:
     """Its thread did, with its last word or without one."""
     due_ms: float = 0.0
     run: SubtaskRun | None = None
-    _resume: Callable[[], float | None] = lambda: None
+    _steps: Steps | None = None
 
     def start(self, run: SubtaskRun) -> None:
         self.run = run
-        steps = run.steps()
-        self._resume = lambda: next(steps, None)
+        self._steps = run.steps()
 
     @property
     def is_over(self) -> bool:
@@ -122,7 +121,7 @@ class SimSubtask:
         if self.due_ms > 0:
             self.mailbox.wait(AT_ONCE)
             self.mailbox.is_woken = False
-        patience_ms = self._resume()
+        patience_ms = None if self._steps is None else next(self._steps, None)
         if patience_ms is None:
             self.has_ended = True
             return True
@@ -137,6 +136,12 @@ class SimSubtask:
         self.background.clear()
         self.posted.clear()
         self.port.told.clear()
+
+    def bury(self) -> None:
+        """Unwind what stands still, at the end of its world. Python would do it when it collects the steps, at any time: functions close then,
+        and meet the external system of the world that runs by that time, whose transactions have the same ids."""
+        if self._steps is not None:
+            self._steps.close()
 
     def actors(self) -> list[Callable[[], bool]]:
         return [self.step, self._io, self._work, self._deliver]

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from tests.invariants import checked
+from tests.sim.runtime import job
 from tests.sim.runtime.schedule import Outcome, Schedule
 from tests.sim.seeds import BASE_SEED
 from tests.sim.watch import LawBroken
@@ -15,6 +18,8 @@ from tests.sim.watch import LawBroken
 pytestmark = pytest.mark.sim
 
 SCHEDULES, BLOCK, AT_LEAST_ONCE = 1000, 50, 100
+_KILLS_A_SINK_FUNCTION = BASE_SEED + 12
+"""Seed of a schedule in which a subtask is killed while a transaction of its sink function is open."""
 
 
 def run(seed: int, *, exactly_once: bool = True) -> Outcome:
@@ -47,3 +52,18 @@ def test_at_least_once_loses_nothing() -> None:
 
 def test_a_schedule_is_its_seed() -> None:
     assert Schedule(BASE_SEED).run() == Schedule(BASE_SEED).run()
+
+
+def test_what_was_killed_in_one_world_aborts_nothing_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[list[object]] = []
+    following = job.Outside()
+    monkeypatch.setattr(following.bank, "abort", late.append)
+    gc.disable()  # nothing that is left is collected before the next world is there
+    try:
+        outcome = Schedule(_KILLS_A_SINK_FUNCTION).run()
+        job.enter(following)
+        gc.collect()
+    finally:
+        gc.enable()
+    assert outcome.executions > 1
+    assert late == []

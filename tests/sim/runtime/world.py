@@ -195,6 +195,11 @@ class Execution:
             self.sweep()
         raise LawBroken(LIVENESS, f"canceled, and still there: {self._states()}")
 
+    def bury(self) -> None:
+        """At the end of the world, until which those that were killed must be kept: see ``SimSubtask.bury``."""
+        for task in self.subtasks.values():
+            task.bury()
+
     def describe(self) -> str:
         return f"{self._states()}, pending {[(n, len(p.waits_for - set(p.acks))) for n, p in self._pending.items()]}"
 
