@@ -33,7 +33,8 @@ class ExchangeSettings:
     """No frame may be larger, not even one with a single record."""
     connect_timeout_ms: float = 10_000.0
     """For how long a producer that cannot be reached is tried again."""
-    handshake_timeout_ms: float = 5_000.0
+    handshake_timeout_ms: float = 30_000.0
+    """It ends strangers, not consumers: of 128 subtasks that start on two processors some came to speak only after more than five seconds."""
     max_handshakes: int = 1024
     """Connections that have not proven their token yet."""
     checksum_batches: bool = True
