@@ -1,6 +1,6 @@
 """Rows counted by key and minute, of files whose names sort against time; the last line printed is how many were counted.
 
-With ``--behind`` the watermark strategy stands behind the source, where files can no longer be told apart.
+With ``--behind`` the watermark strategy stands behind the source, where files can no longer be told apart, and a watermark follows each batch.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def main() -> None:
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(1)).with_timestamp_column("at")
     source = FileSource.for_csv(str(args.directory / "in"))
     if args.behind:
+        env.get_config().set_auto_watermark_interval(1)
         read = env.from_source(source, WatermarkStrategy.no_watermarks(), "files")
         rows = read.assign_timestamps_and_watermarks(strategy)
     else:
