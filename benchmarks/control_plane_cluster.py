@@ -194,7 +194,7 @@ class SimulatedTaskManager:
         if method == "AllocateSlot":
             self.slots[request.slot_index] = (request.allocation_id, request.job_id)
         if method == "SubmitTask":
-            deployment = request.deployment
+            deployment = common_pb2.TaskDeployment.FromString(request.deployment)
             self.parallelism[deployment.attempt] = deployment.parallelism
             self._cluster.on_submitted(deployment.attempt)
         if method == "ConnectTask":

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.leadership.attempt_report import AttemptReport
 from tidegate.model.states import ExecutionState
-from tidegate.taskmanager.machines.task_events import CheckpointMail, CheckpointMailKind
+from tidegate.taskmanager.machines.task_events import CheckpointMail, CheckpointMailKind, SubmittedTask
 
 
 class AttemptAccount:
     """Notes what happens to one attempt. Mails count when they are accepted, acknowledgements when they leave for a JobManager."""
 
-    def __init__(self, deployment: TaskDeployment, now_ms: int) -> None:
-        restored_id = deployment.restore.checkpoint_id if deployment.restore else 0
-        self._deployment = deployment
+    def __init__(self, task: SubmittedTask, now_ms: int) -> None:
+        restored_id = task.restored_id or 0
+        self._task = task
         self._deployed_ms = now_ms
         self._restored_id = self._confirmed_id = self._newest_id = restored_id
         self._acknowledged: dict[int, Generation] = {}
@@ -58,8 +57,8 @@ class AttemptAccount:
     def report(self, state: ExecutionState, address: str | None, error: ErrorInfo | None = None) -> AttemptReport:
         """``state``: as others are to see it."""
         return AttemptReport(
-            attempt=self._deployment.attempt,
-            allocation_id=self._deployment.allocation_id,
+            attempt=self._task.attempt,
+            allocation_id=self._task.allocation_id,
             state=state,
             deployed_ms=self._deployed_ms,
             data_address=address,

@@ -1,16 +1,17 @@
 """Events, commands and values of the task table (``tidegate.taskmanager.machines.tasks``).
 
-Mails only pass through, as the bytes that go to the subtask. So do the messages of a subtask, which nothing here looks into.
+Mails only pass through, as the bytes that go to the subtask; the first of them is its deployment. So do the messages of a subtask,
+which nothing here looks into.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
-from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost
-from tidegate.model.ids import AllocationId, AttemptId, Generation
+from tidegate.model.ids import AllocationId, AttemptId, BlobKey, CheckpointId, Generation
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.machines.slots import JobManagerFound, JobManagerLost, LossGraceOver, Refuse
 
@@ -64,10 +65,27 @@ CUT_OFF = Outcome(
 """How a task ends when a JobManager that was lost is found again, and may not have noticed."""
 
 
-def name_of(deployment: TaskDeployment) -> str:
-    """The attempt as logs show it, such as ``map (2/4)#0``."""
-    attempt = deployment.attempt
-    return f"{deployment.task_name} ({attempt.subtask + 1}/{deployment.parallelism})#{attempt.attempt}"
+@dataclass(frozen=True, slots=True)
+class SubmittedTask:
+    """What a TaskManager reads of a deployment, and the mail that brings the whole of it to the subtask."""
+
+    attempt: AttemptId
+    generation: Generation
+    allocation_id: AllocationId
+    job_name: str
+    task_name: str
+    parallelism: int
+    deploy: bytes
+    restored_id: CheckpointId | None = None
+    """The checkpoint that the attempt starts from; ``None``: it starts afresh."""
+    spark_query: BlobKey | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    """The job's, which its Spark query runs with."""
+
+    @property
+    def name(self) -> str:
+        """The attempt as logs show it, such as ``map (2/4)#0``."""
+        return f"{self.task_name} ({self.attempt.subtask + 1}/{self.parallelism})#{self.attempt.attempt}"
 
 
 # ---- events ----------------------------------------------------------------------------------------------------------
@@ -77,7 +95,7 @@ def name_of(deployment: TaskDeployment) -> str:
 class TaskSubmitted:
     """``token`` was drawn by the driver."""
 
-    deployment: TaskDeployment
+    task: SubmittedTask
     token: str
 
 
@@ -210,17 +228,16 @@ TaskEvent = (
 class StartSubtask:
     """Run its Spark job. Comes back as ``SparkJobEnded``, whatever happens."""
 
-    deployment: TaskDeployment
+    task: SubmittedTask
     token: str
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptStream:
-    """Send the deployment, then the mails."""
+    """Send the mails, of which the first is the deployment."""
 
     attempt: AttemptId
-    deployment: TaskDeployment
-    mails: tuple[bytes, ...] = ()
+    mails: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,13 +119,13 @@ class TaskManagerMachine:
         return [StopLossTimer(), *self._task_commands(over, now_ms), *self._slot_commands(over, now_ms)]
 
     def _submit(self, event: TaskSubmitted, now_ms: int) -> Sequence[TaskManagerCommand]:
-        deployment = event.deployment
-        refusal = fence(deployment.generation, self.slots.generation)
+        task = event.task
+        refusal = fence(task.generation, self.slots.generation)
         if refusal is not None:
             return (Refuse(refusal),)
-        if self.tasks.task(deployment.attempt) is not None:
+        if self.tasks.task(task.attempt) is not None:
             return self._task_commands(event, now_ms)
-        taken = self._slot_commands(TaskAdded(deployment.allocation_id, deployment.attempt), now_ms)
+        taken = self._slot_commands(TaskAdded(task.allocation_id, task.attempt), now_ms)
         if any(isinstance(command, Refuse) for command in taken):
             return taken
         return [*taken, *self._task_commands(event, now_ms)]

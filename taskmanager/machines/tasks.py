@@ -29,7 +29,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, Fenced, InternalError, SubtaskLost, UnknownAttempt
 from tidegate.model.ids import AllocationId, AttemptId, Generation
 from tidegate.model.leadership.attempt_report import AttemptReport
@@ -58,6 +57,7 @@ from tidegate.taskmanager.machines.task_events import (
     StopTimers,
     StreamBroke,
     StreamOpened,
+    SubmittedTask,
     SubtaskEvent,
     SubtaskListening,
     SubtaskStateChanged,
@@ -70,7 +70,6 @@ from tidegate.taskmanager.machines.task_events import (
     TaskSubmitted,
     TimerFired,
     TimerKind,
-    name_of,
 )
 
 
@@ -78,7 +77,7 @@ from tidegate.taskmanager.machines.task_events import (
 class Task:
     """One attempt. ``stopping`` is what its end will be called once it was asked to stop."""
 
-    deployment: TaskDeployment
+    submitted: SubmittedTask
     token: str
     account: AttemptAccount
     owner: Generation
@@ -95,11 +94,11 @@ class Task:
 
     @property
     def attempt(self) -> AttemptId:
-        return self.deployment.attempt
+        return self.submitted.attempt
 
     @property
     def name(self) -> str:
-        return name_of(self.deployment)
+        return self.submitted.name
 
     def report(self) -> AttemptReport:
         """One that has said it is FINISHED counts as RUNNING until its process is gone."""
@@ -198,25 +197,25 @@ class TaskTable:
     # ---- requests of the JobManager ----------------------------------------------------------------------------------
 
     def _on_submitted(self, event: TaskSubmitted, now_ms: int) -> Sequence[TaskCommand]:
-        deployment = event.deployment
-        refusal = fence(deployment.generation, self._generation)
-        known = self._tasks.get(deployment.attempt)
+        submitted = event.task
+        refusal = fence(submitted.generation, self._generation)
+        known = self._tasks.get(submitted.attempt)
         if refusal is None and known is not None:
-            if known.deployment == deployment:
+            if known.submitted == submitted:
                 return ()  # the call was repeated because its answer got lost
-            refusal = _error(InternalError, f"attempt {deployment.attempt} is already here, with another deployment")
+            refusal = _error(InternalError, f"attempt {submitted.attempt} is already here, with another deployment")
         if refusal is not None:
             return (Refuse(refusal),)
-        account = AttemptAccount(deployment, now_ms)
-        self._tasks[deployment.attempt] = Task(deployment, event.token, account, deployment.generation)
-        self._ended.replace(deployment.attempt)
+        account = AttemptAccount(submitted, now_ms)
+        self._tasks[submitted.attempt] = Task(submitted, event.token, account, submitted.generation)
+        self._ended.replace(submitted.attempt)
         return (
-            StartTimer(deployment.attempt, TimerKind.START, self._start_timeout_ms(deployment)),
-            StartSubtask(deployment, event.token),
+            StartTimer(submitted.attempt, TimerKind.START, self._start_timeout_ms(submitted)),
+            StartSubtask(submitted, event.token),
         )
 
-    def _start_timeout_ms(self, deployment: TaskDeployment) -> int:
-        has_query = deployment.spark_query is not None
+    def _start_timeout_ms(self, submitted: SubmittedTask) -> int:
+        has_query = submitted.spark_query is not None
         return self._limits.spark_query_timeout_ms if has_query else self._limits.start_timeout_ms
 
     def _on_mail_requested(self, event: MailRequested) -> Sequence[TaskCommand]:
@@ -287,8 +286,8 @@ class TaskTable:
             why = f"attempt {event.attempt} had its control stream, or is over ({task.phase.value})"
             return (RefuseStream(event.attempt, _error(Fenced, why)),)
         task.phase, task.pid, task.host = TaskPhase.ATTACHED, event.pid, event.host
-        mails, task.early_mails = tuple(task.early_mails), []
-        return (StopTimers(event.attempt), AcceptStream(event.attempt, task.deployment, mails))
+        mails, task.early_mails = (task.submitted.deploy, *task.early_mails), []
+        return (StopTimers(event.attempt), AcceptStream(event.attempt, mails))
 
     def _on_state_changed(self, task: Task, event: SubtaskStateChanged) -> Sequence[TaskCommand]:
         if task.phase is not TaskPhase.ATTACHED:
@@ -329,7 +328,7 @@ class TaskTable:
         if not task.is_disowned:
             end = task.account.report(outcome.state, task.data_address, outcome.error)
             self._ended.keep(end, is_told=not is_muted)
-        return [*commands, RemoveTask(task.attempt, task.deployment.allocation_id)]
+        return [*commands, RemoveTask(task.attempt, task.submitted.allocation_id)]
 
     # ---- stopping ----------------------------------------------------------------------------------------------------
 
@@ -338,8 +337,8 @@ class TaskTable:
             case TimerKind.START:
                 if task.phase is not TaskPhase.STARTING:
                     return ()
-                waited_s = self._start_timeout_ms(task.deployment) / 1000
-                key = "subtask" if task.deployment.spark_query is None else "spark-query"
+                waited_s = self._start_timeout_ms(task.submitted) / 1000
+                key = "subtask" if task.submitted.spark_query is None else "spark-query"
                 late = (
                     f"{task.name}: its process did not connect within {waited_s:g} s "
                     f"(tidegate.{key}.start-timeout); is there a free core in Spark, and can its executors reach this "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tidegate.model.errors import ErrorInfo, InternalError, TidegateError
-from tidegate.model.ids import AllocationId, Generation, JobId
+from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, JobId
 from tidegate.pb import common_pb2, subtask_pb2, taskmanager_pb2, taskmanager_pb2_grpc
 from tidegate.taskmanager.machines import slots
 from tidegate.taskmanager.machines import task_events as tv
@@ -14,7 +14,6 @@ from tidegate.wire import control_frames as frames
 from tidegate.wire.convert import (
     ack_of,
     attempt_from_text,
-    deployment_from_pb,
     error_to_pb,
     options_from_pb,
     producer_from_pb,
@@ -51,10 +50,10 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
 
     async def SubmitTask(self, request: taskmanager_pb2.SubmitTaskRequest, context: object) -> common_pb2.Ack:
         try:
-            deployment = deployment_from_pb(request.deployment)
+            task = _submitted(request.deployment)
         except TidegateError as error:
             return ack_of(error)
-        return ack_of(self._executor.request(tv.TaskSubmitted(deployment, self._new_token())))
+        return ack_of(self._executor.request(tv.TaskSubmitted(task, self._new_token())))
 
     async def CancelTask(self, request: taskmanager_pb2.CancelTaskRequest, context: object) -> common_pb2.Ack:
         try:
@@ -132,6 +131,24 @@ class TaskManagerService(taskmanager_pb2_grpc.TaskManagerServicer):
         except TidegateError as error:
             return ErrorInfo.of(error)
         return self._executor.request(tv.MailRequested(Generation(generation), known, mail, says))
+
+
+def _submitted(deployment: bytes) -> tv.SubmittedTask:
+    """Reads what concerns the TaskManager, and frames the rest for the subtask. Raises ``CorruptFrame``, ``InternalError``."""
+    message = frames.parse(common_pb2.TaskDeployment, deployment)
+    deploy = subtask_pb2.ToSubtask.Deploy(deployment=deployment)
+    return tv.SubmittedTask(
+        attempt=attempt_from_text(message.attempt),
+        generation=Generation(message.generation),
+        allocation_id=AllocationId(message.allocation_id),
+        job_name=message.job_name,
+        task_name=message.task_name,
+        parallelism=message.parallelism,
+        deploy=frames.frame(subtask_pb2.ToSubtask(deploy=deploy)),
+        restored_id=CheckpointId(message.restore.checkpoint_id) if message.HasField("restore") else None,
+        spark_query=BlobKey(message.spark_query) if message.HasField("spark_query") else None,
+        configuration=dict(message.configuration),
+    )
 
 
 def _confirm(checkpoint_id: int, *, may_finish: bool) -> _Mail:

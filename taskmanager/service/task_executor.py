@@ -19,7 +19,6 @@ from google.protobuf.message import Message
 from tidegate.aio.driver import Driver
 from tidegate.aio.logs import with_ids
 from tidegate.model.configuration import Configuration
-from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId, Generation, JobId
 from tidegate.model.options import RuntimeOptions, TaskManagerOptions, TaskOptions
@@ -41,7 +40,7 @@ from tidegate.taskmanager.service.jobmanager.outbox import ACKNOWLEDGE
 from tidegate.taskmanager.service.subtasks.control_streams import SubtaskStream
 from tidegate.taskmanager.service.subtasks.metric_store import PendingMetrics
 from tidegate.taskmanager.spark.deploy import OnEnd
-from tidegate.wire.convert import attempt_report_to_pb, deployment_to_pb, optional_error_to_pb
+from tidegate.wire.convert import attempt_report_to_pb, optional_error_to_pb
 from tidegate.wire.task_metrics import Readings
 
 _log = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ _log = logging.getLogger(__name__)
 class Deployer(Protocol):
     """Runs attempts as Spark jobs (``tidegate.taskmanager.service.subtasks.processes``)."""
 
-    def start(self, deployment: TaskDeployment, token: str, on_end: OnEnd) -> None: ...
+    def start(self, task: tv.SubmittedTask, token: str, on_end: OnEnd) -> None: ...
 
     def kill(self, attempt: AttemptId, pid: int, host: str) -> None: ...
 
@@ -131,12 +130,12 @@ class TaskExecutor:
     def post(self, event: TaskManagerEvent) -> None:
         self._driver.post(event)
 
-    def measured(self) -> Iterator[tuple[TaskDeployment, Readings]]:
+    def measured(self) -> Iterator[tuple[tv.SubmittedTask, Readings]]:
         """Yields the tasks here that have reported their counters."""
         for attempt, readings in self.measures.tasks():
             task = self._machine.tasks.task(attempt)
             if task is not None:
-                yield task.deployment, readings
+                yield task.submitted, readings
 
     def streams(self) -> Mapping[AttemptId, SubtaskStream]:
         """Control streams that are open."""
@@ -152,7 +151,7 @@ class TaskExecutor:
         for attempt in self._streams:
             task = self._machine.tasks.task(attempt)
             if task is not None and task.phase is tv.TaskPhase.ATTACHED and task.host == self.identity.host:
-                found.setdefault(task.deployment.allocation_id, {})[attempt] = task.pid
+                found.setdefault(task.submitted.allocation_id, {})[attempt] = task.pid
         return found
 
     # ---- Resident ----------------------------------------------------------------------------------------------------
@@ -275,15 +274,13 @@ class TaskExecutor:
         | tv.RemoveTask,
     ) -> None:
         match command:
-            case tv.StartSubtask(deployment, token):
+            case tv.StartSubtask(task, token):
                 self._is_empty.clear()
-                self._names[deployment.attempt] = tv.name_of(deployment)
-                self._deployer.start(deployment, token, self._on_spark_job_ended)
-            case tv.AcceptStream(attempt, deployment, mails):
+                self._names[task.attempt] = task.name
+                self._deployer.start(task, token, self._on_spark_job_ended)
+            case tv.AcceptStream(attempt, mails):
                 assert self._opening is not None
                 self._streams[attempt] = self._opening
-                deploy = subtask_pb2.ToSubtask.Deploy(deployment=deployment_to_pb(deployment))
-                self._opening.send(subtask_pb2.ToSubtask(deploy=deploy))
                 for mail in mails:
                     self._opening.pass_on(mail)
             case tv.RefuseStream(_, error):

@@ -42,7 +42,7 @@ from tidegate.taskmanager.spark.process import end_process_after
 from tidegate.wire import control_frames as frames
 from tidegate.wire.convert import (
     checkpoint_metrics_to_pb,
-    deployment_from_pb,
+    deployment_from_bytes,
     error_from_pb,
     optional_error_to_pb,
     options_from_pb,
@@ -97,7 +97,7 @@ class ControlStream:
         if first.HasField("refused"):
             self._hung_up.set()
             raise error_from_pb(first.refused.error).to_exception()
-        deployment = deployment_from_pb(first.deploy.deployment)
+        deployment = deployment_from_bytes(first.deploy.deployment)
         threading.Thread(target=self._outbox.run, name="control stream, unsent", daemon=True).start()
         threading.Thread(target=self._read, name="control stream", daemon=True).start()
         return deployment

@@ -157,7 +157,9 @@ async def deploy(fake: FakeJobManager, program: bytes, subtask: int, attempt: in
         is_source=True,
         configuration={key.replace("__", "-").replace("_", "."): value for key, value in options.items()},
     )
-    answer = await stub.SubmitTask(taskmanager_pb2.SubmitTaskRequest(generation=fake.generation, deployment=deployment))
+    answer = await stub.SubmitTask(
+        taskmanager_pb2.SubmitTaskRequest(generation=fake.generation, deployment=deployment.SerializeToString())
+    )
     assert not answer.HasField("error"), answer.error
     return text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -148,8 +148,10 @@ def test_options_and_metrics(options: cp.CheckpointOptions, metrics: cp.Checkpoi
 @settings(max_examples=40, deadline=None)
 @given(DEPLOYMENTS)
 def test_deployments(deployment: dp.TaskDeployment) -> None:
-    wire = pb.TaskDeployment.FromString(convert.deployment_to_pb(deployment).SerializeToString())
-    assert convert.deployment_from_pb(wire) == deployment
+    wire = convert.deployment_to_bytes(deployment)
+    assert convert.deployment_from_bytes(wire) == deployment
+    backwards = replace(deployment, configuration=dict(reversed(list(deployment.configuration.items()))))
+    assert convert.deployment_to_bytes(backwards) == wire, "a repeated call is known by its bytes"
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,6 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.submitted import submitted
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, VertexId
@@ -25,8 +26,8 @@ states = st.sampled_from(
 )
 
 
-def deployment(attempt: AttemptId, generation: Generation, allocation: AllocationId) -> TaskDeployment:
-    return TaskDeployment(attempt, generation, allocation, "job", "map", 1, 128, BlobKey("f" * 64))
+def deployment(attempt: AttemptId, generation: Generation, allocation: AllocationId) -> tv.SubmittedTask:
+    return submitted(TaskDeployment(attempt, generation, allocation, "job", "map", 1, 128, BlobKey("f" * 64)))
 
 
 events: st.SearchStrategy[TaskManagerEvent] = st.one_of(
@@ -66,7 +67,7 @@ def test_the_laws_hold_in_any_order(history: list[TaskManagerEvent]) -> None:
                     running[started.attempt] += 1
                     assert running[started.attempt] == 1, "an attempt runs once at a time"
                     streams.discard(started.attempt)
-                case tv.AcceptStream(attempt, _, _):
+                case tv.AcceptStream(attempt, _):
                     assert attempt not in streams, "one stream for an attempt"
                     streams.add(attempt)
                 case tv.ReportState(attempt, state, _, _):

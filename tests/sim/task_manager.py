@@ -5,12 +5,14 @@ task that has finished is unknown here at once, and reported when its process is
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Callable
 
 from tests.sim.context import TaskContext
 from tests.sim.shell import Answer, Call, Directory, Shell
 from tests.sim.subtask import SimTask
+from tests.submitted import submitted
 from tidegate.jobmanager.machines import commands as c
 from tidegate.jobmanager.machines import events as e
 from tidegate.model.channel_events import Barrier
@@ -184,7 +186,7 @@ class SimTaskManager:
             case c.FreeSlot():
                 return self._request(slots.SlotFreeRequested(generation, call.allocation_id, call.reason)), {}
             case c.SubmitTask():
-                return self._request(tv.TaskSubmitted(call.deployment, str(call.deployment.attempt))), {}
+                return self._request(tv.TaskSubmitted(submitted(call.deployment), str(call.deployment.attempt))), {}
             case c.CancelTask():
                 return self._request(tv.CancelRequested(generation, call.attempt)), {}
             case c.ConnectTask():
@@ -267,13 +269,13 @@ class SimTaskManager:
                 for kind in tv.TimerKind:
                     self._timers.pop((command.attempt, kind), None)
             case tv.StartSubtask():
-                attempt = command.deployment.attempt
-                self.tasks[attempt] = SimTask(self._context, command.deployment, self._on_told, self._on_task_over)
+                attempt, deployment = command.task.attempt, pickle.loads(command.task.deploy)
+                self.tasks[attempt] = SimTask(self._context, deployment, self._on_told, self._on_task_over)
                 self._post(tv.StreamOpened(attempt, command.token, 1, "host"))
             case tv.AcceptStream():
                 task = self.tasks[command.attempt]
                 task.start()
-                for mail in command.mails:
+                for mail in command.mails[1:]:  # the first brought the deployment
                     self._deeds[int(mail)](task)
             case tv.SendMail():
                 self._deeds[int(command.mail)](self.tasks[command.attempt])

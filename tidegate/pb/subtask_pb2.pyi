@@ -301,14 +301,14 @@ class ToSubtask(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
         DEPLOYMENT_FIELD_NUMBER: _builtins.int
-        @_builtins.property
-        def deployment(self) -> _common_pb2.TaskDeployment: ...
+        deployment: _builtins.bytes
+        """a TaskDeployment, as it came in SubmitTaskRequest"""
         def __init__(
             self,
             *,
-            deployment: _common_pb2.TaskDeployment | None = ...,
+            deployment: _builtins.bytes = ...,
         ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["deployment", b"deployment"]  # noqa: Y015
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
         _ClearFieldArgType: _TypeAlias = _typing.Literal["deployment", b"deployment"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...

@@ -207,15 +207,15 @@ class SubmitTaskRequest(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     DEPLOYMENT_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
-    @_builtins.property
-    def deployment(self) -> _common_pb2.TaskDeployment: ...
+    deployment: _builtins.bytes
+    """a TaskDeployment: the subtask decodes it, the TaskManager reads a few fields"""
     def __init__(
         self,
         *,
         generation: _builtins.str = ...,
-        deployment: _common_pb2.TaskDeployment | None = ...,
+        deployment: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["deployment", b"deployment"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["deployment", b"deployment", "generation", b"generation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate.wire.convert_deployment import (
-    deployment_from_pb,
-    deployment_to_pb,
+    deployment_from_bytes,
+    deployment_to_bytes,
     producer_from_pb,
     producer_to_pb,
     restore_from_pb,
@@ -47,8 +47,8 @@ __all__ = [
     "attempt_report_to_pb",
     "checkpoint_metrics_from_pb",
     "checkpoint_metrics_to_pb",
-    "deployment_from_pb",
-    "deployment_to_pb",
+    "deployment_from_bytes",
+    "deployment_to_bytes",
     "enum_from_text",
     "error_from_pb",
     "error_of_ack",

@@ -12,6 +12,7 @@ from tidegate.model.graph import Partitioner
 from tidegate.model.ids import AllocationId, BlobKey, CheckpointId, Generation, OperatorId
 from tidegate.pb import common_pb2 as pb
 from tidegate.wire.accumulators import accumulators_from_pb, accumulators_to_pb
+from tidegate.wire.control_frames import parse
 from tidegate.wire.convert_errors import attempt_from_text, enum_from_text
 from tidegate.wire.convert_state import (
     channel_from_pb,
@@ -79,9 +80,9 @@ def restore_from_pb(message: pb.TaskRestore) -> TaskRestore:
     return TaskRestore(CheckpointId(message.checkpoint_id), message.location, operators)
 
 
-def deployment_to_pb(deployment: TaskDeployment) -> pb.TaskDeployment:
-    """One subtask attempt, as it travels to a TaskManager and on to the subtask."""
-    return pb.TaskDeployment(
+def deployment_to_bytes(deployment: TaskDeployment) -> bytes:
+    """Encodes a deployment for its subtask. Equal deployments give equal bytes, by which a TaskManager knows a repeated call."""
+    message = pb.TaskDeployment(
         attempt=str(deployment.attempt),
         generation=deployment.generation,
         allocation_id=deployment.allocation_id,
@@ -100,9 +101,12 @@ def deployment_to_pb(deployment: TaskDeployment) -> pb.TaskDeployment:
         finished_on_restore=deployment.finished_on_restore,
         spark_query=deployment.spark_query,
     )
+    return message.SerializeToString(deterministic=True)
 
 
-def deployment_from_pb(message: pb.TaskDeployment) -> TaskDeployment:
+def deployment_from_bytes(content: bytes) -> TaskDeployment:
+    """Raises ``CorruptFrame`` for what is no deployment."""
+    message = parse(pb.TaskDeployment, content)
     return TaskDeployment(
         attempt=attempt_from_text(message.attempt),
         generation=Generation(message.generation),

@@ -18,7 +18,7 @@ from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId
 from tidegate.pb import common_pb2
 from tidegate.pb import taskmanager_pb2 as pb
-from tidegate.wire.convert import attempt_from_text, deployment_to_pb, error_from_pb, options_to_pb, producer_to_pb
+from tidegate.wire.convert import attempt_from_text, deployment_to_bytes, error_from_pb, options_to_pb, producer_to_pb
 
 if TYPE_CHECKING:
     from tidegate.jobmanager.service.task_managers.outbox import TaskManagerCall
@@ -36,7 +36,7 @@ async def send(stub: TaskManagerAsyncStub, generation: str, call: TaskManagerCal
         case FreeSlot():
             return _of_ack(await stub.FreeSlot(_free(generation, call), timeout=timeout_s))
         case SubmitTask():
-            deployment = deployment_to_pb(call.deployment)
+            deployment = deployment_to_bytes(call.deployment)
             request = pb.SubmitTaskRequest(generation=generation, deployment=deployment)
             return _of_ack(await stub.SubmitTask(request, timeout=timeout_s))
         case ConnectTask():

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.aio.prometheus import Sample
-from tidegate.model.deployment import TaskDeployment
+from tidegate.taskmanager.machines.task_events import SubmittedTask
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 from tidegate.wire.task_metrics import named
 
@@ -16,8 +16,8 @@ def task_manager_samples(executor: TaskExecutor) -> Iterator[Sample]:
     own = {"host": me.host, "tm_id": me.task_manager_id}
     for name, value in executor.measures.process.items():
         yield Sample("taskmanager", name, own, value)
-    for deployment, readings in executor.measured():
-        labels = {**own, **_task_labels(deployment)}
+    for task, readings in executor.measured():
+        labels = {**own, **_task_labels(task)}
         counters = readings.later[1]
         for name, figure in named(counters, readings.span()).items():
             if not isinstance(figure, str):
@@ -27,13 +27,13 @@ def task_manager_samples(executor: TaskExecutor) -> Iterator[Sample]:
             yield Sample("taskmanager_job_task_operator", name, {**labels, "operator_name": operator}, value)
 
 
-def _task_labels(deployment: TaskDeployment) -> dict[str, str]:
-    attempt = deployment.attempt
+def _task_labels(task: SubmittedTask) -> dict[str, str]:
+    attempt = task.attempt
     return {
         "job_id": attempt.job_id,
-        "job_name": deployment.job_name,
+        "job_name": task.job_name,
         "task_id": attempt.vertex_id,
-        "task_name": deployment.task_name,
+        "task_name": task.task_name,
         "task_attempt_id": str(attempt),
         "task_attempt_num": str(attempt.attempt),
         "subtask_index": str(attempt.subtask),

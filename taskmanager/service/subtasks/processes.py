@@ -10,8 +10,8 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import AllocationId, AttemptId
+from tidegate.taskmanager.machines.task_events import SubmittedTask
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory
 from tidegate.taskmanager.spark.deploy import OnEnd, SparkDeployer, SparkSubmission
 from tidegate.taskmanager.spark.memory import WorkerSettings
@@ -49,13 +49,13 @@ class SparkSubtasks:
         self._is_embedded = session.is_embedded
         self._listen = listen
 
-    def start(self, deployment: TaskDeployment, token: str, on_end: OnEnd) -> None:
+    def start(self, task: SubmittedTask, token: str, on_end: OnEnd) -> None:
         assert self._deployer is not None
         directory = local_state = ""
         if self._is_embedded:
-            place = self._place(deployment.attempt)
+            place = self._place(task.attempt)
             place.mkdir(parents=True, exist_ok=True)
-            directory, local_state = str(place), str(self._local_root(deployment.allocation_id))
+            directory, local_state = str(place), str(self._local_root(task.allocation_id))
         settings = WorkerSettings(
             listen=self._listen,
             directory=directory,
@@ -65,17 +65,17 @@ class SparkSubtasks:
             local_state_dir=local_state,
         )
         submission = SparkSubmission(
-            deployment.attempt,
-            deployment.task_name,
-            deployment.parallelism,
+            task.attempt,
+            task.task_name,
+            task.parallelism,
             token,
             settings.to_texts(),
-            self._query_of(deployment),
+            self._query_of(task),
         )
         self._deployer.submit(submission, on_end)
 
-    def _query_of(self, deployment: TaskDeployment) -> SubmittedQuery | None:
-        key, loop = deployment.spark_query, asyncio.get_running_loop()
+    def _query_of(self, task: SubmittedTask) -> SubmittedQuery | None:
+        key, loop = task.spark_query, asyncio.get_running_loop()
         if key is None:
             return None
 
@@ -83,7 +83,7 @@ class SparkSubtasks:
             """From the attempt's thread."""
             return asyncio.run_coroutine_threadsafe(self._fetch_blob(key), loop).result(BLOB_TIMEOUT_S)
 
-        return SubmittedQuery(load, deployment.configuration, is_restored=deployment.restore is not None)
+        return SubmittedQuery(load, task.configuration, is_restored=task.restored_id is not None)
 
     def kill(self, attempt: AttemptId, pid: int, host: str) -> None:
         assert self._deployer is not None

@@ -250,8 +250,9 @@ class FakeTaskManager(TaskManagerServicer):
 
     async def SubmitTask(self, request: taskmanager_pb2.SubmitTaskRequest, context: Any) -> common_pb2.Ack:
         self.story.append("submit")
-        self.deployments[request.deployment.attempt] = request.deployment
-        self._later(self._come_up(request.deployment.attempt))
+        deployment = common_pb2.TaskDeployment.FromString(request.deployment)
+        self.deployments[deployment.attempt] = deployment
+        self._later(self._come_up(deployment.attempt))
         return common_pb2.Ack()
 
     async def ConnectTask(self, request: taskmanager_pb2.ConnectTaskRequest, context: Any) -> common_pb2.Ack:

@@ -15,14 +15,13 @@ from tests.aio.taskmanager.fake_job_manager import FakeJobManager
 from tidegate.aio.pool import Pool
 from tidegate.aio.rpc import start_server
 from tidegate.model.configuration import Configuration
-from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AllocationId, AttemptId
 from tidegate.pb.taskmanager_pb2_grpc import (
     add_TaskManagerInspectionServicer_to_server,
     add_TaskManagerServicer_to_server,
 )
-from tidegate.taskmanager.machines.task_events import TaskLimits
+from tidegate.taskmanager.machines.task_events import SubmittedTask, TaskLimits
 from tidegate.taskmanager.machines.task_manager import TaskManagerMachine
 from tidegate.taskmanager.runtime.ports import Mail
 from tidegate.taskmanager.service.blob_cache import BlobCache
@@ -51,14 +50,14 @@ LIMITS = TaskLimits(
 class Started:
     """One attempt as the deployer was asked to start it."""
 
-    deployment: TaskDeployment
+    task: SubmittedTask
     token: str
     on_end: OnEnd
     killed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def attempt(self) -> AttemptId:
-        return self.deployment.attempt
+        return self.task.attempt
 
     def end(self, error: ErrorInfo | None = None) -> None:
         """Its Spark job returned."""
@@ -74,8 +73,8 @@ class FakeSubtasks:
         self.released: list[AllocationId] = []
         self.ends_when_killed = True
 
-    def start(self, deployment: TaskDeployment, token: str, on_end: OnEnd) -> None:
-        self.started[str(deployment.attempt)] = Started(deployment, token, on_end)
+    def start(self, task: SubmittedTask, token: str, on_end: OnEnd) -> None:
+        self.started[str(task.attempt)] = Started(task, token, on_end)
 
     def kill(self, attempt: AttemptId, pid: int, host: str) -> None:
         started = self.started[str(attempt)]

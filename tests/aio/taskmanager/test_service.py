@@ -37,7 +37,7 @@ from tidegate.taskmanager.runtime.ports import (
     TriggerCheckpoint,
 )
 from tidegate.taskmanager.service.jobmanager.connection import RegistrationTimes
-from tidegate.wire.convert import deployment_to_pb, options_to_pb, producer_to_pb
+from tidegate.wire.convert import deployment_to_bytes, options_to_pb, producer_to_pb
 
 JOB, VERTEX = "a" * 32, "b" * 32
 ALLOCATION = "1" * 32
@@ -73,7 +73,7 @@ async def submit(fake: FakeJobManager, attempt: str = ATTEMPT) -> None:
     stub = fake.task_manager()
     answer = await stub.AllocateSlot(slot_request(JOB, ALLOCATION, 0, fake.generation))
     assert not answer.HasField("error"), answer.error
-    message = deployment_to_pb(deployment(fake.generation, attempt))
+    message = deployment_to_bytes(deployment(fake.generation, attempt))
     answer = await stub.SubmitTask(taskmanager_pb2.SubmitTaskRequest(generation=fake.generation, deployment=message))
     assert not answer.HasField("error"), answer.error
 
@@ -262,9 +262,11 @@ async def test_requests_that_do_not_fit_are_answered_with_errors(fake: FakeJobMa
     trigger.options.CopyFrom(options_to_pb(stop))
     trigger.generation = "g1"
     assert not (await stub.TriggerCheckpoint(trigger)).HasField("error")
-    message = deployment_to_pb(deployment("g1"))
+    message = deployment_to_bytes(deployment("g1"))
     answer = await stub.SubmitTask(taskmanager_pb2.SubmitTaskRequest(generation="g1", deployment=message))
     assert "no slot here is allocated" in answer.error.message
+    answer = await stub.SubmitTask(taskmanager_pb2.SubmitTaskRequest(generation="g1", deployment=b"\xff"))
+    assert "1 bytes are no TaskDeployment" in answer.error.message
 
 
 async def test_an_update_that_the_job_manager_refuses_stops_the_task(

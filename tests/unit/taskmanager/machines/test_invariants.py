@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.invariants import Machine
+from tests.submitted import submitted
 from tidegate.model.checkpoint import SegmentHandle, StateHandle
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, VertexId
@@ -85,7 +86,9 @@ def task_manager() -> TaskManagerMachine:
     found.on(slots.JobManagerFound(GENERATION), 0)
     found.on(slots.SlotRequested(GENERATION, JOB, ALLOCATION, 0), 0)
     found.on(
-        tv.TaskSubmitted(TaskDeployment(ATTEMPT, GENERATION, ALLOCATION, "job", "map", 1, 128, BlobKey("f" * 64)), "t"),
+        tv.TaskSubmitted(
+            submitted(TaskDeployment(ATTEMPT, GENERATION, ALLOCATION, "job", "map", 1, 128, BlobKey("f" * 64))), "t"
+        ),
         0,
     )
     return found

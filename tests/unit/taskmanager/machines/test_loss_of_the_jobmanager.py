@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.submitted import submitted
 from tidegate.model.checkpoint import TaskRestore
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost
@@ -36,9 +37,10 @@ GONE = slots.JobManagerLost()
 K = tv.CheckpointMailKind
 
 
-def deployment(attempt: AttemptId = ATTEMPT, restored_id: int = 0, generation: Generation = FIRST) -> TaskDeployment:
+def deployment(attempt: AttemptId = ATTEMPT, restored_id: int = 0, generation: Generation = FIRST) -> tv.SubmittedTask:
     restore = TaskRestore(CheckpointId(restored_id), "/cp/chk") if restored_id else None
-    return TaskDeployment(attempt, generation, ALLOCATION, "job", "map", 1, 128, BlobKey("f" * 64), restore=restore)
+    key = BlobKey("f" * 64)
+    return submitted(TaskDeployment(attempt, generation, ALLOCATION, "job", "map", 1, 128, key, restore=restore))
 
 
 def running(found: slots.JobManagerFound = FOUND, restored_id: int = 0) -> TaskManagerMachine:

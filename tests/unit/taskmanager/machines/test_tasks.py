@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.submitted import submitted
 from tidegate.model.deployment import TaskDeployment
 from tidegate.model.errors import ErrorInfo, SubtaskLost, UserFunctionError
 from tidegate.model.ids import AllocationId, AttemptId, BlobKey, Generation, JobId, VertexId
@@ -46,7 +47,7 @@ from tidegate.taskmanager.machines.tasks import TaskTable
 
 GENERATION = Generation("g1")
 ATTEMPT = AttemptId(JobId("a" * 32), VertexId("b" * 32), 0, 3)
-DEPLOYMENT = TaskDeployment(ATTEMPT, GENERATION, AllocationId("1" * 32), "job", "map", 2, 128, BlobKey("f" * 64))
+TASK = submitted(TaskDeployment(ATTEMPT, GENERATION, AllocationId("1" * 32), "job", "map", 2, 128, BlobKey("f" * 64)))
 LIMITS = TaskLimits(
     start_timeout_ms=30_000,
     spark_query_timeout_ms=600_000,
@@ -67,7 +68,7 @@ def table_in(phase: TaskPhase | None) -> TaskTable:
     table = TaskTable(LIMITS)
     events: list[TaskEvent] = [JobManagerFound(GENERATION)]
     if phase is not None:
-        events.append(TaskSubmitted(DEPLOYMENT, "token"))
+        events.append(TaskSubmitted(TASK, "token"))
     if phase in (P.ATTACHED, P.ENDED, P.KILLED):
         events.append(OPENED)
     if phase is P.ENDED:
@@ -92,7 +93,7 @@ def shape(commands: Sequence[TaskCommand]) -> list[str]:
 KILL = ["StopTimers", "KillSubtask", "StartTimer"]
 CLOSE_AND_KILL = ["StopTimers", "CloseStream", "KillSubtask", "StartTimer"]
 GONE = ["StopTimers", "ReportState", "RemoveTask"]
-SUBMIT = TaskSubmitted(DEPLOYMENT, "token")
+SUBMIT = TaskSubmitted(TASK, "token")
 MAIL = MailRequested(GENERATION, ATTEMPT, b"mail")
 CANCEL = CancelRequested(GENERATION, ATTEMPT)
 FAIL = TaskFailed(ATTEMPT, FREED)
@@ -277,7 +278,7 @@ def test_mails_that_come_before_the_stream_follow_the_deployment_in_order() -> N
     table = table_in(P.STARTING)
     for mail in (b"first", b"second"):
         table.on(MailRequested(GENERATION, ATTEMPT, mail), 0)
-    assert AcceptStream(ATTEMPT, DEPLOYMENT, (b"first", b"second")) in table.on(OPENED, 0)
+    assert AcceptStream(ATTEMPT, (TASK.deploy, b"first", b"second")) in table.on(OPENED, 0)
     assert list(table.on(MailRequested(GENERATION, ATTEMPT, b"third"), 0)) == [SendMail(ATTEMPT, b"third")]
 
 
@@ -294,7 +295,7 @@ def test_a_wrong_token_is_refused_and_the_right_one_is_still_taken() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        TaskSubmitted(dataclasses.replace(DEPLOYMENT, generation=Generation("old")), "t"),
+        TaskSubmitted(dataclasses.replace(TASK, generation=Generation("old")), "t"),
         MailRequested(Generation("old"), ATTEMPT, b"mail"),
         CancelRequested(Generation("old"), ATTEMPT),
     ],
@@ -313,7 +314,7 @@ def test_an_attempt_that_is_not_here_is_unknown(event: TaskEvent) -> None:
 
 
 def test_the_same_attempt_with_another_deployment_is_refused() -> None:
-    changed = dataclasses.replace(DEPLOYMENT, task_name="other")
+    changed = dataclasses.replace(TASK, task_name="other")
     (refused,) = table_in(P.ATTACHED).on(TaskSubmitted(changed, "token"), 0)
     assert isinstance(refused, Refuse)
 
@@ -339,7 +340,7 @@ def test_the_commands_carry_what_the_driver_needs() -> None:
     table = TaskTable(LIMITS)
     table.on(JobManagerFound(GENERATION), 0)
     started = table.on(SUBMIT, 0)
-    assert list(started) == [StartTimer(ATTEMPT, TimerKind.START, 30_000), StartSubtask(DEPLOYMENT, "token")]
+    assert list(started) == [StartTimer(ATTEMPT, TimerKind.START, 30_000), StartSubtask(TASK, "token")]
     table.on(OPENED, 0)
     cancelled = table.on(CANCEL, 0)
     assert list(cancelled) == [SendCancel(ATTEMPT), StartTimer(ATTEMPT, TimerKind.KILL, 20_000)]
@@ -369,7 +370,7 @@ def test_a_spark_job_that_fails_before_the_process_connects_tells_sparks_reason(
 
 
 def test_a_query_of_spark_has_its_own_time_to_be_prepared() -> None:
-    query = dataclasses.replace(DEPLOYMENT, spark_query=BlobKey("e" * 64))
+    query = dataclasses.replace(TASK, spark_query=BlobKey("e" * 64))
     table = TaskTable(LIMITS)
     table.on(JobManagerFound(GENERATION), 0)
     assert StartTimer(ATTEMPT, TimerKind.START, 600_000) in table.on(TaskSubmitted(query, "token"), 0)

@@ -43,7 +43,7 @@ from tidegate.model.ids import (
     VertexId,
 )
 from tidegate.pb import common_pb2, taskmanager_pb2
-from tidegate.wire.convert import error_to_pb
+from tidegate.wire.convert import deployment_from_bytes, error_to_pb
 
 JOB, TM, OPERATOR = JobId("a" * 32), TaskManagerId("tm-1"), OperatorId("c" * 32)
 A, B = (AttemptId(JOB, VertexId("b" * 32), index, 0) for index in (0, 1))
@@ -254,6 +254,8 @@ async def test_tasks_that_are_restored_share_one_read_of_metadata(is_readable: b
         return
     assert peer.story == ["SubmitTask", "SubmitTask", "TriggerCheckpoint 8"]
     for request in peer.requests[:2]:
-        (handle,) = request.deployment.restore.operators[OPERATOR].operator
+        restored = deployment_from_bytes(request.deployment).restore
+        assert restored is not None
+        (handle,) = restored.operators[OPERATOR].operator
         assert handle.handle.data == b"abc"
     assert inline_state.readings == 0, "its content is still in memory"
