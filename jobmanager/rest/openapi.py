@@ -36,6 +36,7 @@ PATH_SCHEMAS: Mapping[str, JsonObject] = {
 _GET, _AGGREGATE = {"get": _LIST}, {"get": _LIST, "agg": _LIST}
 _PROGRAM: Mapping[str, JsonObject] = {
     "programArg": _LIST,
+    "program-args": _TEXT,
     "entry-class": _TEXT,
     "parallelism": {"type": "integer", "minimum": 1, "maximum": 32_768},
 }
@@ -63,7 +64,13 @@ _CLAIM_MODE: JsonObject = {"type": ["string", "null"], "enum": ["CLAIM", "NO_CLA
 _RUN_BODY: Mapping[str, JsonObject] = {
     "entryClass": _MAYBE_TEXT,
     "programArgsList": {"type": ["array", "null"], "items": _TEXT},
-    "parallelism": {"type": ["integer", "null"], "minimum": 1, "maximum": 32_768},
+    "programArgs": _MAYBE_TEXT,
+    "parallelism": {
+        "type": ["integer", "string", "null"],
+        "minimum": 1,
+        "maximum": 32_768,
+        "pattern": "^[1-9][0-9]{0,3}$",
+    },
     "jobId": _TRIGGER,
     "applicationId": _TRIGGER,
     "allowNonRestoredState": {"type": ["boolean", "null"]},

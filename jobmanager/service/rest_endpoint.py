@@ -116,7 +116,7 @@ class RestEndpoint:
     def application(self) -> web.Application:
         application = web.Application(client_max_size=MAX_BODY_BYTES)
         self.pages.add_to(application)
-        application.router.add_route("*", "/{path:.*}", self._answer)
+        application.router.add_route("*", r"/{path:[\s\S]*}", self._answer)  # a dot would not match `%0A`
         return application
 
     async def _answer(self, request: web.Request) -> web.Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -20,6 +21,9 @@ from tidegate.model.values import JsonObject
 MAX_PARALLELISM = 32_768
 """Flink's largest number of key groups."""
 _FALSE, _TRUE = "false", "true"
+_DIGITS = re.compile("[0-9]{1,5}")
+_ARGUMENT = re.compile(r"""([^"']\S*|".+?"|'.+?')\s*""")
+"""One argument of a line of them: a word, or what stands between quotes (``JarHandlerUtils.tokenizeArguments``)."""
 
 
 class JarHandlers:
@@ -114,7 +118,13 @@ def run_request(request: RestRequest) -> RunRequest:
 
 
 def _arguments(request: RestRequest, body: JsonObject) -> tuple[str, ...]:
-    found = body.get("programArgsList")
+    found, line = body.get("programArgsList"), text_of(body, "programArgs") or request.query.get("program-args")
+    if line is not None and found is not None:
+        raise bad_request(
+            "Confusing request: both programArgs and programArgsList are given; send programArgsList alone."
+        )
+    if line is not None:
+        return tuple(part.strip("\"'") for part in _ARGUMENT.findall(line))
     if found is None:
         return tuple(request.listed("programArg") or ())
     if not isinstance(found, list) or not all(isinstance(item, str) and "\0" not in item for item in found):
@@ -123,11 +133,14 @@ def _arguments(request: RestRequest, body: JsonObject) -> tuple[str, ...]:
 
 
 def _parallelism(request: RestRequest, body: JsonObject) -> int | None:
+    """A number, or its digits as a text, which is what Flink's dashboard sends."""
     found = body.get("parallelism")
     if found is None and "parallelism" in request.query:
         found = request.query_number("parallelism", 0)
-    if found is None:
+    if found is None or found == "":
         return None
+    if isinstance(found, str) and _DIGITS.fullmatch(found):
+        found = int(found)
     if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= MAX_PARALLELISM:
         raise bad_request(
             f"Request did not match expected format: parallelism {found!r} is not in 1 .. {MAX_PARALLELISM}."

@@ -10,10 +10,12 @@ connection ends with it too.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_exceptions import HttpProcessingError
 
 HEADERS_TIMEOUT_MS = 120_000
 """More than the minute for which proxies keep an idle connection, so that they close it first."""
@@ -25,8 +27,27 @@ SMALL_BYTES = 32 << 10
 
 
 def runner_of(application: web.Application) -> web.AppRunner:
-    """A server of the application that does not wait for headers without end."""
-    return web.AppRunner(application, access_log=None, keepalive_timeout=HEADERS_TIMEOUT_MS / 1000)
+    """A server of the application that does not wait for headers without end, and does not say which library it is made of."""
+    application.on_response_prepare.append(_drop_server_header)
+    return web.AppRunner(application, access_log=None, logger=_log, keepalive_timeout=HEADERS_TIMEOUT_MS / 1000)
+
+
+async def _drop_server_header(_: web.Request, response: web.StreamResponse) -> None:
+    """Flink sends no such header either, and who looks for a library with a known hole learns nothing."""
+    response.headers.popall(hdrs.SERVER, None)
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """A request that is no HTTP is the client's fault and has been answered with 400: one line, without our stack trace."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, HttpProcessingError):
+        record.msg, record.args = f"{record.getMessage()}: {error.message.splitlines()[0]}", ()
+        record.exc_info, record.levelno, record.levelname = None, logging.INFO, "INFO"
+    return True
+
+
+_log = logging.getLogger("tidegate.jobmanager.rest.http")
+_log.addFilter(_in_one_line)
 
 
 class Response(web.Response):

@@ -138,3 +138,30 @@ async def test_what_a_client_of_the_other_protocol_changed_is_told_at_once() -> 
         assert (await get(listening.rest_port, job))["state"] in ("CANCELLING", "CANCELED")
         await watch_until(client, JOB, lambda status: status.state == "CANCELED")
         assert (await get(listening.rest_port, job))["state"] == "CANCELED"
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /overview HTTP/1.1\r\nHost: localhost\r\nbad header\x00: 1\r\n\r\n",
+        b"GET / HTTP/9\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\r\n\r\n",
+    ],
+    ids=["a header with a null", "an unknown version", "TLS"],
+)
+async def test_what_is_no_http_leaves_no_stack_trace(request_bytes: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async with running_job_manager() as listening:
+        reader, writer = await asyncio.open_connection("localhost", listening.rest_port)
+        writer.write(request_bytes)
+        answer = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 400") or answer.startswith(b"HTTP/1.0 400"), answer
+    assert b"Traceback" not in answer
+    assert not [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"]
+
+
+async def test_no_answer_says_which_library_serves_it() -> None:
+    async with running_job_manager() as listening, aiohttp.ClientSession() as session:
+        for path in ("/overview", "/nothing", "/"):
+            async with session.get(f"http://localhost:{listening.rest_port}{path}") as answer:
+                assert "Server" not in answer.headers

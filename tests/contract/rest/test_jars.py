@@ -6,6 +6,7 @@ import io
 import zipfile
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from aiohttp import FormData
@@ -125,10 +126,13 @@ async def test_uploads_of_foreign_pages_are_refused(client: Client) -> None:
     "body",
     [
         {"parallelism": 0},
-        {"parallelism": "2"},
+        {"parallelism": "two"},
+        {"parallelism": "40000"},
         {"parallelism": True},
         {"programArgsList": "a b"},
         {"programArgsList": [1]},
+        {"programArgs": ["a"]},
+        {"programArgs": "a", "programArgsList": ["a"]},
         {"jobId": "no id"},
         {"claimMode": "MINE"},
         {"allowNonRestoredState": "yes"},
@@ -151,6 +155,22 @@ async def test_the_plan_of_a_program(client: Client) -> None:
     assert any("plus" in node["description"] and node["parallelism"] == 3 for node in plan["nodes"])
     body = await ask(client, "POST", f"/jars/{jar}/plan", 400, json={"entryClass": "jobs.two"})
     assert "no entry point 'jobs.two'" in body["errors"][0]
+
+
+async def test_flinks_dashboard_sends_the_parallelism_as_a_text(client: Client) -> None:
+    jar = await upload(client, "jobs.zip", zipped({"jobs/one.py": JOB_FILE, "a.py": "raise SystemExit(3)"}))
+    asked = {"entryClass": "jobs.one", "parallelism": "3"}
+    plan = (await ask(client, "POST", f"/jars/{jar}/plan", 200, json=asked))["plan"]
+    assert any("plus" in node["description"] and node["parallelism"] == 3 for node in plan["nodes"])
+
+
+@pytest.mark.parametrize("where", ["body", "query"])
+async def test_a_line_of_arguments_is_cut_at_blanks_outside_quotes(where: str, client: Client) -> None:
+    jar = await upload(client, "jobs.zip", zipped({"jobs/one.py": JOB_FILE, "a.py": "raise SystemExit(3)"}))
+    line = """x "y z" 'a'"""
+    query, body = ("", {"programArgs": line}) if where == "body" else (f"?program-args={quote(line)}", {})
+    plan = (await ask(client, "POST", f"/jars/{jar}/plan{query}", 200, json=body | {"entryClass": "jobs.one"}))["plan"]
+    assert plan["name"] == "job x y z a"
 
 
 async def test_a_program_that_fails_tells_why(client: Client) -> None:

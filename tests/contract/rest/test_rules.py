@@ -26,6 +26,8 @@ SINK = vertex_id("sink")
     ("method", "path", "status", "text"),
     [
         ("GET", "/x", 404, "Unable to load requested file /x."),
+        ("GET", "/x%0Ay", 404, "Unable to load requested file /x"),
+        ("GET", "/jobs/%0A", 400, "(jobid)"),
         ("GET", "/v2/overview", 404, "Unable to load requested file /v2/overview."),
         ("POST", "/overview", 404, "Not found: /overview"),
         ("PUT", "/v1/jobs", 404, "Not found: /v1/jobs"),
