@@ -61,6 +61,8 @@ class Core(Protocol):
     @property
     def attempts(self) -> MetricStore: ...
     @property
+    def process(self) -> Process: ...
+    @property
     def configuration(self) -> Configuration: ...
     @property
     def snapshots(self) -> Snapshots: ...
@@ -68,6 +70,12 @@ class Core(Protocol):
     def watchers(self) -> Changes: ...
     def post(self, event: Event) -> None: ...
     def has_savepoint_directory(self, job_id: JobId) -> bool: ...
+
+
+class Process(Protocol):
+    """The JobManager's own process."""
+
+    def look(self) -> Mapping[str, float]: ...
 
 
 class MetricStore(Protocol):
@@ -85,6 +93,7 @@ class Backend:
 
     views: Views
     measures: MetricStore
+    process: Process
     configuration: Configuration
     snapshots: Snapshots
     post: Callable[[Event], None]

@@ -17,6 +17,7 @@ from typing import assert_never
 from tidegate.aio.driver import Driver
 from tidegate.aio.logs import with_ids
 from tidegate.aio.pool import Pool
+from tidegate.aio.process_figures import OwnProcess
 from tidegate.coordination.port import Deposed
 from tidegate.jobmanager.machines import commands as cmd
 from tidegate.jobmanager.machines.dispatcher import Dispatcher
@@ -74,6 +75,7 @@ class JobManagerCore:
         self.watchers = Watchers()
         self.streams = HeartbeatStreams()
         self.attempts = CurrentAttempts()
+        self.process = OwnProcess()
         self.snapshots = SnapshotRequests()
         self.watermarks = WatermarkReports()
         self._blobs = blobs
@@ -188,6 +190,7 @@ class JobManagerCore:
         """Stops handling messages; TaskManagers see their streams end and stop what they run."""
         self._driver.stop()
         self.streams.close_all("the JobManager is shutting down")
+        self.process.close()
         for key in list(self._outboxes):
             self._close_outbox(*key)
         await asyncio.gather(*self._closing, *self._endings.values(), return_exceptions=True)

@@ -60,6 +60,7 @@ class RestEndpoint:
         backend = Backend(
             self._views,
             core.attempts,
+            core.process,
             core.configuration,
             core.snapshots,
             core.post,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
+from tidegate.aio.process_figures import CollectorRate, collector_figures
 from tidegate.taskmanager.spark.jvm import JavaObject
 
 if TYPE_CHECKING:
@@ -15,11 +16,35 @@ _POOLS = {"direct": "Direct", "mapped": "Mapped"}
 
 
 def jvm_figures(context: SparkContext) -> dict[str, float]:
-    """Bytes, counts and milliseconds; its CPU is seen from outside. Empty when the JVM does not answer: it is ending."""
+    """Bytes and counts; its CPU is seen from outside. Empty when the JVM does not answer: it is ending."""
     try:
         return _asked(context._jvm)
     except (Py4JError, OSError):
         return {}
+
+
+class JvmCollectors:
+    """The JVM's garbage collectors: each, and all of them together."""
+
+    def __init__(self) -> None:
+        self._rates: dict[str, CollectorRate] = {}
+
+    def look(self, jvm: JavaObject, now_ms: float) -> dict[str, float]:
+        """Counts, milliseconds, and milliseconds for each second since the look before. Empty when the JVM does not answer."""
+        try:
+            beans = jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+            found = {
+                bean.getName().replace(" ", "_"): (bean.getCollectionCount(), bean.getCollectionTime())
+                for bean in beans
+            }
+        except (Py4JError, OSError):
+            return {}
+        counts, times = zip(*found.values(), strict=True)
+        figures: dict[str, float] = {}
+        for name, (count, spent_ms) in {"All": (sum(counts), sum(times)), **found}.items():
+            rate = self._rates.setdefault(name, CollectorRate())
+            figures |= collector_figures(name, count, spent_ms, rate.per_second(spent_ms, now_ms))
+        return figures
 
 
 def _asked(jvm: JavaObject) -> dict[str, float]:
@@ -35,9 +60,6 @@ def _asked(jvm: JavaObject) -> dict[str, float]:
     for pool in factory.getMemoryPoolMXBeans():
         if pool.getName() == "Metaspace":
             found |= _memory("Metaspace", pool.getUsage())
-    for collector in factory.getGarbageCollectorMXBeans():
-        name = f"Status.JVM.GarbageCollector.{collector.getName()}"
-        found |= {f"{name}.Count": collector.getCollectionCount(), f"{name}.Time": collector.getCollectionTime()}
     buffers = jvm.java.lang.Class.forName("java.lang.management.BufferPoolMXBean")
     for pool in factory.getPlatformMXBeans(buffers):
         if (shown := _POOLS.get(pool.getName())) is not None:

@@ -42,7 +42,8 @@ class ClusterHandlers:
         )
 
     def _metrics(self, request: RestRequest) -> list[JsonObject]:
-        found = metrics.cluster_metrics(self._backend.views.cluster(), self._backend.views.jobs())
+        views = self._backend.views
+        found = {**self._backend.process.look(), **metrics.cluster_metrics(views.cluster(), views.jobs())}
         return metrics.collection(found, request)
 
     def _task_managers(self, request: RestRequest) -> JsonObject:

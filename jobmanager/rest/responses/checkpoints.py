@@ -216,7 +216,7 @@ def _subtask_summary(view: CheckpointView, subtasks: Sequence[SubtaskCheckpointV
             "async": over(part.async_ms for part in metrics),
         },
         "alignment": {
-            "buffered": over(0 for _ in metrics),
+            "buffered": summary([0 for _ in metrics]),  # the only one with percentiles, in Flink too
             "processed": over(part.bytes_processed_during_alignment for part in metrics),
             "persisted": over(part.in_flight_bytes for part in metrics),
             "duration": over(part.alignment_ms for part in metrics),

@@ -198,7 +198,7 @@ def task_manager_item(view: TaskManagerView, tasks: AssignedTasks, figures: Figu
         "hardware": {
             "cpuCores": int(figures.get("System.CPU.Count", NOT_KNOWN)),
             "physicalMemory": _bytes(figures, "System.Memory.Total"),
-            "freeMemory": _bytes(figures, "System.Memory.Available"),
+            "freeMemory": _bytes(figures, "Status.JVM.Memory.Heap.Max"),  # what Flink means by it, too
             "managedMemory": managed,
         },
         "memoryConfiguration": {

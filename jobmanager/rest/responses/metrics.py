@@ -15,11 +15,12 @@ from tidegate.jobmanager.rest.http.request import RestRequest, bad_query
 from tidegate.jobmanager.rest.numbers import number, skew_percent
 from tidegate.jobmanager.rest.responses.checkpoints import checkpoint_item
 from tidegate.jobmanager.rest.routes import Answer, Handler
-from tidegate.model.states import JobState
+from tidegate.model.states import ExecutionState, JobState
 from tidegate.model.values import JsonObject
 from tidegate.wire.task_metrics import Value, named
 
 Metrics = Mapping[str, Value]
+DEPLOYING, RUNNING, FINISHED = ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.FINISHED
 
 _TIMES_IN_STATE = {
     "initializingTime": JobState.INITIALIZING,
@@ -55,6 +56,7 @@ def job_metrics(job: JobView, now_ms: int) -> Metrics:
     restored_ms = checkpoints.last_restored_ms
     return {
         "numRestarts": job.restarts,
+        "numRescales": 0,  # a job changes its parallelism when it is started again, under an id of its own
         "numberOfCompletedCheckpoints": checkpoints.completed,
         "numberOfFailedCheckpoints": checkpoints.failed,
         "numberOfInProgressCheckpoints": checkpoints.in_progress,
@@ -69,6 +71,7 @@ def job_metrics(job: JobView, now_ms: int) -> Metrics:
         "lastCheckpointCompletedTimestamp": -1 if last is None or last.end_ms is None else last.end_ms,
         "lastCheckpointRestoreTimestamp": -1 if restored_ms is None else restored_ms,
         **{name: _time_in(job, state, now_ms) for name, state in _TIMES_IN_STATE.items()},
+        **_deployment_times(job, now_ms),
         "uptime": -1 if job.state.is_terminal else _time_in(job, JobState.RUNNING, now_ms),
         "downtime": _downtime_ms(job, now_ms),
     }
@@ -135,6 +138,19 @@ def aggregation(parts: Sequence[Metrics], request: RestRequest) -> list[JsonObje
 def _time_in(job: JobView, state: JobState, now_ms: int) -> int:
     """How long the job has been in a state; 0 when it is in another."""
     return now_ms - job.state_timestamps_ms[state] if job.state is state else 0
+
+
+def _deployment_times(job: JobView, now_ms: int) -> Metrics:
+    """For how long subtasks are being deployed, and for how long all of them have been running or finished; 0 when not so
+    (``DeploymentStateTimeMetrics.java``, ``AllSubTasksRunningOrFinishedStateTimeMetrics.java``)."""
+    current = [subtask.current for vertex in job.vertices for subtask in vertex.subtasks]
+    began = [a.state_timestamps_ms[DEPLOYING] for a in current if a.state is DEPLOYING]
+    run = [a.state_timestamps_ms.get(RUNNING, job.start_ms) for a in current]
+    all_run = bool(current) and all(a.state in (RUNNING, FINISHED) for a in current) and not job.state.is_terminal
+    return {
+        "deployingTime": now_ms - min(began) if began else 0,
+        "allSubTasksRunningOrFinishedTime": now_ms - max(run) if all_run else 0,
+    }
 
 
 def _downtime_ms(job: JobView, now_ms: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tidegate.aio.process_figures import process_figures
 from tidegate.aio.prometheus import Sample
 from tidegate.jobmanager.rest.responses.metrics import cluster_metrics, job_metrics
 from tidegate.jobmanager.service.core import JobManagerCore
@@ -14,7 +13,7 @@ from tidegate.jobmanager.service.core import JobManagerCore
 def job_manager_samples(core: JobManagerCore, host: str, now_ms: Callable[[], int]) -> Iterator[Sample]:
     own = {"host": host}
     jobs = core.machine.jobs()
-    for name, value in {**process_figures(), **cluster_metrics(core.machine.cluster(), jobs)}.items():
+    for name, value in {**core.process.look(), **cluster_metrics(core.machine.cluster(), jobs)}.items():
         if not isinstance(value, str):
             yield Sample("jobmanager", name, own, value)
     for job in jobs:

@@ -4,16 +4,17 @@ thread, because a JVM that collects garbage answers late."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
 import psutil
 
 from tidegate.aio.pool import Pool
-from tidegate.aio.process_figures import process_figures
+from tidegate.aio.process_figures import FlinkFigures, process_figures
 from tidegate.taskmanager.service.subtasks.slot_memory import SlotMemory, resident_bytes
 from tidegate.taskmanager.service.task_executor import TaskExecutor
-from tidegate.taskmanager.spark.jvm_figures import jvm_figures
+from tidegate.taskmanager.spark.jvm_figures import JvmCollectors, jvm_figures
 from tidegate.taskmanager.spark.session import Session
 
 INTERVAL_S = 5.0
@@ -28,7 +29,8 @@ class ProcessMetrics:
         self._executor = executor
         self._managed_bytes = memory.managed_bytes * slots
         self._pool = pool
-        self._jvm: psutil.Process | None = None
+        self._jvm: FlinkFigures | None = None
+        self._collectors = JvmCollectors()
 
     def start(self) -> Callable[[], None]:
         """Begin to look; returns how to stop."""
@@ -56,18 +58,13 @@ class ProcessMetrics:
             "Status.Subtasks.Memory.Resident": float(sum(resident_bytes(pid) for pid in pids)),
             "Status.Flink.Memory.Managed.Total": float(self._managed_bytes),
         }
-        return {**found, **self._cpu_of_jvm(), **jvm_figures(self._session.context)}
+        collected = self._collectors.look(self._session.context._jvm, time.monotonic() * 1000)
+        return {**found, **self._seen_from_outside(), **jvm_figures(self._session.context), **collected}
 
-    def _cpu_of_jvm(self) -> Mapping[str, float]:
-        """Its load is of the time since the last look, as a share of this machine's CPUs."""
+    def _seen_from_outside(self) -> Mapping[str, float]:
         try:
             if self._jvm is None:
-                self._jvm = psutil.Process(self._session.jvm_pid)
-                self._jvm.cpu_percent()  # the first answer is of no time at all
-            load = self._jvm.cpu_percent() / 100 / (psutil.cpu_count() or 1)
+                self._jvm = FlinkFigures(self._session.jvm_pid)
         except psutil.Error:
             return {}
-        return {
-            "Status.JVM.CPU.Load": load,
-            "Status.JVM.CPU.Time": process_figures(self._jvm)["Status.Process.CPU.Time"],
-        }
+        return self._jvm.look()

@@ -155,7 +155,7 @@ async def test_what_is_no_http_leaves_no_stack_trace(request_bytes: bytes, caplo
         writer.write(request_bytes)
         answer = await asyncio.wait_for(reader.read(), 20)
         writer.close()
-    assert answer.startswith(b"HTTP/1.1 400") or answer.startswith(b"HTTP/1.0 400"), answer
+    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.0 400")), answer
     assert b"Traceback" not in answer
     assert not [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"]
 
