@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -17,22 +16,19 @@ from tidegate.cli.client import JobManagerClient, failure_of
 from tidegate.cli.errors import cause_in_a_few_lines
 from tidegate.cli.profile import show_profile
 from tidegate.cli.progress import Progress
+from tidegate.cli.submission import Submission, absolute, make_submission
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.accumulators import UserAccumulator, merged
-from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserError
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId, VertexId
 from tidegate.model.late_records import LateRecords
-from tidegate.model.options import CheckpointingOptions, ExecutionOptions, RuntimeOptions, StateRecoveryOptions
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.accumulators import accumulators_from_pb
 
 SNAPSHOT_LIMIT_S = 600.0
 """Flink's default of ``execution.checkpointing.timeout``."""
-_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
-_DIRECTORIES = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY)
 
 
 class JobCanceled(UserError):
@@ -143,14 +139,13 @@ class ClusterExecutor:
     def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
         """Submit, and wait unless detached. Ctrl-C and SIGTERM end the waiting and leave the job running, as Flink's command line does,
         unless ``execution.shutdown-on-attached-exit`` is set: then they cancel it."""
-        job = self.execute_async(graph, blobs)
+        submission = self._make_submission(graph)
+        job = self._submit(submission, blobs)
         click.echo(f"Job has been submitted with JobID {job.job_id}")
         if self._detached:
             return JobExecutionResult(job.job_id, 0)
         try:
-            configuration = Configuration.from_strings(graph.configuration)
-            cancels = configuration.get(ExecutionOptions.SHUTDOWN_ON_ATTACHED_EXIT)
-            result = wait_attached(job, graph, cancels=cancels)
+            result = wait_attached(job, submission, cancels=submission.cancels_on_exit)
             click.echo(f"Job with JobID {job.job_id} has finished.\nJob Runtime: {result.net_runtime_ms} ms")
             tell_accumulators(result)
         finally:
@@ -158,11 +153,17 @@ class ClusterExecutor:
         return result
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
-        tell_warnings(graph)
-        restore = restore_of(graph, self._restore_path, self._allow_non_restored_state)
+        return self._submit(self._make_submission(graph), blobs)
+
+    def _make_submission(self, graph: JobGraph) -> Submission:
         if self._job_id is not None:
             graph = replace(graph, job_id=self._job_id)
-        job_id = self._client.submit(with_absolute_directories(graph), blobs, *restore)
+        return make_submission(graph, self._restore_path, self._allow_non_restored_state)
+
+    def _submit(self, submission: Submission, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
+        submission.print_warnings()
+        graph = submission.graph
+        job_id = self._client.submit(graph, blobs, submission.restore_path, submission.allow_non_restored_state)
         self.submitted += 1
         if self._submitted_file is not None:
             with self._submitted_file.open("a", encoding="utf-8") as file:
@@ -185,10 +186,10 @@ def tell_late_records(status: pb.JobStatus | None) -> None:
         click.echo(f"warning: {LateRecords(late.operator, late.dropped, late.dropped_before)}", err=True)
 
 
-def wait_attached(job: SubmittedJob, graph: JobGraph, *, cancels: bool = True) -> JobExecutionResult:
+def wait_attached(job: SubmittedJob, submission: Submission, *, cancels: bool = True) -> JobExecutionResult:
     """Wait with a progress line. Ctrl-C or SIGTERM ends the waiting (``KeyboardInterrupt``); if it ``cancels``, the job is cancelled first
     and its end waited for, and a second one leaves at once."""
-    sources = {vertex.vertex_id for vertex in graph.vertices if vertex.is_source}
+    sources = {vertex.vertex_id for vertex in submission.graph.vertices if vertex.is_source}
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with Progress(sources) as progress:
@@ -203,7 +204,7 @@ def wait_attached(job: SubmittedJob, graph: JobGraph, *, cancels: bool = True) -
                 return job.wait(progress)
     finally:
         signal.signal(signal.SIGTERM, previous)
-        if job.last_status is not None and Configuration.from_strings(graph.configuration).get(RuntimeOptions.PROFILE):
+        if job.last_status is not None and submission.shows_profile:
             show_profile(job.last_status, Console())
 
 
@@ -213,31 +214,3 @@ def job_error(what: str, failure: ErrorInfo | None) -> TidegateError:
         return ExternalError(f"{what}: the JobManager gave no cause")
     error = failure.to_exception()
     return type(error)(f"{what}: {cause_in_a_few_lines(failure)}", details=failure.details)
-
-
-def restore_of(graph: JobGraph, path: str, allow_non_restored_state: bool) -> tuple[str, bool]:
-    """What a job starts from: ``-s`` and ``-n``, or else what its configuration says. No path: from nothing."""
-    configuration = Configuration.from_strings(graph.configuration)
-    found = path or configuration.get(StateRecoveryOptions.PATH) or ""
-    allow = allow_non_restored_state or configuration.get(StateRecoveryOptions.IGNORE_UNCLAIMED)
-    return (absolute(found) if found else ""), allow
-
-
-def tell_warnings(graph: JobGraph) -> None:
-    """Keys that the job sets and that change nothing: its owner must not believe to have what they promise."""
-    for warning in Configuration.from_strings(graph.configuration).warnings():
-        click.echo(f"warning: {warning}", err=True)
-
-
-def absolute(location: str) -> str:
-    """A path of this machine's user as the JobManager understands it; URIs stay."""
-    return location if _SCHEME.match(location) else str(Path(location).expanduser().absolute())
-
-
-def with_absolute_directories(graph: JobGraph) -> JobGraph:
-    """Relative directories are the client's: the JobManager has another working directory."""
-    texts = dict(graph.configuration)
-    for option in _DIRECTORIES:
-        if texts.get(option.key):
-            texts[option.key] = absolute(texts[option.key])
-    return replace(graph, configuration=texts)

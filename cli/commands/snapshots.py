@@ -64,7 +64,7 @@ def savepoint(
 
     `tidegate savepoint check job.py PATH` tells what a job file would restore from PATH: see its --help.
     """
-    from tidegate.cli.executor import absolute
+    from tidegate.cli.submission import absolute
 
     if (job is None) == (dispose is None):
         raise Misuse("savepoint takes the id of a job, or --dispose with the path of a savepoint")
@@ -124,7 +124,7 @@ def stop(
     definitions: tuple[str, ...],
 ) -> None:
     """Stop a job with a savepoint: what its sinks wrote is committed, and the job ends as FINISHED."""
-    from tidegate.cli.executor import absolute
+    from tidegate.cli.submission import absolute
 
     with connect(job_manager, config, definitions) as client:
         click.echo(f'{"Draining job" if drain else "Suspending job"} "{job}" with a savepoint.')

@@ -60,7 +60,7 @@ def tracks_of(checkpoint: pb.CheckpointStatus, vertex_names: Mapping[str, str]) 
         for s in acknowledged
         if s.ack_ms
     ]
-    last = travel.job_manager_track(_moments(checkpoint), max((track.end_ms for track in tracks), default=0.0))
+    last = travel.job_manager_track(_Moments(checkpoint), max((track.end_ms for track in tracks), default=0.0))
     return [*tracks, last] if last is not None else tracks
 
 
@@ -143,21 +143,20 @@ def legend(tracks: Sequence[Track]) -> Text:
 
 def explained(checkpoint: pb.CheckpointStatus, tracks: Sequence[Track], missing: Sequence[str], now_ms: int) -> str:
     """In one line: where the time went, or what it waits for."""
-    return travel.explained(_moments(checkpoint), tracks, missing, now_ms)
+    return travel.explained(_Moments(checkpoint), tracks, missing, now_ms)
 
 
-def _moments(checkpoint: pb.CheckpointStatus) -> travel.Moments:
-    return travel.Moments(
-        checkpoint.status,
-        checkpoint.trigger_ms,
-        checkpoint.sent_ms if checkpoint.HasField("sent_ms") else None,
-        checkpoint.sealed_ms if checkpoint.HasField("sealed_ms") else None,
-        checkpoint.completed_ms if checkpoint.HasField("completed_ms") else None,
-        checkpoint.confirmed_ms if checkpoint.HasField("confirmed_ms") else None,
-        checkpoint.acknowledged,
-        checkpoint.expected,
-        checkpoint.failure,
-    )
+class _Moments:
+    """A status as `travel.Moments`: what was not sent is ``None``."""
+
+    def __init__(self, checkpoint: pb.CheckpointStatus) -> None:
+        self.status, self.failure = checkpoint.status, checkpoint.failure
+        self.acknowledged, self.expected = checkpoint.acknowledged, checkpoint.expected
+        self.trigger_ms = checkpoint.trigger_ms
+        self.sent_ms = checkpoint.sent_ms if checkpoint.HasField("sent_ms") else None
+        self.sealed_ms = checkpoint.sealed_ms if checkpoint.HasField("sealed_ms") else None
+        self.completed_ms = checkpoint.completed_ms if checkpoint.HasField("completed_ms") else None
+        self.confirmed_ms = checkpoint.confirmed_ms if checkpoint.HasField("confirmed_ms") else None
 
 
 def _shortened(name: str, characters: int) -> str:

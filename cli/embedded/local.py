@@ -11,14 +11,8 @@ from collections.abc import Mapping
 import click
 
 from tidegate.cli.embedded.process_clusters import clusters_of_this_process
-from tidegate.cli.executor import (
-    SubmittedJob,
-    restore_of,
-    tell_late_records,
-    tell_warnings,
-    wait_attached,
-    with_absolute_directories,
-)
+from tidegate.cli.executor import SubmittedJob, tell_late_records, wait_attached
+from tidegate.cli.submission import Submission, make_submission
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey
@@ -34,10 +28,11 @@ class LocalClusterExecutor:
 
     def execute(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> JobExecutionResult:
         """Runs the job to its end. Raises its error when it does not finish."""
-        job = self.execute_async(graph, blobs)
+        submission = self._make_submission(graph)
+        job = self._submit(submission, blobs)
         click.echo(f"Job has been submitted with JobID {job.job_id}", err=True)
         try:
-            result = wait_attached(job, graph)
+            result = wait_attached(job, submission)
             click.echo(f"Job with JobID {job.job_id} has finished in {result.net_runtime_ms} ms", err=True)
         finally:
             tell_late_records(job.last_status)
@@ -45,9 +40,16 @@ class LocalClusterExecutor:
 
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
         """Submits the job and returns at once; its cluster ends with this process, whether the job is over or not."""
-        graph = with_absolute_directories(graph)
-        tell_warnings(graph)
-        restore = restore_of(graph, self._restore_path, self._allow_non_restored_state)
-        client = clusters_of_this_process().submit(graph, blobs, *restore)
+        return self._submit(self._make_submission(graph), blobs)
+
+    def _make_submission(self, graph: JobGraph) -> Submission:
+        return make_submission(graph, self._restore_path, self._allow_non_restored_state)
+
+    def _submit(self, submission: Submission, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
+        submission.print_warnings()
+        graph = submission.graph
+        client = clusters_of_this_process().submit(
+            graph, blobs, submission.restore_path, submission.allow_non_restored_state
+        )
         self.submitted += 1
         return SubmittedJob(client, graph.job_id, graph.name)

@@ -103,19 +103,24 @@ class CheckpointView:
     snapshot_type: SnapshotType
     is_periodic: bool
     trigger_ms: int
-    end_ms: int | None
-    size_bytes: int
-    location: str
-    failure: str
-    acknowledged: int
     expected: int
-    subtasks: tuple[SubtaskCheckpointView, ...]
-    totals: CheckpointTotals
-    discarded: bool
-    restored: bool
+    end_ms: int | None = None
+    size_bytes: int = 0
+    location: str = ""
+    failure: str = ""
+    acknowledged: int = 0
+    subtasks: tuple[SubtaskCheckpointView, ...] = ()
+    totals: CheckpointTotals = NOTHING_ACKNOWLEDGED
+    discarded: bool = False
+    restored: bool = False
     sent_ms: int | None = None
     sealed_ms: int | None = None
     confirmed_ms: int | None = None
+
+    @property
+    def completed_ms(self) -> int | None:
+        """When it was complete; ``None``: it is not (yet)."""
+        return self.end_ms if self.status == "COMPLETED" else None
 
 
 @dataclass(frozen=True, slots=True)

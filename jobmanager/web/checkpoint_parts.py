@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from tidegate.jobmanager.machines.views import CheckpointView, JobView
 from tidegate.jobmanager.rest.responses.checkpoints import find_checkpoint
 from tidegate.model.checkpoint_travel import (
-    Moments,
     Phase,
     Track,
     critical_path,
@@ -56,13 +55,13 @@ def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int) -> JsonObject
     if view is None:
         return None
     numbers: dict[str, int] = {vertex.vertex_id: number for number, vertex in enumerate(job.vertices)}
-    moments, tracks = moments_of(view), _tracks(view, job, numbers)
-    manager = job_manager_track(moments, max((track.end_ms for track in tracks), default=0.0))
+    tracks = _tracks(view, job, numbers)
+    manager = job_manager_track(view, max((track.end_ms for track in tracks), default=0.0))
     everybody = tracks if manager is None else [*tracks, manager]
-    missing = [] if moments.is_everybody_there else _missing(view, job)
+    missing = [] if view.acknowledged >= view.expected else _missing(view, job)
     return {
         **_item(view),
-        "words": explained(moments, everybody, missing, now_ms),
+        "words": explained(view, everybody, missing, now_ms),
         "missing": missing[:MAX_MISSING],
         "total_ms": max([track.end_ms for track in everybody], default=0.0),
         "longest": _longest(tracks, manager),
@@ -71,20 +70,6 @@ def checkpoint_part(job: JobView, checkpoint_id: int, now_ms: int) -> JsonObject
         "path": [_place(track, numbers) for track in critical_path(tracks, job.graph)],
         "waits": _waits(tracks),
     }
-
-
-def moments_of(view: CheckpointView) -> Moments:
-    return Moments(
-        view.status,
-        view.trigger_ms,
-        view.sent_ms,
-        view.sealed_ms,
-        view.end_ms if view.status == "COMPLETED" else None,
-        view.confirmed_ms,
-        view.acknowledged,
-        view.expected,
-        view.failure,
-    )
 
 
 def _item(view: CheckpointView) -> JsonObject:
@@ -107,7 +92,7 @@ def _item(view: CheckpointView) -> JsonObject:
             for name, at_ms in (
                 ("sent", view.sent_ms),
                 ("sealed", view.sealed_ms),
-                ("completed", view.end_ms if view.status == "COMPLETED" else None),
+                ("completed", view.completed_ms),
                 ("confirmed", view.confirmed_ms),
             )
         },

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from tidegate.model.checkpoint import CheckpointMetrics
 from tidegate.model.graph import JobGraph, producers_of
@@ -63,23 +64,27 @@ class Track:
         return self.start_ms + sum(span_ms for _, span_ms in self.spans)
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(Protocol):
     """What the JobManager knows of the checkpoint as a whole; epoch milliseconds, ``None``: not (yet)."""
 
-    status: str
-    trigger_ms: int
-    sent_ms: int | None
-    sealed_ms: int | None
-    completed_ms: int | None
-    confirmed_ms: int | None
-    acknowledged: int
-    expected: int
-    failure: str = ""
-
     @property
-    def is_everybody_there(self) -> bool:
-        return self.acknowledged >= self.expected
+    def status(self) -> str: ...
+    @property
+    def trigger_ms(self) -> int: ...
+    @property
+    def sent_ms(self) -> int | None: ...
+    @property
+    def sealed_ms(self) -> int | None: ...
+    @property
+    def completed_ms(self) -> int | None: ...
+    @property
+    def confirmed_ms(self) -> int | None: ...
+    @property
+    def acknowledged(self) -> int: ...
+    @property
+    def expected(self) -> int: ...
+    @property
+    def failure(self) -> str: ...
 
 
 def subtask_track(
@@ -125,10 +130,10 @@ def job_manager_track(moments: Moments, last_ms: float) -> Track | None:
 def explained(moments: Moments, tracks: Sequence[Track], missing: Sequence[str], now_ms: int) -> str:
     """In one line: where the time went, or what it waits for. ``tracks``: the JobManager's, if there is one, is the last."""
     if moments.status == "FAILED":
-        waited = "" if moments.is_everybody_there else f"; no acknowledgement of {_listed(missing)}"
+        waited = "" if moments.acknowledged >= moments.expected else f"; no acknowledgement of {_listed(missing)}"
         return f"It failed: {moments.failure or 'no reason is known'}{waited}."
     if moments.completed_ms is None:
-        waits_for = "_metadata to be written" if moments.is_everybody_there else _listed(missing)
+        waits_for = "_metadata to be written" if moments.acknowledged >= moments.expected else _listed(missing)
         return f"In progress for {show_duration_ms(max(0, now_ms - moments.trigger_ms))}: it waits for {waits_for}."
     subtasks = [track for track in tracks if track.name != JOB_MANAGER]
     total_ms = float(moments.completed_ms - moments.trigger_ms)

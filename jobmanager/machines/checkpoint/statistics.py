@@ -6,11 +6,10 @@ Follows Flink's ``DefaultCheckpointStatsTracker.java``: acknowledgements that co
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, fields
+from dataclasses import fields, replace
 
 from tidegate.jobmanager.machines.checkpoint.completed_checkpoints import CompletedCheckpoint
 from tidegate.jobmanager.machines.views import (
-    NOTHING_ACKNOWLEDGED,
     CheckpointSummary,
     CheckpointsView,
     CheckpointTotals,
@@ -24,73 +23,51 @@ from tidegate.model.ids import AttemptId, CheckpointId, SubtaskId
 IN_PROGRESS, COMPLETED, FAILED = "IN_PROGRESS", "COMPLETED", "FAILED"
 
 
-@dataclass(slots=True)
 class _Record:
-    checkpoint_id: CheckpointId
-    snapshot_type: SnapshotType
-    trigger_ms: int
-    expected: int
-    is_periodic: bool
-    status: str = IN_PROGRESS
-    end_ms: int | None = None
-    size_bytes: int = 0
-    location: str = ""
-    failure: str = ""
-    restored: bool = False
-    sent_ms: int | None = None
-    sealed_ms: int | None = None
-    confirmed_ms: int | None = None
-    discarded: bool = False
-    subtasks: dict[SubtaskId, SubtaskCheckpointView] = field(default_factory=dict)
-    totals: CheckpointTotals = NOTHING_ACKNOWLEDGED
-    """Kept with every acknowledgement: the list of checkpoints is asked for more often than a large one ends."""
-    _view: CheckpointView | None = None
-    """Kept until something changes: watchers of a job ask again and again, and the history may be long."""
+    """A checkpoint of the history: what is shown of it, and acknowledgements that are not in it yet.
 
-    def set(self, **changed: object) -> None:
-        for name, value in changed.items():
-            setattr(self, name, value)
-        self._view = None
+    They are gathered, since a view has all of its subtasks and one of 10,000 would be made anew with each acknowledgement; it is made
+    when somebody looks, and kept, since watchers of a job look again and again.
+    """
+
+    def __init__(self, view: CheckpointView) -> None:
+        self._view = view
+        self._subtasks: dict[SubtaskId, SubtaskCheckpointView] = {}
+        self._size_bytes, self._totals = view.size_bytes, view.totals
+        self._is_behind = False
+
+    @property
+    def view(self) -> CheckpointView:
+        if self._is_behind:
+            self._view = replace(
+                self._view,
+                subtasks=tuple(self._subtasks.values()),
+                acknowledged=len(self._subtasks),
+                size_bytes=self._size_bytes,
+                totals=self._totals,
+            )
+            self._is_behind = False
+        return self._view
+
+    @view.setter
+    def view(self, view: CheckpointView) -> None:
+        self._view, self._size_bytes = view, view.size_bytes
 
     def add(self, subtask: SubtaskCheckpointView) -> None:
-        metrics, before = subtask.metrics, self.totals
-        self.subtasks[subtask.attempt.subtask_id] = subtask
-        self.size_bytes += subtask.size_bytes
-        self.totals = CheckpointTotals(
+        """The first acknowledgement of a subtask counts."""
+        if subtask.attempt.subtask_id in self._subtasks:
+            return
+        metrics, before = subtask.metrics, self._totals
+        self._subtasks[subtask.attempt.subtask_id] = subtask
+        self._size_bytes += subtask.size_bytes
+        self._totals = CheckpointTotals(
             max(before.last_ack_ms, subtask.ack_ms),
             before.bytes_persisted + metrics.bytes_persisted,
             before.bytes_processed_during_alignment + metrics.bytes_processed_during_alignment,
             before.in_flight_bytes + metrics.in_flight_bytes,
             before.is_unaligned or metrics.unaligned,
         )
-        self._view = None
-
-    def view(self) -> CheckpointView:
-        if self._view is None:
-            self._view = self._make_view()
-        return self._view
-
-    def _make_view(self) -> CheckpointView:
-        return CheckpointView(
-            checkpoint_id=self.checkpoint_id,
-            status=self.status,
-            snapshot_type=self.snapshot_type,
-            is_periodic=self.is_periodic,
-            trigger_ms=self.trigger_ms,
-            end_ms=self.end_ms,
-            size_bytes=self.size_bytes,
-            location=self.location,
-            failure=self.failure,
-            acknowledged=len(self.subtasks),
-            expected=self.expected,
-            subtasks=tuple(self.subtasks.values()),
-            totals=self.totals,
-            discarded=self.discarded,
-            restored=self.restored,
-            sent_ms=self.sent_ms,
-            sealed_ms=self.sealed_ms,
-            confirmed_ms=self.confirmed_ms,
-        )
+        self._is_behind = True
 
 
 class _Summary:
@@ -100,12 +77,12 @@ class _Summary:
         self._samples = tuple(Samples() for _ in fields(CheckpointSummary))
         self._shown: CheckpointSummary | None = CheckpointSummary()
 
-    def add(self, record: _Record) -> None:
-        totals = record.totals
+    def add(self, checkpoint: CheckpointView) -> None:
+        totals = checkpoint.totals
         values = (
             totals.bytes_persisted,
-            record.size_bytes,
-            max(0, totals.last_ack_ms - record.trigger_ms),
+            checkpoint.size_bytes,
+            max(0, totals.last_ack_ms - checkpoint.trigger_ms),
             totals.bytes_processed_during_alignment,
             totals.in_flight_bytes,
         )
@@ -139,8 +116,10 @@ class CheckpointStatistics:
         self, checkpoint_id: CheckpointId, snapshot_type: SnapshotType, now_ms: int, expected: int, *, is_periodic: bool
     ) -> None:
         if len(self._history) == self._history.maxlen:
-            self._by_id.pop(self._history[0].checkpoint_id, None)
-        record = _Record(checkpoint_id, snapshot_type, now_ms, expected, is_periodic)
+            self._by_id.pop(self._history[0].view.checkpoint_id, None)
+        record = _Record(
+            CheckpointView(checkpoint_id, IN_PROGRESS, snapshot_type, is_periodic, trigger_ms=now_ms, expected=expected)
+        )
         self._history.append(record)
         self._by_id[checkpoint_id] = record
         self._in_progress += 1
@@ -148,17 +127,17 @@ class CheckpointStatistics:
     def on_sent(self, checkpoint_id: CheckpointId, location: str, now_ms: int) -> None:
         """Its directory exists, and its sources are triggered."""
         if record := self._by_id.get(checkpoint_id):
-            record.set(location=location, sent_ms=now_ms)
+            record.view = replace(record.view, location=location, sent_ms=now_ms)
 
     def on_sealed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
         """All subtasks have acknowledged."""
         if record := self._by_id.get(checkpoint_id):
-            record.set(sealed_ms=now_ms)
+            record.view = replace(record.view, sealed_ms=now_ms)
 
     def on_confirmed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
         """Its tasks are notified that it is complete."""
         if record := self._by_id.get(checkpoint_id):
-            record.set(confirmed_ms=now_ms)
+            record.view = replace(record.view, confirmed_ms=now_ms)
 
     def on_acknowledged(
         self,
@@ -168,17 +147,17 @@ class CheckpointStatistics:
         metrics: CheckpointMetrics,
         size_bytes: int,
     ) -> None:
-        record = self._by_id.get(checkpoint_id)
-        if record is not None and attempt.subtask_id not in record.subtasks:
+        if record := self._by_id.get(checkpoint_id):
             record.add(SubtaskCheckpointView(attempt, now_ms, metrics, size_bytes))
 
     def on_completed(self, checkpoint_id: CheckpointId, now_ms: int, manifest_bytes: int) -> None:
         self._completed += 1
         self._in_progress -= 1
         if record := self._by_id.get(checkpoint_id):
-            record.set(status=COMPLETED, end_ms=now_ms, size_bytes=max(record.size_bytes, manifest_bytes))
-            self._summary.add(record)
-            if record.snapshot_type.is_savepoint:
+            size_bytes = max(record.view.size_bytes, manifest_bytes)
+            record.view = replace(record.view, status=COMPLETED, end_ms=now_ms, size_bytes=size_bytes)
+            self._summary.add(record.view)
+            if record.view.snapshot_type.is_savepoint:
                 self._last_savepoint = record
             else:
                 self._last_completed = record
@@ -190,32 +169,41 @@ class CheckpointStatistics:
             return
         self._in_progress -= 1
         if record := self._by_id.get(checkpoint_id):
-            record.set(status=FAILED, end_ms=now_ms, failure=failure)
+            record.view = replace(record.view, status=FAILED, end_ms=now_ms, failure=failure)
             self._last_failed = record
 
     def on_discarded(self, checkpoint_id: CheckpointId) -> None:
         """Also when it has left the history, and is reported beside it."""
         beside = (self._last_completed, self._last_savepoint, self._last_restored)
         for record in (self._by_id.get(checkpoint_id), *beside):
-            if record is not None and record.checkpoint_id == checkpoint_id:
-                record.set(discarded=True)
+            if record is not None and record.view.checkpoint_id == checkpoint_id:
+                record.view = replace(record.view, discarded=True)
 
     def on_restored(self, checkpoint: CompletedCheckpoint, now_ms: int) -> None:
         self._restored += 1
         manifest, place = checkpoint.manifest, checkpoint.location
         record = self._by_id.get(checkpoint.checkpoint_id)
         if record is None:
-            kind, trigger_ms = manifest.snapshot_type, manifest.timestamp_ms
-            record = _Record(manifest.checkpoint_id, kind, trigger_ms, 0, False, COMPLETED, now_ms, location=place)
-        record.set(restored=True)
+            view = CheckpointView(
+                manifest.checkpoint_id,
+                COMPLETED,
+                manifest.snapshot_type,
+                is_periodic=False,
+                trigger_ms=manifest.timestamp_ms,
+                expected=0,
+                end_ms=now_ms,
+                location=place,
+            )
+            record = _Record(view)
+        record.view = replace(record.view, restored=True)
         self._last_restored, self._last_restored_ms = record, now_ms
 
     def view(self, latest_completed_id: CheckpointId | None) -> CheckpointsView:
         def shown(record: _Record | None) -> CheckpointView | None:
-            return record.view() if record else None
+            return record.view if record else None
 
         return CheckpointsView(
-            history=tuple(record.view() for record in reversed(self._history)),
+            history=tuple(record.view for record in reversed(self._history)),
             completed=self._completed,
             failed=self._failed,
             in_progress=self._in_progress,

@@ -84,7 +84,7 @@ def checkpoint_status(checkpoint: CheckpointView, *, with_subtasks: bool) -> pb.
         status=checkpoint.status,
         snapshot_type=checkpoint.snapshot_type.value,
         trigger_ms=checkpoint.trigger_ms,
-        completed_ms=checkpoint.end_ms if checkpoint.status == "COMPLETED" else None,
+        completed_ms=checkpoint.completed_ms,
         size_bytes=checkpoint.size_bytes,
         path=checkpoint.location,
         failure=checkpoint.failure,

@@ -12,16 +12,13 @@ from tidegate.cli.errors import cause_in_a_few_lines
 from tidegate.cli.executor import (
     JobCanceled,
     SubmittedJob,
-    absolute,
     job_error,
-    restore_of,
     tell_accumulators,
     tell_late_records,
-    tell_warnings,
     wait_attached,
-    with_absolute_directories,
 )
 from tidegate.cli.progress import Progress, line_of, records_of
+from tidegate.cli.submission import absolute, make_submission
 from tidegate.cli.tables import duration, size
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.errors import ErrorInfo, UserFunctionError
@@ -31,6 +28,7 @@ from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 
 JOB = JobId("a" * 32)
+PLAIN = JobGraph(JOB, "tiny", (), ())
 
 
 class RecordedClient:
@@ -129,7 +127,7 @@ def test_a_failure_without_a_cause_is_still_told() -> None:
 def test_relative_directories_are_the_clients(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     graph = JobGraph(JOB, "x", (), (), {"execution.checkpointing.dir": "ck", "parallelism.default": "2"})
-    assert with_absolute_directories(graph).configuration == {
+    assert make_submission(graph).graph.configuration == {
         "execution.checkpointing.dir": f"{tmp_path}/ck",
         "parallelism.default": "2",
     }
@@ -142,13 +140,25 @@ def test_a_job_starts_from_what_the_command_says_or_else_its_configuration(
     monkeypatch.chdir(tmp_path)
     ignore = "execution.state-recovery.ignore-unclaimed-state"
     configured = JobGraph(JOB, "x", (), (), {"execution.state-recovery.path": "chk-7", ignore: "true"})
-    assert restore_of(configured, "", False) == (f"{tmp_path}/chk-7", True)
-    assert restore_of(configured, "/ck/chk-9", False) == ("/ck/chk-9", True)
-    assert restore_of(JobGraph(JOB, "x", (), ()), "", False) == ("", False)
+    asked = [make_submission(configured), make_submission(configured, "/ck/chk-9"), make_submission(PLAIN)]
+    assert [(s.restore_path, s.allow_non_restored_state) for s in asked] == [
+        (f"{tmp_path}/chk-7", True),
+        ("/ck/chk-9", True),
+        ("", False),
+    ]
+
+
+def test_a_configuration_is_read_once_for_all_that_the_client_needs_of_it() -> None:
+    texts = {"execution.shutdown-on-attached-exit": "true", "tidegate.profile": "true"}
+    submission = make_submission(JobGraph(JOB, "x", (), (), texts))
+    assert (submission.cancels_on_exit, submission.shows_profile) == (True, True)
+    plain = make_submission(PLAIN)
+    assert (plain.cancels_on_exit, plain.shows_profile, plain.warnings) == (False, False, ())
 
 
 def test_a_key_without_effect_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_warnings(JobGraph(JOB, "x", (), (), {"execution.checkpointing.file-merging.enabled": "true"}))
+    texts = {"execution.checkpointing.file-merging.enabled": "true"}
+    make_submission(JobGraph(JOB, "x", (), (), texts)).print_warnings()
     assert capsys.readouterr().err == (
         "warning: known to Flink, without effect here: execution.checkpointing.file-merging.enabled\n"
     )
@@ -227,7 +237,7 @@ class InterruptedJob(SubmittedJob):
 def test_ctrl_c_leaves_a_job_on_a_cluster_running_and_says_how_to_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
     job = InterruptedJob()
     with pytest.raises(KeyboardInterrupt):
-        wait_attached(job, JobGraph(JOB, "tiny", (), ()), cancels=False)
+        wait_attached(job, make_submission(PLAIN), cancels=False)
     assert not job.is_canceled
     said = capsys.readouterr().err
     assert f"Job {JOB} goes on at somewhere:1." in said
@@ -236,5 +246,5 @@ def test_ctrl_c_leaves_a_job_on_a_cluster_running_and_says_how_to_reach_it(capsy
 
 def test_ctrl_c_cancels_where_the_job_is_to_end_with_the_command() -> None:
     job = InterruptedJob()
-    assert wait_attached(job, JobGraph(JOB, "tiny", (), ())).net_runtime_ms == 7
+    assert wait_attached(job, make_submission(PLAIN)).net_runtime_ms == 7
     assert job.is_canceled

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tests.unit.jobmanager.machines.cluster_kit import graph, two_stage, vertex, vertex_id
-from tidegate.model.checkpoint import CheckpointMetrics
-from tidegate.model.checkpoint_travel import Moments, Track, critical_path, job_manager_track, subtask_track
+from tidegate.jobmanager.machines.views import CheckpointView
+from tidegate.model.checkpoint import CheckpointMetrics, SnapshotType
+from tidegate.model.checkpoint_travel import Track, critical_path, job_manager_track, subtask_track
 from tidegate.model.graph import Partitioner
+from tidegate.model.ids import CheckpointId
 
 
 def track(name: str, index: int, ack_ms: int, waited_for: str = "") -> Track:
@@ -40,5 +42,7 @@ def test_a_longer_way() -> None:
 
 
 def test_the_job_manager_has_no_track_before_the_end() -> None:
-    moments = Moments("IN_PROGRESS", 1_000, 1_001, None, None, None, 1, 2)
-    assert job_manager_track(moments, 30) is None
+    begun = CheckpointView(
+        CheckpointId(1), "IN_PROGRESS", SnapshotType.CHECKPOINT, True, trigger_ms=1_000, expected=2, sent_ms=1_001
+    )
+    assert job_manager_track(begun, 30) is None

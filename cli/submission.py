@@ -1,0 +1,61 @@
+"""A job as the user of this machine submits it. Its configuration is parsed once, here; what the client itself needs of it is a value."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from tidegate.model.configuration import Configuration
+from tidegate.model.graph import JobGraph
+from tidegate.model.options import CheckpointingOptions, ExecutionOptions, RuntimeOptions, StateRecoveryOptions
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
+_DIRECTORIES = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_DIRECTORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """`graph` has absolute directories: the JobManager has another working directory than the user. `restore_path`: empty, it starts from
+    nothing. `warnings`: about options that change nothing."""
+
+    graph: JobGraph
+    restore_path: str
+    allow_non_restored_state: bool
+    cancels_on_exit: bool
+    shows_profile: bool
+    warnings: tuple[str, ...]
+
+    def print_warnings(self) -> None:
+        for warning in self.warnings:
+            click.echo(f"warning: {warning}", err=True)
+
+
+def make_submission(graph: JobGraph, restore_path: str = "", allow_non_restored_state: bool = False) -> Submission:
+    """What the command says of the restore (``-s`` and ``-n``) counts before the job's configuration. Raises `ConfigurationError`."""
+    configuration = Configuration.from_strings(graph.configuration)
+    get = configuration.get
+    path = restore_path or get(StateRecoveryOptions.PATH) or ""
+    return Submission(
+        graph=replace(graph, configuration=_with_absolute_directories(configuration)),
+        restore_path=absolute(path) if path else "",
+        allow_non_restored_state=allow_non_restored_state or get(StateRecoveryOptions.IGNORE_UNCLAIMED),
+        cancels_on_exit=get(ExecutionOptions.SHUTDOWN_ON_ATTACHED_EXIT),
+        shows_profile=get(RuntimeOptions.PROFILE),
+        warnings=configuration.warnings(),
+    )
+
+
+def absolute(location: str) -> str:
+    """A path of this machine's user as the JobManager understands it; URIs stay."""
+    return location if _SCHEME.match(location) else str(Path(location).expanduser().absolute())
+
+
+def _with_absolute_directories(configuration: Configuration) -> dict[str, str]:
+    texts = configuration.to_strings()
+    for option in _DIRECTORIES:
+        if texts.get(option.key):
+            texts[option.key] = absolute(texts[option.key])
+    return texts
