@@ -16,7 +16,7 @@ from tidegate.cli.client import JobManagerClient, failure_of
 from tidegate.cli.errors import cause_in_a_few_lines
 from tidegate.cli.profile import show_profile
 from tidegate.cli.progress import Progress
-from tidegate.cli.submission import Submission, absolute, make_submission
+from tidegate.cli.submission import SubmittedGraph, absolute, make_submission
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.accumulators import UserAccumulator, merged
 from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, UserError
@@ -155,12 +155,12 @@ class ClusterExecutor:
     def execute_async(self, graph: JobGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
         return self._submit(self._make_submission(graph), blobs)
 
-    def _make_submission(self, graph: JobGraph) -> Submission:
+    def _make_submission(self, graph: JobGraph) -> SubmittedGraph:
         if self._job_id is not None:
             graph = replace(graph, job_id=self._job_id)
         return make_submission(graph, self._restore_path, self._allow_non_restored_state)
 
-    def _submit(self, submission: Submission, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
+    def _submit(self, submission: SubmittedGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
         submission.print_warnings()
         graph = submission.graph
         job_id = self._client.submit(graph, blobs, submission.restore_path, submission.allow_non_restored_state)
@@ -186,7 +186,7 @@ def tell_late_records(status: pb.JobStatus | None) -> None:
         click.echo(f"warning: {LateRecords(late.operator, late.dropped, late.dropped_before)}", err=True)
 
 
-def wait_attached(job: SubmittedJob, submission: Submission, *, cancels: bool = True) -> JobExecutionResult:
+def wait_attached(job: SubmittedJob, submission: SubmittedGraph, *, cancels: bool = True) -> JobExecutionResult:
     """Wait with a progress line. Ctrl-C or SIGTERM ends the waiting (``KeyboardInterrupt``); if it ``cancels``, the job is cancelled first
     and its end waited for, and a second one leaves at once."""
     sources = {vertex.vertex_id for vertex in submission.graph.vertices if vertex.is_source}

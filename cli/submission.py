@@ -17,7 +17,7 @@ _DIRECTORIES = (CheckpointingOptions.DIRECTORY, CheckpointingOptions.SAVEPOINT_D
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class SubmittedGraph:
     """`graph` has absolute directories: the JobManager has another working directory than the user. `restore_path`: empty, it starts from
     nothing. `warnings`: about options that change nothing."""
 
@@ -33,12 +33,12 @@ class Submission:
             click.echo(f"warning: {warning}", err=True)
 
 
-def make_submission(graph: JobGraph, restore_path: str = "", allow_non_restored_state: bool = False) -> Submission:
+def make_submission(graph: JobGraph, restore_path: str = "", allow_non_restored_state: bool = False) -> SubmittedGraph:
     """What the command says of the restore (``-s`` and ``-n``) counts before the job's configuration. Raises `ConfigurationError`."""
     configuration = Configuration.from_strings(graph.configuration)
     get = configuration.get
     path = restore_path or get(StateRecoveryOptions.PATH) or ""
-    return Submission(
+    return SubmittedGraph(
         graph=replace(graph, configuration=_with_absolute_directories(configuration)),
         restore_path=absolute(path) if path else "",
         allow_non_restored_state=allow_non_restored_state or get(StateRecoveryOptions.IGNORE_UNCLAIMED),

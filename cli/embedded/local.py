@@ -12,7 +12,7 @@ import click
 
 from tidegate.cli.embedded.process_clusters import clusters_of_this_process
 from tidegate.cli.executor import SubmittedJob, tell_late_records, wait_attached
-from tidegate.cli.submission import Submission, make_submission
+from tidegate.cli.submission import SubmittedGraph, make_submission
 from tidegate.common.job_execution_result import JobExecutionResult
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey
@@ -42,10 +42,10 @@ class LocalClusterExecutor:
         """Submits the job and returns at once; its cluster ends with this process, whether the job is over or not."""
         return self._submit(self._make_submission(graph), blobs)
 
-    def _make_submission(self, graph: JobGraph) -> Submission:
+    def _make_submission(self, graph: JobGraph) -> SubmittedGraph:
         return make_submission(graph, self._restore_path, self._allow_non_restored_state)
 
-    def _submit(self, submission: Submission, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
+    def _submit(self, submission: SubmittedGraph, blobs: Mapping[BlobKey, bytes]) -> SubmittedJob:
         submission.print_warnings()
         graph = submission.graph
         client = clusters_of_this_process().submit(

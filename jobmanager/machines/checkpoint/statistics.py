@@ -49,8 +49,8 @@ class _Record:
             self._is_behind = False
         return self._view
 
-    @view.setter
-    def view(self, view: CheckpointView) -> None:
+    def show(self, view: CheckpointView) -> None:
+        """``view``: what was shown, with something of it replaced."""
         self._view, self._size_bytes = view, view.size_bytes
 
     def add(self, subtask: SubtaskCheckpointView) -> None:
@@ -127,17 +127,17 @@ class CheckpointStatistics:
     def on_sent(self, checkpoint_id: CheckpointId, location: str, now_ms: int) -> None:
         """Its directory exists, and its sources are triggered."""
         if record := self._by_id.get(checkpoint_id):
-            record.view = replace(record.view, location=location, sent_ms=now_ms)
+            record.show(replace(record.view, location=location, sent_ms=now_ms))
 
     def on_sealed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
         """All subtasks have acknowledged."""
         if record := self._by_id.get(checkpoint_id):
-            record.view = replace(record.view, sealed_ms=now_ms)
+            record.show(replace(record.view, sealed_ms=now_ms))
 
     def on_confirmed(self, checkpoint_id: CheckpointId, now_ms: int) -> None:
         """Its tasks are notified that it is complete."""
         if record := self._by_id.get(checkpoint_id):
-            record.view = replace(record.view, confirmed_ms=now_ms)
+            record.show(replace(record.view, confirmed_ms=now_ms))
 
     def on_acknowledged(
         self,
@@ -155,7 +155,7 @@ class CheckpointStatistics:
         self._in_progress -= 1
         if record := self._by_id.get(checkpoint_id):
             size_bytes = max(record.view.size_bytes, manifest_bytes)
-            record.view = replace(record.view, status=COMPLETED, end_ms=now_ms, size_bytes=size_bytes)
+            record.show(replace(record.view, status=COMPLETED, end_ms=now_ms, size_bytes=size_bytes))
             self._summary.add(record.view)
             if record.view.snapshot_type.is_savepoint:
                 self._last_savepoint = record
@@ -169,7 +169,7 @@ class CheckpointStatistics:
             return
         self._in_progress -= 1
         if record := self._by_id.get(checkpoint_id):
-            record.view = replace(record.view, status=FAILED, end_ms=now_ms, failure=failure)
+            record.show(replace(record.view, status=FAILED, end_ms=now_ms, failure=failure))
             self._last_failed = record
 
     def on_discarded(self, checkpoint_id: CheckpointId) -> None:
@@ -177,7 +177,7 @@ class CheckpointStatistics:
         beside = (self._last_completed, self._last_savepoint, self._last_restored)
         for record in (self._by_id.get(checkpoint_id), *beside):
             if record is not None and record.view.checkpoint_id == checkpoint_id:
-                record.view = replace(record.view, discarded=True)
+                record.show(replace(record.view, discarded=True))
 
     def on_restored(self, checkpoint: CompletedCheckpoint, now_ms: int) -> None:
         self._restored += 1
@@ -195,7 +195,7 @@ class CheckpointStatistics:
                 location=place,
             )
             record = _Record(view)
-        record.view = replace(record.view, restored=True)
+        record.show(replace(record.view, restored=True))
         self._last_restored, self._last_restored_ms = record, now_ms
 
     def view(self, latest_completed_id: CheckpointId | None) -> CheckpointsView:
