@@ -45,6 +45,11 @@ def make_client(address: str) -> tuple[socket.socket, str | tuple[str, int]]:
     return sock, target
 
 
+def is_unix(address: str) -> bool:
+    """Whether it is on this machine, and no packet of the network is needed to reach it."""
+    return address.startswith(UNIX)
+
+
 def tune(sock: socket.socket) -> None:
     """Frames leave at once, and a peer whose machine is gone is noticed."""
     if sock.family in (socket.AF_INET, socket.AF_INET6):

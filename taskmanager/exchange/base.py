@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tidegate.common.records.batch import ArrowBatch
 from tidegate.model.channel_events import Barrier, ChannelEvent, WatermarkEvent
+from tidegate.taskmanager.exchange.counts import ReceivedFrames
 from tidegate.wire.frames import EncodedBatch, OutgoingFrame
 
 Overtaken = list[tuple[int, list[OutgoingFrame]]]
@@ -68,6 +69,15 @@ class ResultPartition(Protocol):
 
     def queued_bytes(self) -> int: ...
 
+    def queued_frames(self) -> int: ...
+
+    def used_share(self) -> float:
+        """How full the fullest subpartition is, of the bytes that it may hold: 0 to 1."""
+
+    @property
+    def sent_frames(self) -> int:
+        """Frames of records that were queued so far, once for each consumer."""
+
     def close(self) -> None: ...
 
 
@@ -102,6 +112,14 @@ class InputGate(Protocol):
 
     def unblock(self, channel: int) -> None: ...
 
+    @property
+    def received(self) -> ReceivedFrames: ...
+
     def queued_bytes(self) -> int: ...
+
+    def queued_frames(self) -> int: ...
+
+    def used_share(self) -> float:
+        """How much of what may be in flight on all channels together is queued here: 0 to 1."""
 
     def close(self) -> None: ...

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from tidegate.model.deployment import ProducerAddress
 from tidegate.model.errors import CorruptFrame, SubtaskLost, TidegateError, Unreachable, VersionMismatch
+from tidegate.taskmanager.exchange.addresses import is_unix
 from tidegate.taskmanager.exchange.framed_socket import FramedSocket
 from tidegate.taskmanager.exchange.input_gate import ChannelInputGate
 from tidegate.taskmanager.exchange.io_loop import READ, WRITE, EventLoop
@@ -132,7 +133,7 @@ class DataClient:
         if frame.type is not FrameType.ACCEPTED:
             raise CorruptFrame(f"{self._name}: a {frame.type.name} frame instead of an answer to the handshake")
         self._accepted = True
-        self.grant(self._gate.open_channel(self._channel))
+        self.grant(self._gate.open_channel(self._channel, is_local=is_unix(self._producer.address)))
         self._on_connected()
 
     def _write(self) -> None:

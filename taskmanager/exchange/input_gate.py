@@ -24,6 +24,7 @@ from tidegate.model.channel_events import Barrier, ChannelEvent, EndOfPartition
 from tidegate.model.errors import CorruptFrame, TidegateError
 from tidegate.taskmanager.exchange.base import InFlightItem, RecordingEnded
 from tidegate.taskmanager.exchange.channel_recording import QueuedFrame, Recording, ends_recording, find_barrier
+from tidegate.taskmanager.exchange.counts import ReceivedFrames
 from tidegate.taskmanager.exchange.settings import ExchangeSettings
 from tidegate.taskmanager.machines.credit import BufferDebloater, GrantCredit, ReceiverCredit
 from tidegate.wire.channel_messages import decode_event
@@ -40,6 +41,7 @@ class _Channel:
         "ended",
         "frames",
         "input_index",
+        "is_local",
         "is_ready",
         "name",
         "overtook",
@@ -59,6 +61,7 @@ class _Channel:
         self.blocked = False
         self.is_ready = False
         self.ended = False
+        self.is_local = False
 
 
 class ChannelInputGate:
@@ -86,6 +89,8 @@ class ChannelInputGate:
         self._debloater = BufferDebloater(settings.window)
         self._worked_bytes = 0
         self._handed_out_ms = 0.0
+        self._window_bytes = settings.window.max_bytes
+        self.received = ReceivedFrames()
 
     # --- subtask's thread ---
 
@@ -163,6 +168,12 @@ class ChannelInputGate:
     def queued_bytes(self) -> int:
         return self._queued_bytes
 
+    def queued_frames(self) -> int:
+        return sum(len(channel.frames) for channel in self._channels)
+
+    def used_share(self) -> float:
+        return min(1.0, self._queued_bytes / max(1, self._window_bytes * self._open))
+
     def check(self) -> None:
         """Raises what ``poll`` would raise, and takes nothing."""
         if self._failure is not None:
@@ -180,10 +191,11 @@ class ChannelInputGate:
 
     # --- I/O thread ---
 
-    def open_channel(self, channel: int) -> GrantCredit:
-        """The producer accepted: its first credit."""
+    def open_channel(self, channel: int, *, is_local: bool) -> GrantCredit:
+        """The producer, on this machine or not, accepted: its first credit."""
         with self._lock:
-            return self._channels[channel].credit.open(self._debloater.window(self._clock(), self._open))
+            self._channels[channel].is_local = is_local
+            return self._channels[channel].credit.open(self._window())
 
     def on_frames(self, channel: int, frames: Sequence[Frame]) -> bool:
         """Whether the end of the partition came with them. Raises ``CorruptFrame`` when credit was overstepped."""
@@ -193,7 +205,7 @@ class ChannelInputGate:
             for frame in frames:
                 if frame.type is FrameType.BACKLOG:
                     found.credit.on_asked()
-                    grant = found.credit.decide_grant(self._debloater.window(self._clock(), self._open))
+                    grant = found.credit.decide_grant(self._window())
                     continue
                 self._enqueue(channel, found, frame)
             self._make_ready(channel)
@@ -248,6 +260,10 @@ class ChannelInputGate:
         channel.frames.append(queued)
         self._queued_bytes += queued.size_bytes
 
+    def _window(self) -> int:
+        self._window_bytes = self._debloater.window(self._clock(), self._open)
+        return self._window_bytes
+
     def _make_ready(self, index: int) -> None:
         channel = self._channels[index]
         if channel.frames and not channel.blocked and not channel.is_ready:
@@ -279,10 +295,11 @@ class ChannelInputGate:
         size_bytes = sum(queued.size_bytes for queued in taken)
         with self._lock:
             channel.credit.on_consumed(size_bytes)
-            grant = channel.credit.decide_grant(self._debloater.window(self._clock(), self._open))
+            grant = channel.credit.decide_grant(self._window())
             ended = channel.ended
         if grant is not None and not ended:
             self._send(index, grant)
+        self.received.add(len(taken), size_bytes, is_local=channel.is_local)
         self._worked_bytes += size_bytes
         self._handed_out_ms = self._clock()
         return from_wire(batches[0] if len(batches) == 1 else pa.concat_batches(batches))

@@ -112,6 +112,16 @@ class PipelinedResultPartition:
     def queued_bytes(self) -> int:
         return sum(s.queued_bytes for s in self._subpartitions) + sum(lane.gathered_bytes for lane in self._lanes)
 
+    def queued_frames(self) -> int:
+        return sum(s.queued_frames for s in self._subpartitions)
+
+    def used_share(self) -> float:
+        return max((s.used_share for s in self._subpartitions), default=0.0)
+
+    @property
+    def sent_frames(self) -> int:
+        return sum(lane.sent_frames for lane in self._lanes)
+
     def close(self) -> None:
         """Drops what was gathered; what is queued is the endpoint's to drop."""
         for lane in self._lanes:
@@ -129,6 +139,8 @@ class _Lane:
 
     def __init__(self, targets: Sequence[Subpartition], settings: ExchangeSettings) -> None:
         self.gathered_bytes = 0
+        self.sent_frames = 0
+        """Counts frames of records, once for each target."""
         self._targets = targets
         self._settings = settings
         self._encoder = BatchEncoder(checksum=settings.checksum_batches)
@@ -161,6 +173,7 @@ class _Lane:
         frames: list[OutgoingFrame] = []
         for start in range(0, batch.num_rows, each):
             frames += self._framed(batch.slice(start, each) if each < batch.num_rows else batch)
+            self.sent_frames += len(self._targets)
         return frames
 
     def drop(self) -> None:

@@ -131,6 +131,11 @@ class Subpartition:
     def queued_frames(self) -> int:
         return len(self._queue)
 
+    @property
+    def used_share(self) -> float:
+        """The part of its bound that is queued."""
+        return min(1.0, self._queued_bytes / max(1, self._limit_bytes))
+
     # --- I/O thread ---
 
     def attach(self, consumer: str, pump: Callable[[], None]) -> None:

@@ -164,6 +164,9 @@ class Operator(ABC):
 
     context: OperatorContext
 
+    timers_fired = 0
+    """Timers of user functions that fired so far."""
+
     def works_on_records(self) -> bool:
         """Whether it looks at single records, so that it is given slices. Asked after ``open``: an operator that takes
         ``any`` may know only then."""

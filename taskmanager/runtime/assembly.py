@@ -23,7 +23,14 @@ from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.runtime.chain import FinishedOperator, OpenKeys, OperatorChain
 from tidegate.taskmanager.runtime.environment import SubtaskEnvironment
 from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
-from tidegate.taskmanager.runtime.outputs import ChainedTarget, ChainOutput, KeyedPartition, NetworkTarget
+from tidegate.taskmanager.runtime.measuring.task_figures import Entered, HeadInput, watch_operator
+from tidegate.taskmanager.runtime.outputs import (
+    ChainedTarget,
+    ChainOutput,
+    KeyedPartition,
+    NetworkTarget,
+    OperatorInput,
+)
 from tidegate.taskmanager.state.base import SegmentSource
 
 
@@ -61,10 +68,13 @@ def assemble_chain(
         return _finished_chain(program, partitions, parts)
     operators = [make_operator(spec) for spec in program.operators]
     outputs = [ChainOutput(spec.name, spec.output_type) for spec in program.operators]
+    inputs: list[OperatorInput] = [OperatorInput() for _ in operators]
     for link in program.links:
         target_types = program.operators[link.target].input_types
         outputs[link.source].add(
-            ChainedTarget(operators[link.target]), link.tag, target_types[0] if target_types else None
+            ChainedTarget(operators[link.target], inputs[link.target]),
+            link.tag,
+            target_types[0] if target_types else None,
         )
     contexts = [_context(program, i, outputs[i], parts) for i in range(len(operators))]
     keys: list[OpenKeys] = []
@@ -77,6 +87,10 @@ def assemble_chain(
             keys.append((selected, context))
         target = NetworkTarget(_partition(partitions, output.edge_id), parts.counters, selected)
         outputs[output.operator].add(target, output.tag, output.type_info)
+    entered: list[Entered] = [HeadInput(parts.counters), *inputs[1:]]
+    for context, came, went in zip(contexts, entered, outputs, strict=True):
+        parts.counters.operator_ids[context.operator_name] = context.operator_id
+        watch_operator(context.metrics, came, went)
     chain = OperatorChain(operators, program.operators, _inputs(program, deployment), keys=keys)
     return AssembledChain(chain, contexts, outputs[0])
 

@@ -102,6 +102,10 @@ class OperatorChain:
         limits = [operator.slice_records for operator in self._operators]
         return min((limit for limit in limits if limit is not None), default=None)
 
+    @property
+    def timers_fired(self) -> int:
+        return sum(operator.timers_fired for operator in self._operators)
+
     def setup(self, contexts: Sequence[OperatorContext]) -> None:
         for operator, context in zip(self._operators, contexts, strict=True):
             self._set_up.append(operator)

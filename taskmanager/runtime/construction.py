@@ -6,7 +6,7 @@ Law: whatever is opened is registered with ``resources`` at once, which the call
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -21,6 +21,7 @@ from tidegate.taskmanager.machines.barrier_handler import ExactlyOnceBarrierHand
 from tidegate.taskmanager.machines.barrier_tracker import TrackingHandler
 from tidegate.taskmanager.machines.snapshot import SnapshotCoordinator
 from tidegate.taskmanager.runtime.assembly import AssembledChain, ChainParts, assemble_chain
+from tidegate.taskmanager.runtime.chain import OperatorChain
 from tidegate.taskmanager.runtime.checkpointing.barriers import BarrierSender, OutgoingEdge
 from tidegate.taskmanager.runtime.checkpointing.input_channels import InputChannels
 from tidegate.taskmanager.runtime.checkpointing.replay import Replay
@@ -30,6 +31,7 @@ from tidegate.taskmanager.runtime.inputs.channel_input import ChannelInput, Subt
 from tidegate.taskmanager.runtime.inputs.source_input import SourceInput, SourcePace
 from tidegate.taskmanager.runtime.mailbox import Mailbox
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.taskmanager.runtime.measuring.task_figures import input_figures, mailbox_figures, output_figures
 from tidegate.taskmanager.runtime.outputs import KeyedPartition
 from tidegate.taskmanager.runtime.ports import (
     CallMail,
@@ -137,6 +139,7 @@ class SubtaskBuilder:
         restore = self.deployment.restore
         restored_id = 0 if restore is None else int(restore.checkpoint_id)
         outputs = list(partitions.values())
+        self._watch(assembled.chain, outputs, gate)
         snapshots = SnapshotDriver(
             services,
             coordinator=SnapshotCoordinator(restored_id=restored_id),
@@ -160,6 +163,13 @@ class SubtaskBuilder:
             snapshots=snapshots,
             flush_ms=self.program.flush_ms(self.settings.flush_ms),
         )
+
+    def _watch(self, chain: OperatorChain, outputs: Sequence[KeyedPartition], gate: InputGate | None) -> None:
+        figures = self.counters.figures
+        figures |= {**output_figures(outputs), **mailbox_figures(self.mailbox)}
+        figures["numFiredTimers"] = lambda: chain.timers_fired
+        if gate is not None:
+            figures |= input_figures(gate)
 
     def _make_input(
         self,

@@ -105,7 +105,7 @@ class SubtaskRun:
         self.outcome = self._last_word(error)
 
     def _run(self, resources: ExitStack) -> Steps:
-        deployment = self._deployment
+        deployment, began_ms = self._deployment, self._clock.monotonic_ms()
         settings = RuntimeSettings.of(deployment.configuration)
         self._life = settings.make_life(has_inputs=bool(deployment.inputs))
         build = self._builder(settings, resources)
@@ -125,6 +125,9 @@ class SubtaskRun:
         yield from self._await_inputs(endpoint)
         if self._life.is_over:
             return
+        initialized_ms = self._clock.monotonic_ms() - began_ms
+        self._counters.figures["initializationTime"] = lambda: initialized_ms
+        self._counters.figures["isBackPressured"] = lambda: loop.is_congested
         self._on_life(life.Initialized())
         if gate is None and partitions:
             self._environment.step_back(settings.source_nice)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeAlias
 
 from tidegate.taskmanager.runtime.ports import Mail
@@ -19,20 +20,28 @@ Steps: TypeAlias = Generator[float, None, None]
 driver waits (``run_steps``), or lets something else happen meanwhile, as the simulator does."""
 
 AT_ONCE = 0.0
+_SAMPLES = 60
+"""As many as Flink's histogram of mailbox latencies keeps (``TaskIOMetricGroup.java``)."""
 UNTIL_WOKEN = math.inf
 
 
 class Mailbox:
     """``put`` and ``wake`` from any thread; the rest from the subtask's thread."""
 
-    def __init__(self) -> None:
-        self._mails: deque[Mail] = deque()
+    def __init__(self, now_ms: Callable[[], float] = lambda: time.monotonic() * 1000) -> None:
+        """``now_ms``: by which it is measured how long mails wait."""
+        self._now_ms = now_ms
+        self._mails: deque[tuple[float, Mail]] = deque()
+        self.taken = 0
+        """Mails that were taken out so far."""
+        self.waits_ms: deque[float] = deque(maxlen=_SAMPLES)
+        """How long the last ones had waited."""
         self._condition = threading.Condition()
         self._woken = False
 
     def put(self, mail: Mail) -> None:
         with self._condition:
-            self._mails.append(mail)
+            self._mails.append((self._now_ms(), mail))
             self._woken = True
             self._condition.notify()
 
@@ -51,7 +60,13 @@ class Mailbox:
         with self._condition:
             mails = list(self._mails)
             self._mails.clear()
-        return mails
+        now_ms = self._now_ms()
+        self.taken += len(mails)
+        self.waits_ms.extend(now_ms - put_ms for put_ms, _ in mails)
+        return [mail for _, mail in mails]
+
+    def size(self) -> int:
+        return len(self._mails)
 
     def wait(self, timeout_ms: float | None) -> None:
         """Sleep until there is a mail or a wake, at most ``timeout_ms`` (``None``: without limit)."""

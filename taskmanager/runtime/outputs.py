@@ -9,11 +9,12 @@ outputs included (Flink: ``ChainingOutput.java``, ``RecordWriterOutput.java``).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.common.records.batch import ArrowBatch, Batch
 from tidegate.common.typeinfo import TypeInformation
-from tidegate.model.channel_events import WatermarkEvent, WatermarkStatus
+from tidegate.model.channel_events import NO_WATERMARK, WatermarkEvent, WatermarkStatus
 from tidegate.model.values import Key
 from tidegate.taskmanager.exchange.base import ResultPartition
 from tidegate.taskmanager.operators.base import Operator
@@ -36,19 +37,30 @@ class Target(Protocol):
     def idle(self, idle: bool) -> None: ...
 
 
+@dataclass(slots=True)
+class OperatorInput:
+    """What came to one operator, from whichever operators are in front of it."""
+
+    records: int = 0
+    watermark_ms: int = NO_WATERMARK
+
+
 class ChainedTarget:
     """The next operator of the chain."""
 
-    __slots__ = ("_operator", "_works_on")
+    __slots__ = ("_counted", "_operator", "_works_on")
 
-    def __init__(self, operator: Operator) -> None:
+    def __init__(self, operator: Operator, counted: OperatorInput) -> None:
         self._operator = operator
         self._works_on = operator.works_on
+        self._counted = counted
 
     def accept(self, batch: BothShapes) -> None:
+        self._counted.records += len(batch.given)
         self._operator.process(batch.wanted_by(self._works_on), 0)
 
     def watermark(self, timestamp_ms: int) -> None:
+        self._counted.watermark_ms = timestamp_ms
         self._operator.on_watermark(timestamp_ms)
 
     def idle(self, idle: bool) -> None:
@@ -86,7 +98,7 @@ class NetworkTarget:
 class ChainOutput:
     """Implements ``tidegate.taskmanager.operators.base.Output`` for one operator."""
 
-    __slots__ = ("_all", "_main", "_name", "_sides", "_type_info", "records_emitted")
+    __slots__ = ("_all", "_main", "_name", "_sides", "_type_info", "records_emitted", "watermark_ms")
 
     def __init__(self, name: str, type_info: Any) -> None:
         self._name = name
@@ -96,6 +108,8 @@ class ChainOutput:
         self._all: list[Target] = []
         self.records_emitted = 0
         """On the main output."""
+        self.watermark_ms = NO_WATERMARK
+        """The last one that was emitted."""
 
     def add(self, target: Target, tag: str = "", type_info: TypeInformation | None = None) -> None:
         """``tag``: the side output it is fed by, of type ``type_info``."""
@@ -120,6 +134,7 @@ class ChainOutput:
                 target.accept(shapes)
 
     def emit_watermark(self, timestamp_ms: int) -> None:
+        self.watermark_ms = timestamp_ms
         for target in self._all:
             target.watermark(timestamp_ms)
 

@@ -78,6 +78,10 @@ class TaskMetrics:
     watermark_ms: int | None = None
     late_records_dropped: int = 0
     user: Mapping[str, float] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """What the runtime counts, by Flink's name."""
+    operator_ids: Mapping[str, str] = field(default_factory=dict)
+    """By name."""
     accumulators: Mapping[str, Told] = field(default_factory=dict)
 
 

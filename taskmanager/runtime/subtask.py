@@ -91,7 +91,7 @@ class SubtaskLoop:
             yield self._patience_ms(ended_ms)
             waited_ms = self._clock.monotonic_ms() - ended_ms
             if self._congested:
-                self._counters.backpressured_ms += waited_ms
+                self._counters.backpressured(waited_ms)
             else:
                 self._counters.idle_ms += waited_ms
 

@@ -128,6 +128,8 @@ class Counters:
     watermark_ms: int | None = None
     late_records_dropped: int = 8
     user: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
+    operator_ids: dict[str, str] = field(default_factory=dict)
     accumulators: dict[str, Told] = field(default_factory=dict)
 
 
@@ -166,7 +168,13 @@ def test_graphs_and_errors(graph: gr.JobGraph, error: ErrorInfo) -> None:
     assert back.details == error.details
 
 
-@pytest.mark.parametrize("counters", [Counters(), Counters(watermark_ms=-5, user={"a": 0.5}, accumulators=SEEN)])
+@pytest.mark.parametrize(
+    "counters",
+    [
+        Counters(),
+        Counters(watermark_ms=-5, user={"a": 0.5}, figures={"b": 1.5}, operator_ids={"a": "f" * 32}, accumulators=SEEN),
+    ],
+)
 def test_task_metrics_keep_an_absent_watermark_absent(counters: Counters) -> None:
     assert Counters(**convert.task_metrics_from_pb(convert.task_metrics_to_pb(counters))) == counters
 

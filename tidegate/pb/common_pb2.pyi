@@ -764,6 +764,46 @@ class TaskMetrics(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class FiguresEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class OperatorIdsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RECORDS_IN_FIELD_NUMBER: _builtins.int
     RECORDS_OUT_FIELD_NUMBER: _builtins.int
     BYTES_IN_FIELD_NUMBER: _builtins.int
@@ -777,6 +817,8 @@ class TaskMetrics(_message.Message):
     ALIGNMENT_MS_FIELD_NUMBER: _builtins.int
     START_DELAY_MS_FIELD_NUMBER: _builtins.int
     ACCUMULATORS_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
+    OPERATOR_IDS_FIELD_NUMBER: _builtins.int
     records_in: _builtins.int
     records_out: _builtins.int
     bytes_in: _builtins.int
@@ -796,6 +838,14 @@ class TaskMetrics(_message.Message):
     def accumulators(self) -> _containers.MessageMap[_builtins.str, Global___Accumulator]:
         """of user functions, by name"""
 
+    @_builtins.property
+    def figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """of the runtime, by Flink's name"""
+
+    @_builtins.property
+    def operator_ids(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """of the operators that `user` names"""
+
     def __init__(
         self,
         *,
@@ -812,10 +862,12 @@ class TaskMetrics(_message.Message):
         alignment_ms: _builtins.float | None = ...,
         start_delay_ms: _builtins.float | None = ...,
         accumulators: _abc.Mapping[_builtins.str, Global___Accumulator] | None = ...,
+        figures: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        operator_ids: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms", "_start_delay_ms", b"_start_delay_ms", "_watermark_ms", b"_watermark_ms", "alignment_ms", b"alignment_ms", "start_delay_ms", b"start_delay_ms", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms", "_start_delay_ms", b"_start_delay_ms", "_watermark_ms", b"_watermark_ms", "accumulators", b"accumulators", "alignment_ms", b"alignment_ms", "backpressured_ms", b"backpressured_ms", "busy_ms", b"busy_ms", "bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "idle_ms", b"idle_ms", "late_records_dropped", b"late_records_dropped", "records_in", b"records_in", "records_out", b"records_out", "start_delay_ms", b"start_delay_ms", "user", b"user", "watermark_ms", b"watermark_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms", "_start_delay_ms", b"_start_delay_ms", "_watermark_ms", b"_watermark_ms", "accumulators", b"accumulators", "alignment_ms", b"alignment_ms", "backpressured_ms", b"backpressured_ms", "busy_ms", b"busy_ms", "bytes_in", b"bytes_in", "bytes_out", b"bytes_out", "figures", b"figures", "idle_ms", b"idle_ms", "late_records_dropped", b"late_records_dropped", "operator_ids", b"operator_ids", "records_in", b"records_in", "records_out", b"records_out", "start_delay_ms", b"start_delay_ms", "user", b"user", "watermark_ms", b"watermark_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alignment_ms: _TypeAlias = _typing.Literal["alignment_ms"]  # noqa: Y015
     _WhichOneofArgType__alignment_ms: _TypeAlias = _typing.Literal["_alignment_ms", b"_alignment_ms"]  # noqa: Y015

@@ -48,6 +48,10 @@ class TaskMetricsLike(Protocol):
     @property
     def user(self) -> Mapping[str, float]: ...
     @property
+    def figures(self) -> Mapping[str, float]: ...
+    @property
+    def operator_ids(self) -> Mapping[str, str]: ...
+    @property
     def accumulators(self) -> Mapping[str, Told]: ...
 
 
@@ -148,6 +152,8 @@ def task_metrics_to_pb(metrics: TaskMetricsLike) -> pb.TaskMetrics:
         watermark_ms=metrics.watermark_ms,
         late_records_dropped=metrics.late_records_dropped,
         user=dict(metrics.user),
+        figures=dict(metrics.figures),
+        operator_ids=dict(metrics.operator_ids),
         accumulators=accumulators_to_pb(metrics.accumulators),
     )
 
@@ -165,6 +171,8 @@ def task_metrics_from_pb(message: pb.TaskMetrics) -> dict[str, Any]:
         "watermark_ms": message.watermark_ms if message.HasField("watermark_ms") else None,
         "late_records_dropped": message.late_records_dropped,
         "user": dict(message.user),
+        "figures": dict(message.figures),
+        "operator_ids": dict(message.operator_ids),
         "accumulators": accumulators_from_pb(message.accumulators),
     }
 

@@ -41,6 +41,22 @@ RATES = {
     "backPressuredTimeMsPerSecond": "backpressured_ms",
 }
 
+INPUT, OUTPUT = "Shuffle.Netty.Input", "Shuffle.Netty.Output"
+"""Flink's scopes of an exchange, whatever it is made of."""
+MAIL_LATENCY = "mailboxLatencyMs"
+QUANTILES = {"median": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p98": 98.0, "p99": 99.0, "p999": 99.9}
+"""Parts of a histogram's name in REST, by percent."""
+_RECEIVED = ("numBuffersInLocal", "numBuffersInRemote", "numBytesInLocal", "numBytesInRemote")
+_FIGURE_RATES = {
+    **{f"{name}PerSecond": name for name in (*_RECEIVED, "numBuffersOut", "numFiredTimers")},
+    "mailboxMailsPerSecond": "mailboxMails",
+}
+_OPERATOR_COUNTERS = ("numRecordsIn", "numRecordsOut")
+_SHARES = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
+"""A second has 1,000 ms, though two reports may lie closer together than the work between them took."""
+_WITHOUT_HARD = {"hardBackPressuredTimeMsPerSecond": 0.0, "maxHardBackPressureTimeMs": 0.0}
+"""No subtask waits inside of a function, where it could serve no mail: all backpressure is soft."""
+
 Value = int | float | str
 Reading = tuple[int, TaskMetrics]
 """When it came (Unix ms), and what it said."""
@@ -57,7 +73,16 @@ class ReadingSpan:
 
     def per_second(self, counter: str) -> float:
         """Growth of one counter."""
-        growth = getattr(self.later, counter) - getattr(self.earlier, counter)
+        return self._rate(getattr(self.later, counter) - getattr(self.earlier, counter))
+
+    def figure_per_second(self, name: str) -> float:
+        """Growth of a figure of the runtime."""
+        return self._rate(self.later.figures[name] - self.earlier.figures[name])
+
+    def user_per_second(self, name: str) -> float:
+        return self._rate(self.later.user[name] - self.earlier.user[name])
+
+    def _rate(self, growth: float) -> float:
         return float(max(0, growth)) * 1000 / self.duration_ms
 
 
@@ -96,12 +121,29 @@ def failing_commits(counters: TaskMetrics) -> dict[str, int]:
 
 
 def named(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, Value]:
-    """Counters, rates and gauges of a task; user metrics apart (``counters.user``)."""
+    """Counters, rates and gauges of a task; those of its operators apart (``of_operators``)."""
     found: dict[str, Value] = {name: getattr(counters, field) for name, field in COUNTERS.items()}
+    found |= {name: value for name, value in counters.figures.items() if name != "mailboxMails"}
     found["currentInputWatermark"] = counters.watermark_ms if counters.HasField("watermark_ms") else NO_WATERMARK
     if counters.HasField("alignment_ms"):
         found["checkpointAlignmentTime"] = round(counters.alignment_ms * NANOS_PER_MS)
         found["checkpointStartDelayNanos"] = round(counters.start_delay_ms * NANOS_PER_MS)
     if span is not None:
         found.update({name: span.per_second(field) for name, field in RATES.items()})
+        found |= {name: min(1000.0, span.per_second(RATES[name])) for name in _SHARES}
+        known = counters.figures.keys() & span.earlier.figures.keys() & span.later.figures.keys()
+        found |= {rate: span.figure_per_second(name) for rate, name in _FIGURE_RATES.items() if name in known}
+        found["softBackPressuredTimeMsPerSecond"] = found["backPressuredTimeMsPerSecond"]
+        found |= _WITHOUT_HARD
+    found |= {f"{INPUT}.{name}": value for name, value in found.items() if name.removesuffix("PerSecond") in _RECEIVED}
     return found
+
+
+def of_operators(counters: TaskMetrics, span: ReadingSpan | None) -> dict[str, float]:
+    """``<operator>.<name>``: what the runtime counts of each operator, and what operators and functions add, with rates of the first."""
+    found = dict(counters.user)
+    if span is None:
+        return found
+    counted = {f"{operator}.{name}" for operator in counters.operator_ids for name in _OPERATOR_COUNTERS}
+    known = counted & span.earlier.user.keys() & span.later.user.keys()
+    return found | {f"{name}PerSecond": span.user_per_second(name) for name in sorted(known)}

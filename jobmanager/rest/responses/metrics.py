@@ -17,7 +17,7 @@ from tidegate.jobmanager.rest.responses.checkpoints import checkpoint_item
 from tidegate.jobmanager.rest.routes import Answer, Handler
 from tidegate.model.states import ExecutionState, JobState
 from tidegate.model.values import JsonObject
-from tidegate.wire.task_metrics import Value, named
+from tidegate.wire.task_metrics import Value, named, of_operators
 
 Metrics = Mapping[str, Value]
 DEPLOYING, RUNNING, FINISHED = ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.FINISHED
@@ -30,6 +30,7 @@ _TIMES_IN_STATE = {
     "failingTime": JobState.FAILING,
     "cancellingTime": JobState.CANCELLING,
 }
+_NOT_IN_PATHS = str.maketrans(dict.fromkeys(" .:,", "_"))
 _AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min,
     "max": max,
@@ -82,7 +83,8 @@ def subtask_metrics(attempt: AttemptView, backend: Backend) -> Metrics:
     counters = backend.measures.metrics_of(attempt.attempt)
     if counters is None:
         return {}
-    return {**named(counters, backend.measures.span_of(attempt.attempt)), **counters.user}
+    span = backend.measures.span_of(attempt.attempt)
+    return {**named(counters, span), **{_in_path(name): value for name, value in of_operators(counters, span).items()}}
 
 
 def vertex_metrics(vertex: VertexView, backend: Backend) -> Metrics:
@@ -133,6 +135,12 @@ def aggregation(parts: Sequence[Metrics], request: RestRequest) -> list[JsonObje
         if values:
             answer.append({"id": name, **{kind: number(float(_AGGREGATIONS[kind](values))) for kind in kinds}})
     return answer
+
+
+def _in_path(name: str) -> str:
+    """Flink writes the name of an operator so (``MetricQueryService.replaceInvalidChars``); what follows the last dot stays."""
+    operator, dot, metric = name.rpartition(".")
+    return operator.translate(_NOT_IN_PATHS) + dot + metric
 
 
 def _time_in(job: JobView, state: JobState, now_ms: int) -> int:

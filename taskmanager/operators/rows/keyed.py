@@ -125,6 +125,7 @@ class KeyedOperator(Operator):
         self._only_key = None
 
     def _fire(self, timer: Timer, domain: TimeDomain) -> None:
+        self.timers_fired += 1
         self.on_timer(timer, domain)
         if self._collector.is_full():
             self._collector.flush()

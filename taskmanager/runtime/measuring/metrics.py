@@ -6,7 +6,7 @@ Counting costs nothing per record: batches are counted, not records. Names of an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.model.accumulators import Told, UserAccumulator, check_known, merged, told
@@ -34,9 +34,20 @@ class TaskCounters:
     user: dict[str, float] = field(default_factory=dict)
     watched: dict[str, Callable[[], float]] = field(default_factory=dict)
     """Functions that are read when metrics are reported."""
+    figures: dict[str, Callable[[], float]] = field(default_factory=dict)
+    """By Flink's name; read when metrics are reported, too."""
+    operator_ids: dict[str, str] = field(default_factory=dict)
+    """By name."""
+    longest_backpressure_ms: float = 0.0
+    """The longest time without room in the outputs since the last report."""
     late_records_dropped: int = 0
     accumulators: dict[str, list[UserAccumulator]] = field(default_factory=dict)
     """By name: operators of one chain may have the same."""
+
+    def backpressured(self, waited_ms: float) -> None:
+        """No output had room for so long, without a mail in between."""
+        self.backpressured_ms += waited_ms
+        self.longest_backpressure_ms = max(self.longest_backpressure_ms, waited_ms)
 
     def accumulate(self, name: str, accumulator: UserAccumulator) -> None:
         """Adds up an accumulator. Raises ``InvalidJob`` for a type that cannot be merged, or another one than the name
@@ -61,7 +72,9 @@ class TaskCounters:
             backpressured_ms=int(self.backpressured_ms),
             watermark_ms=None if self.watermark_ms == NO_WATERMARK else self.watermark_ms,
             late_records_dropped=self.late_records_dropped,
-            user={**self.user, **self._watched()},
+            user={**self.user, **_read(self.watched)},
+            figures=self._figures(),
+            operator_ids=dict(self.operator_ids),
             accumulators=self._accumulated(),
         )
 
@@ -73,14 +86,19 @@ class TaskCounters:
         parts = (told({name: one}) for name, same in others.items() for one in same)
         return {**single, **told(merged(parts))} if others else single
 
-    def _watched(self) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for name, read in self.watched.items():
-            try:
-                found[name] = float(read())
-            except Exception:  # noqa: BLE001  a gauge of the user: one that cannot be read is left out, as in Flink
-                continue
-        return found
+    def _figures(self) -> dict[str, float]:
+        longest_ms, self.longest_backpressure_ms = self.longest_backpressure_ms, 0.0
+        return {"maxSoftBackPressureTimeMs": longest_ms, **_read(self.figures)}
+
+
+def _read(functions: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, read in functions.items():
+        try:
+            found[name] = float(read())
+        except Exception:  # noqa: BLE001  a gauge of the user: one that cannot be read is left out, as in Flink
+            continue
+    return found
 
 
 class OperatorMetrics:

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.aio.jobmanager.cluster import JOB, cluster, start_job, watch_until
+from tests.contract.metrics.flink_names import recorded, unused_reasons
 from tests.ports import free_port
 from tidegate.aio.prometheus import FACTORY, Sample, exposition, is_asked_for, ports_of, serve_metrics
 from tidegate.model.configuration import Configuration
@@ -34,12 +35,19 @@ async def test_a_scrape_of_a_running_job(tmp_path: Path) -> None:
         await start_job(client, **settings)
         await watch_until(client, JOB, lambda status: status.checkpoints_completed >= 2)
         found = await scraped(port)
+    wanted = recorded("jobmanager")
+    assert wanted.keys() - found.keys() == set(), "names of Flink that are not served, and have no reason"
+    assert {name: set(found[name][0]) for name in wanted} == wanted
     labels, completed = found["flink_jobmanager_job_numberOfCompletedCheckpoints"]
     assert labels == {"host": "localhost", "job_id": JOB, "job_name": "trivial"}
     assert completed >= 2
     assert found["flink_jobmanager_job_lastCheckpointDuration"][1] >= 0
     assert found["flink_jobmanager_numRunningJobs"][1] == 1
     assert "flink_jobmanager_job_lastCheckpointExternalPath" not in found, "a text is no figure"
+
+
+def test_every_reason_for_an_absent_name_has_a_name() -> None:
+    assert unused_reasons() == []
 
 
 async def test_the_next_port_of_a_range_and_none_at_all() -> None:

@@ -13,6 +13,7 @@ from tidegate.model.errors import ErrorInfo
 from tidegate.model.ids import AttemptId, JobId, OperatorId, VertexId
 from tidegate.model.states import ExecutionState
 from tidegate.taskmanager.exchange.base import InFlightItem, Overtaken, RecordingEnded
+from tidegate.taskmanager.exchange.counts import ReceivedFrames
 from tidegate.taskmanager.operators.base import Operator, OperatorContext, Output
 from tidegate.taskmanager.runtime.measuring.metrics import OperatorMetrics, TaskCounters
 from tidegate.taskmanager.runtime.ports import TaskMetrics
@@ -70,6 +71,10 @@ class FakePartition:
     def flush(self) -> None:
         self.flushes += 1
 
+    @property
+    def sent_frames(self) -> int:
+        return 0
+
     def is_available(self) -> bool:
         return self.available
 
@@ -78,6 +83,12 @@ class FakePartition:
 
     def queued_bytes(self) -> int:
         return 0
+
+    def queued_frames(self) -> int:
+        return 0
+
+    def used_share(self) -> float:
+        return 0.0
 
     def close(self) -> None:
         pass
@@ -90,6 +101,7 @@ class FakeGate:
         self.blocked: set[int] = set()
         self.priority: deque[tuple[int, ChannelEvent | RecordingEnded]] = deque()
         self.persisted: list[tuple[int, int]] = []
+        self.received = ReceivedFrames()
 
     def input_of(self, channel: int) -> int:
         return 0
@@ -117,6 +129,12 @@ class FakeGate:
 
     def queued_bytes(self) -> int:
         return 0
+
+    def queued_frames(self) -> int:
+        return 0
+
+    def used_share(self) -> float:
+        return 0.0
 
     def close(self) -> None:
         pass

@@ -16,7 +16,7 @@ from tidegate.model.program import InputSpec, KeySpec, OperatorSpec
 from tidegate.taskmanager.operators.keys.selectors import KeyFunction
 from tidegate.taskmanager.runtime.chain import FinishedOperator, OperatorChain, SourceHead
 from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
-from tidegate.taskmanager.runtime.outputs import ChainedTarget, ChainOutput, NetworkTarget
+from tidegate.taskmanager.runtime.outputs import ChainedTarget, ChainOutput, NetworkTarget, OperatorInput
 
 LONG = Types.LONG()
 
@@ -34,7 +34,7 @@ def wired(*operators: FakeOperator) -> tuple[OperatorChain, FakePartition, TaskC
     partition, counters = FakePartition(), TaskCounters()
     outputs = [ChainOutput(operator.name, LONG) for operator in operators]
     for output, following in zip(outputs, operators[1:], strict=False):
-        output.add(ChainedTarget(following))
+        output.add(ChainedTarget(following, OperatorInput()))
     outputs[-1].add(NetworkTarget(partition, counters, None))
     chain = OperatorChain(operators, [spec(operator.name) for operator in operators], [InputSpec(0, 0, LONG)])
     chain.setup([context_of(output) for output in outputs])

@@ -1,0 +1,101 @@
+"""Figures of a subtask under Flink's names that are read when metrics are reported, so that they cost nothing in between.
+
+Flink's network has pools of buffers. Here credit in bytes bounds what is in flight, so the usage of a pool is the share of that bound
+which is queued. A subtask never waits for room inside of a function (it takes no input instead, and serves its mails), so all of its
+backpressure is what Flink calls soft.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidegate.model.distribution import percentile
+from tidegate.taskmanager.exchange.base import InputGate, ResultPartition
+from tidegate.taskmanager.operators.base import Metrics
+from tidegate.taskmanager.runtime.mailbox import Mailbox
+from tidegate.taskmanager.runtime.measuring.metrics import TaskCounters
+from tidegate.wire.task_metrics import INPUT, MAIL_LATENCY, OUTPUT, QUANTILES
+
+Figures = dict[str, Callable[[], float]]
+
+
+class Entered(Protocol):
+    """What came to an operator."""
+
+    @property
+    def records(self) -> int: ...
+    @property
+    def watermark_ms(self) -> int: ...
+
+
+class Emitted(Protocol):
+    """What an operator emitted on its main output."""
+
+    @property
+    def records_emitted(self) -> int: ...
+    @property
+    def watermark_ms(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeadInput:
+    """What came to the head of a chain, which is what came to the subtask; of a source, what it read."""
+
+    counters: TaskCounters
+
+    @property
+    def records(self) -> int:
+        return self.counters.records_in
+
+    @property
+    def watermark_ms(self) -> int:
+        return self.counters.watermark_ms
+
+
+def input_figures(gate: InputGate) -> Figures:
+    received = gate.received
+    return {
+        "numBuffersInLocal": lambda: received.local_frames,
+        "numBuffersInRemote": lambda: received.remote_frames,
+        "numBytesInLocal": lambda: received.local_bytes,
+        "numBytesInRemote": lambda: received.remote_bytes,
+        f"{INPUT}.Buffers.inputQueueLength": gate.queued_frames,
+        f"{INPUT}.Buffers.inputQueueSize": gate.queued_bytes,
+        f"{INPUT}.Buffers.inPoolUsage": gate.used_share,
+    }
+
+
+def output_figures(partitions: Sequence[ResultPartition]) -> Figures:
+    return {
+        "numBuffersOut": lambda: sum(partition.sent_frames for partition in partitions),
+        f"{OUTPUT}.Buffers.outputQueueLength": lambda: sum(partition.queued_frames() for partition in partitions),
+        f"{OUTPUT}.Buffers.outputQueueSize": lambda: sum(partition.queued_bytes() for partition in partitions),
+        f"{OUTPUT}.Buffers.outPoolUsage": lambda: max((p.used_share() for p in partitions), default=0.0),
+    }
+
+
+def mailbox_figures(mailbox: Mailbox) -> Figures:
+    """Latencies are over the last mails, and 0 before the first one."""
+
+    def at(percent: float) -> Callable[[], float]:
+        return lambda: percentile(sorted(mailbox.waits_ms), percent) if mailbox.waits_ms else 0.0
+
+    return {
+        "mailboxMails": lambda: mailbox.taken,
+        "mailboxQueueSize": mailbox.size,
+        f"{MAIL_LATENCY}_min": lambda: min(mailbox.waits_ms, default=0.0),
+        f"{MAIL_LATENCY}_max": lambda: max(mailbox.waits_ms, default=0.0),
+        f"{MAIL_LATENCY}_mean": lambda: statistics.fmean(mailbox.waits_ms) if mailbox.waits_ms else 0.0,
+        f"{MAIL_LATENCY}_stddev": lambda: statistics.stdev(mailbox.waits_ms) if len(mailbox.waits_ms) > 1 else 0.0,
+        **{f"{MAIL_LATENCY}_{name}": at(percent) for name, percent in QUANTILES.items()},
+    }
+
+
+def watch_operator(metrics: Metrics, entered: Entered, output: Emitted) -> None:
+    metrics.watch("numRecordsIn", lambda: entered.records)
+    metrics.watch("numRecordsOut", lambda: output.records_emitted)
+    metrics.watch("currentInputWatermark", lambda: entered.watermark_ms)
+    metrics.watch("currentOutputWatermark", lambda: output.watermark_ms)
