@@ -61,6 +61,18 @@ def address_definitions(job_manager: str | None) -> list[str]:
     return [f"{RPC_ADDRESS}={host}", f"{RPC_PORT}={port}"]
 
 
+def leader_definitions(job_manager: str | None) -> list[str]:
+    """`--jobmanager` for a process that would otherwise ask the store of the cluster who leads: what the option says wins."""
+    from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
+
+    if job_manager is None:
+        return []
+    return [
+        *address_definitions(job_manager),
+        f"{HighAvailabilityOptions.TYPE.key}={HighAvailabilityType.NONE.value}",
+    ]
+
+
 def address_of(configuration: Configuration, job_manager: str | None) -> str:
     """Where the JobManager of a configuration is: what ``--jobmanager`` says, or else the one that ZooKeeper has elected. Raises
     ``Unreachable`` while there is no leader."""

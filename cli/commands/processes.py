@@ -12,9 +12,9 @@ import click
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import (
     Command,
-    address_definitions,
     configuration_options,
     job_manager_option,
+    leader_definitions,
     load_configuration,
 )
 from tidegate.model.errors import ExternalError, TidegateError
@@ -99,7 +99,7 @@ def taskmanager(
     **process: Unpack[ProcessOptions],
 ) -> None:
     """Run a TaskManager until Ctrl-C or SIGTERM."""
-    forced = address_definitions(job_manager)
+    forced = leader_definitions(job_manager)
     if slots is not None:
         forced.append(f"taskmanager.numberOfTaskSlots={slots}")
     configuration = load_configuration(config, definitions, *forced)

@@ -9,7 +9,7 @@ from tidegate.model.configuration import Configuration
 from tidegate.model.options import ClusterOptions, TaskManagerOptions
 from tidegate.taskmanager.service.identity import Identity, job_manager_address
 from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection, RegistrationTimes
-from tidegate.taskmanager.service.jobmanager.leader_retrieval import StandaloneLeaderRetrieval
+from tidegate.taskmanager.service.jobmanager.leader_retrieval import make_leader_retrieval
 from tidegate.taskmanager.service.task_executor import TaskExecutor
 
 
@@ -25,8 +25,8 @@ def _registration_times(configuration: Configuration) -> RegistrationTimes:
 
 
 def connection_to_leader(configuration: Configuration) -> JobManagerConnection:
-    """Builds the connection to the leader; it is opened by ``keep_registered``."""
-    retrieval = StandaloneLeaderRetrieval(job_manager_address(configuration))
+    """Builds the connection to the leader; it is opened by ``keep_registered``. Raises ``ConfigurationError``."""
+    retrieval = make_leader_retrieval(configuration, job_manager_address)
     return JobManagerConnection(retrieval, _registration_times(configuration))
 
 

@@ -165,6 +165,7 @@ class Cluster:
         self.address = f"127.0.0.1:{self.port}"
         self.job_manager: Proc | None = None
         self._standby: Proc | None = None
+        self._standby_ports: tuple[int, int] | None = None
         self.task_managers: list[Proc] = []
         self._ended: list[Proc] = []
         self._watches: list[JobWatch] = []
@@ -203,10 +204,14 @@ class Cluster:
         self._start_job_manager("jobmanager", *extra, entry=entry)
         return self.wait_led()
 
-    def start_standby(self) -> Proc:
-        """Another JobManager for the same ports; ``wait_led`` once the leader is gone."""
-        before = self.job_manager
+    def start_standby(self, *, elsewhere: bool = False) -> Proc:
+        """Another JobManager for the same ports, or, ``elsewhere``, for others, as on another machine; ``wait_led`` once the leader is gone."""
+        before, ports = self.job_manager, (self.port, self.rest_port)
+        if elsewhere:
+            self.port, self.rest_port = free_port(), free_port()
+            self._standby_ports = (self.port, self.rest_port)
         standby = self._start_job_manager("standby")
+        self.port, self.rest_port = ports
         self.job_manager, self._standby = before, standby
         return standby
 
@@ -220,6 +225,8 @@ class Cluster:
         """Until the JobManager answers, the standby where the leader is gone."""
         if self.job_manager is None:
             self.job_manager, self._standby = self._standby, None
+            self.port, self.rest_port = self._standby_ports or (self.port, self.rest_port)
+            self.address, self._standby_ports = f"127.0.0.1:{self.port}", None
         process = self.job_manager
         assert process is not None
         self._channel = grpc.insecure_channel(
@@ -239,7 +246,9 @@ class Cluster:
 
     def add_taskmanager(self, slots: int = 2, *extra: str) -> Proc:
         """Start one; ``wait_slots`` waits until it is registered."""
-        args = ["-m", "tidegate.cli.main", "taskmanager", "--slots", str(slots), "--jobmanager", self.address, *extra]
+        asks_zookeeper = "high-availability.zookeeper.quorum" in self.settings
+        place = [] if asks_zookeeper else ["--jobmanager", self.address]
+        args = ["-m", "tidegate.cli.main", "taskmanager", "--slots", str(slots), *place, *extra]
         process = self._start("taskmanager", args)
         self.task_managers.append(process)
         return process

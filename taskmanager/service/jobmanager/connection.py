@@ -118,7 +118,11 @@ class JobManagerConnection:
             resident.on_lost(reason)
 
     async def close(self) -> None:
-        """Hang up: the JobManager sees it at once."""
+        """Hang up, for good: the JobManager sees it at once."""
+        await self._hang_up()
+        await self._retrieval.close()
+
+    async def _hang_up(self) -> None:
         if self._channel is not None:
             await self._channel.close()
             self._channel = self._stub_of_channel = None
@@ -184,13 +188,13 @@ class JobManagerConnection:
             request = resident.registration()
             return await call(self._stub().RegisterTaskManager(request, timeout=timeout_ms / 1000), self._peer), ""
         except TidegateError as error:
-            await self.close()  # a new connection next time: the old one may wait long before it looks again
+            await self._hang_up()  # a new connection next time: the old one may wait long before it looks again
             return None, error.message
 
     async def _look_for_the_leader(self) -> None:
         address = await self._retrieval.address()
         if address != self._address:
-            await self.close()
+            await self._hang_up()
             self._address, self._peer = address, f"the JobManager at {address}"
 
     def _accept(self, answer: jobmanager_pb2.RegisterTaskManagerResponse, resident: Resident) -> ErrorInfo | None:
@@ -222,6 +226,7 @@ class JobManagerConnection:
             ),
             asyncio.create_task(self._read_heartbeats(stream, answer.heartbeat_timeout_ms / 1000)),
             asyncio.create_task(self._drain_outbox(resident)),
+            asyncio.create_task(self._watch_leader()),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -254,6 +259,9 @@ class JobManagerConnection:
             return f"it has been silent for {timeout_s:g} s (heartbeat.timeout)"
         except grpc.RpcError as error:
             return _reason(error)
+
+    async def _watch_leader(self) -> str:
+        return f"the JobManager at {await self._retrieval.moved(self._address)} leads now"
 
     async def _drain_outbox(self, resident: Resident) -> str:
         while True:

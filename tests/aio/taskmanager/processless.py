@@ -28,7 +28,7 @@ from tidegate.taskmanager.service.blob_cache import BlobCache
 from tidegate.taskmanager.service.identity import make_identity
 from tidegate.taskmanager.service.inspection import InspectionService
 from tidegate.taskmanager.service.jobmanager.connection import JobManagerConnection, RegistrationTimes
-from tidegate.taskmanager.service.jobmanager.leader_retrieval import StandaloneLeaderRetrieval
+from tidegate.taskmanager.service.jobmanager.leader_retrieval import LeaderRetrieval, StandaloneLeaderRetrieval
 from tidegate.taskmanager.service.registration import keep_registered
 from tidegate.taskmanager.service.servicer import TaskManagerService
 from tidegate.taskmanager.service.subtasks.control_streams import SubtaskControl, listen_for_subtasks
@@ -123,6 +123,7 @@ async def processless(
     times: RegistrationTimes | None = None,
     port: int | None = None,
     listen: str = "127.0.0.1:0",
+    retrieval: LeaderRetrieval | None = None,
 ) -> AsyncIterator[Processless]:
     fatal: list[BaseException] = []
     failed = asyncio.Event()
@@ -133,7 +134,7 @@ async def processless(
 
     printed: list[tuple[str, str, bool]] = []
     client = JobManagerConnection(
-        StandaloneLeaderRetrieval(f"127.0.0.1:{port or fake.port}"),
+        retrieval or StandaloneLeaderRetrieval(f"127.0.0.1:{port or fake.port}"),
         times or RegistrationTimes(20, 100, 100, 50, 30_000),
     )
     subtasks = FakeSubtasks()
