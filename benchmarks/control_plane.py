@@ -130,7 +130,7 @@ def _answers(cluster: Any) -> dict[str, float]:
         "gRPC: checkpoints, one with subtasks": lambda: status.checkpoint_list(
             core.machine.checkpoints(JOB), 1
         ).SerializeToString(),
-        "gRPC: cluster": lambda: status.cluster_status(core.machine.cluster(), "", "", 0, 0).SerializeToString(),
+        "gRPC: cluster": lambda: status.cluster_status(core.machine.cluster(), 0).SerializeToString(),
         "machine: view of the job": lambda: core.machine.job(JOB),
         "REST: jobs overview": lambda: json.dumps(job_answers.job_item(job, now_ms)),
         "REST: job": lambda: json.dumps(job_answers.job_details(job, core.attempts, now_ms)),

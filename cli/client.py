@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 import grpc
 
 from tidegate.aio.rpc import BLOB_CHUNK_BYTES, CHANNEL_OPTIONS
-from tidegate.model.errors import ErrorInfo, ExternalError, Unreachable
+from tidegate.model.errors import ErrorInfo, ExternalError, TidegateError, Unreachable
 from tidegate.model.graph import JobGraph
 from tidegate.model.ids import BlobKey, JobId
 from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.pb.jobmanager_pb2_grpc import JobManagerClientServiceStub
 from tidegate.wire.convert import error_from_pb, error_of_status, graph_to_pb
+from tidegate.wire.leading import leader_in
 from tidegate.wire.versions import VERSION
 
 CALL_TIMEOUT_S = 30.0
@@ -30,13 +31,31 @@ _FAILOVER_PAUSE_S = 0.2
 T = TypeVar("T")
 
 
-class JobManagerClient:
-    """One connection. Use it as a context manager."""
+class _Elsewhere(Exception):
+    """A JobManager that stands by has said where the leader is."""
 
     def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
+
+
+class JobManagerClient:
+    """One connection, to the JobManager that leads: one that stands by says where that is. Use it as a context manager."""
+
+    def __init__(self, address: str, find_leader: Callable[[], str] | None = None) -> None:
+        """``find_leader``: where the configuration names a store that knows it. It raises ``TidegateError`` while there is none."""
+        self._find_leader = find_leader
+        self._standbys: list[str] = []
+        self._connect(address)
+
+    def _connect(self, address: str) -> None:
         self.address = address
         self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._stub = JobManagerClientServiceStub(self._channel)
+
+    def _go_to(self, address: str) -> None:
+        self.close()
+        self._connect(address)
 
     def __enter__(self) -> JobManagerClient:
         return self
@@ -71,6 +90,16 @@ class JobManagerClient:
 
     def watch(self, job_id: str) -> Generator[pb.JobStatus, None, None]:
         """The status now and after each change, until the job is terminal. Raises `UnknownJob`, `Unreachable`."""
+        try:
+            yield from self._watch(job_id)
+        except _Elsewhere as standby:
+            self._go_to(standby.address)
+            try:
+                yield from self._watch(job_id)
+            except _Elsewhere:
+                raise self._unreachable("the leader changes just now") from None
+
+    def _watch(self, job_id: str) -> Generator[pb.JobStatus, None, None]:
         statuses = self._stub.WatchJob(pb.JobRequest(job_id=job_id))
         try:
             for status in statuses:
@@ -82,15 +111,17 @@ class JobManagerClient:
             statuses.cancel()
 
     def watch_beyond(self, job_id: str) -> Generator[pb.JobStatus, None, None]:
-        """As ``watch``, and where jobs outlive their JobManager, for ``FAILOVER_PATIENCE_S`` until the next one answers. Raises ``UnknownJob``
-        as well when the job ended meanwhile."""
-        outlives = self.cluster().high_availability not in ("", "NONE")
+        """As ``watch``, and where jobs outlive their JobManager, for ``FAILOVER_PATIENCE_S`` until the next one answers, there or elsewhere.
+        Raises ``UnknownJob`` as well when the job ended meanwhile."""
+        outlives = self._learn_standbys()
         lost_at = 0.0
         while True:
             try:
                 with closing(self.watch(job_id)) as statuses:
                     for status in statuses:
-                        lost_at = 0.0
+                        if lost_at:
+                            lost_at = 0.0
+                            self._learn_standbys()
                         yield status
                     return
             except Unreachable:
@@ -98,6 +129,28 @@ class JobManagerClient:
                 if not outlives or time.monotonic() - lost_at > FAILOVER_PATIENCE_S:
                     raise
                 time.sleep(_FAILOVER_PAUSE_S)
+                self._look_elsewhere()
+
+    def _learn_standbys(self) -> bool:
+        """Whether jobs outlive their JobManager; where the next one may be is remembered."""
+        status = self.cluster()
+        self._standbys = [standby.rpc for standby in status.standbys if standby.rpc]
+        return status.high_availability not in ("", "NONE")
+
+    def _look_elsewhere(self) -> None:
+        """To where the store says that the leader is, or else to the next JobManager that stood by, which knows."""
+        if self._find_leader is not None:
+            try:
+                found = self._find_leader()
+            except TidegateError:
+                return
+        elif self._standbys:
+            found = self._standbys.pop(0)
+            self._standbys.append(self.address)  # it may be started again
+        else:
+            return
+        if found != self.address:
+            self._go_to(found)
 
     def status(self, job_id: str) -> pb.JobStatus:
         """The status now."""
@@ -166,6 +219,16 @@ class JobManagerClient:
 
     def _call(self, call: Callable[[], T]) -> T:
         try:
+            return self._call_once(call)
+        except _Elsewhere as standby:
+            self._go_to(standby.address)
+        try:
+            return self._call_once(call)
+        except _Elsewhere:
+            raise self._unreachable("the leader changes just now") from None
+
+    def _call_once(self, call: Callable[[], T]) -> T:
+        try:
             return call()
         except grpc.RpcError as error:
             raise self._error_of(error) from None
@@ -173,14 +236,18 @@ class JobManagerClient:
     def _error_of(self, error: grpc.RpcError) -> Exception:
         assert isinstance(error, grpc.Call), error
         code, details = error.code(), error.details() or ""
-        if code is grpc.StatusCode.UNAVAILABLE:
-            return Unreachable(
-                f"no JobManager at {self.address}; start one with `tidegate cluster start` or `tidegate jobmanager`, "
-                "or give its address with --jobmanager",
-                details=details,
-            )
         metadata = [(str(key), value) for key, value in error.trailing_metadata() or ()]
+        if code is grpc.StatusCode.UNAVAILABLE:
+            leader = leader_in(metadata)
+            return _Elsewhere(leader) if leader else self._unreachable(details)
         return error_of_status(int(code.value[0]), details, metadata, f"the JobManager at {self.address}")
+
+    def _unreachable(self, details: str) -> Unreachable:
+        return Unreachable(
+            f"no JobManager at {self.address}; start one with `tidegate cluster start` or `tidegate jobmanager`, "
+            "or give its address with --jobmanager",
+            details=details,
+        )
 
 
 def failure_of(status: pb.JobStatus) -> ErrorInfo | None:

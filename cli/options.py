@@ -11,6 +11,7 @@ import click
 from tidegate.model.errors import Misuse, Unreachable
 
 if TYPE_CHECKING:
+    from tidegate.cli.client import JobManagerClient
     from tidegate.model.configuration import Configuration
 
 RPC_ADDRESS = "jobmanager.rpc.address"
@@ -81,6 +82,16 @@ def address_of(configuration: Configuration, job_manager: str | None) -> str:
     if job_manager is None and configuration.get(HighAvailabilityOptions.TYPE) is HighAvailabilityType.ZOOKEEPER:
         return _leader_of(configuration)
     return f"{configuration.get(JobManagerOptions.RPC_ADDRESS)}:{configuration.get(JobManagerOptions.RPC_PORT)}"
+
+
+def client_of(configuration: Configuration, job_manager: str | None) -> JobManagerClient:
+    """A client of the JobManager that leads, which goes on with the next one. Raises ``Unreachable`` while there is none."""
+    from tidegate.cli.client import JobManagerClient
+    from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
+
+    address = address_of(configuration, job_manager)
+    asks = job_manager is None and configuration.get(HighAvailabilityOptions.TYPE) is HighAvailabilityType.ZOOKEEPER
+    return JobManagerClient(address, (lambda: _leader_of(configuration)) if asks else None)
 
 
 def _leader_of(configuration: Configuration) -> str:

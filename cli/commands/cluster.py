@@ -216,4 +216,10 @@ def _show_cluster(address: str) -> bool:
         f"JobManager at {address} (REST port {status.rest_port}): {len(status.task_managers)} TaskManagers, "
         f"{free} of {len(slots)} slots free, {len(jobs)} jobs running."
     )
+    if status.term:
+        waiting = [f"{standby.process} at {standby.rpc or 'a port of its choice'}" for standby in status.standbys]
+        click.echo(
+            f"{status.process} leads in term {status.term}; "
+            + (f"standby: {', '.join(waiting)}." if waiting else "no standby.")
+        )
     return True

@@ -12,7 +12,7 @@ import click
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import (
     address_definitions,
-    address_of,
+    client_of,
     configuration_options,
     job_manager_option,
     load_configuration,
@@ -100,10 +100,9 @@ def run(
         run_program(program, arguments, local_executor, texts)
         _check_submitted(program, local_executor.submitted)
         return
-    from tidegate.cli.client import JobManagerClient
     from tidegate.cli.executor import ClusterExecutor
 
-    with JobManagerClient(address_of(configuration, job_manager)) as client:
+    with client_of(configuration, job_manager) as client:
         client.cluster()  # no cluster: say so before the program does its work
         given = None if job_id is None else JobId(job_id)
         executor = ClusterExecutor(client, restore or "", allow_non_restored_state, detached, given, submitted_file)

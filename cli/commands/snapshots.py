@@ -11,7 +11,7 @@ from tidegate.cli.commands.savepoint_check import check
 from tidegate.cli.errors import reporting
 from tidegate.cli.options import (
     address_definitions,
-    address_of,
+    client_of,
     configuration_options,
     job_manager_option,
     load_configuration,
@@ -134,7 +134,5 @@ def stop(
 
 
 def connect(job_manager: str | None, config: Path | None, definitions: tuple[str, ...]) -> JobManagerClient:
-    from tidegate.cli.client import JobManagerClient
-
     configuration = load_configuration(config, definitions, *address_definitions(job_manager))
-    return JobManagerClient(address_of(configuration, job_manager))
+    return client_of(configuration, job_manager)

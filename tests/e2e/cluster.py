@@ -165,7 +165,7 @@ class Cluster:
         self.address = f"127.0.0.1:{self.port}"
         self.job_manager: Proc | None = None
         self._standby: Proc | None = None
-        self._standby_ports: tuple[int, int] | None = None
+        self._standby_ports = (self.port, self.rest_port)
         self.task_managers: list[Proc] = []
         self._ended: list[Proc] = []
         self._watches: list[JobWatch] = []
@@ -205,11 +205,9 @@ class Cluster:
         return self.wait_led()
 
     def start_standby(self, *, elsewhere: bool = False) -> Proc:
-        """Another JobManager for the same ports, or, ``elsewhere``, for others, as on another machine; ``wait_led`` once the leader is gone."""
+        """Another JobManager, for the same ports unless ``elsewhere``; ``wait_led`` once the leader is gone."""
         before, ports = self.job_manager, (self.port, self.rest_port)
-        if elsewhere:
-            self.port, self.rest_port = free_port(), free_port()
-            self._standby_ports = (self.port, self.rest_port)
+        self.port, self.rest_port = self._standby_ports = (free_port(), free_port()) if elsewhere else ports
         standby = self._start_job_manager("standby")
         self.port, self.rest_port = ports
         self.job_manager, self._standby = before, standby
@@ -225,8 +223,8 @@ class Cluster:
         """Until the JobManager answers, the standby where the leader is gone."""
         if self.job_manager is None:
             self.job_manager, self._standby = self._standby, None
-            self.port, self.rest_port = self._standby_ports or (self.port, self.rest_port)
-            self.address, self._standby_ports = f"127.0.0.1:{self.port}", None
+            self.port, self.rest_port = self._standby_ports
+            self.address = f"127.0.0.1:{self.port}"
         process = self.job_manager
         assert process is not None
         self._channel = grpc.insecure_channel(

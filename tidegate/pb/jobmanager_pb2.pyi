@@ -979,6 +979,33 @@ class TaskManagerStatus(_message.Message):
 Global___TaskManagerStatus: _TypeAlias = TaskManagerStatus  # noqa: Y015
 
 @_typing.final
+class JobManagerContact(_message.Message):
+    """A JobManager that stands by. Addresses are host:port, empty where the system chooses the port."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROCESS_FIELD_NUMBER: _builtins.int
+    RPC_FIELD_NUMBER: _builtins.int
+    REST_FIELD_NUMBER: _builtins.int
+    process: _builtins.str
+    rpc: _builtins.str
+    rest: _builtins.str
+    def __init__(
+        self,
+        *,
+        process: _builtins.str = ...,
+        rpc: _builtins.str = ...,
+        rest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["process", b"process", "rest", b"rest", "rpc", b"rpc"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JobManagerContact: _TypeAlias = JobManagerContact  # noqa: Y015
+
+@_typing.final
 class ClusterStatus(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -990,6 +1017,9 @@ class ClusterStatus(_message.Message):
     PID_FIELD_NUMBER: _builtins.int
     REST_PORT_FIELD_NUMBER: _builtins.int
     HIGH_AVAILABILITY_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    PROCESS_FIELD_NUMBER: _builtins.int
+    STANDBYS_FIELD_NUMBER: _builtins.int
     generation: _builtins.str
     version: _builtins.str
     python_version: _builtins.str
@@ -999,8 +1029,16 @@ class ClusterStatus(_message.Message):
     """0: none"""
     high_availability: _builtins.str
     """high-availability.type"""
+    term: _builtins.int
+    """of this leader; 0 without high availability"""
+    process: _builtins.str
+    """names this leader to people"""
     @_builtins.property
     def task_managers(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskManagerStatus]: ...
+    @_builtins.property
+    def standbys(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobManagerContact]:
+        """the next one to lead first"""
+
     def __init__(
         self,
         *,
@@ -1012,10 +1050,13 @@ class ClusterStatus(_message.Message):
         pid: _builtins.int = ...,
         rest_port: _builtins.int = ...,
         high_availability: _builtins.str = ...,
+        term: _builtins.int = ...,
+        process: _builtins.str = ...,
+        standbys: _abc.Iterable[Global___JobManagerContact] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "high_availability", b"high_availability", "pid", b"pid", "python_version", b"python_version", "rest_port", b"rest_port", "start_ms", b"start_ms", "task_managers", b"task_managers", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "high_availability", b"high_availability", "pid", b"pid", "process", b"process", "python_version", b"python_version", "rest_port", b"rest_port", "standbys", b"standbys", "start_ms", b"start_ms", "task_managers", b"task_managers", "term", b"term", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

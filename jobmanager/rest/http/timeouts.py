@@ -26,10 +26,17 @@ SMALL_BYTES = 32 << 10
 """Less than a connection's buffer holds before who writes must wait (64 KiB)."""
 
 
-def runner_of(application: web.Application) -> web.AppRunner:
-    """A server of the application that does not wait for headers without end, and does not say which library it is made of."""
+def runner_of(application: web.Application, *, shutdown_s: float = 60.0) -> web.AppRunner:
+    """A server of the application that does not wait for headers without end, and does not say which library it is made of.
+    ``shutdown_s``: how long answers that are under way may take when it ends."""
     application.on_response_prepare.append(_drop_server_header)
-    return web.AppRunner(application, access_log=None, logger=_log, keepalive_timeout=HEADERS_TIMEOUT_MS / 1000)
+    return web.AppRunner(
+        application,
+        access_log=None,
+        logger=_log,
+        keepalive_timeout=HEADERS_TIMEOUT_MS / 1000,
+        shutdown_timeout=shutdown_s,
+    )
 
 
 async def _drop_server_header(_: web.Request, response: web.StreamResponse) -> None:

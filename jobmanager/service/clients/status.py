@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 
 from tidegate.jobmanager.machines.views import (
@@ -22,6 +23,7 @@ from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.wire.accumulators import accumulators_to_pb, merged_of
 from tidegate.wire.convert import checkpoint_metrics_to_pb, optional_error_to_pb
+from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 MetricsOf = Callable[[AttemptId], common_pb2.TaskMetrics | None]
 
@@ -108,18 +110,16 @@ def checkpoint_status(checkpoint: CheckpointView, *, with_subtasks: bool) -> pb.
     )
 
 
-def cluster_status(
-    cluster: ClusterView, version: str, python_version: str, pid: int, rest_port: int, high_availability: str = ""
-) -> pb.ClusterStatus:
+def cluster_status(cluster: ClusterView, rest_port: int) -> pb.ClusterStatus:
+    """Without what concerns high availability."""
     return pb.ClusterStatus(
         generation=cluster.generation,
-        version=version,
-        python_version=python_version,
+        version=VERSION,
+        python_version=PYTHON_VERSION,
         start_ms=cluster.start_ms,
         task_managers=[_task_manager_status(task_manager) for task_manager in cluster.task_managers],
-        pid=pid,
+        pid=os.getpid(),
         rest_port=rest_port,
-        high_availability=high_availability,
     )
 
 

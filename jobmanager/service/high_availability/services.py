@@ -16,17 +16,19 @@ from pathlib import Path
 
 from tidegate.aio.pool import Pool
 from tidegate.aio.process import Shutdown
-from tidegate.coordination.drivers import make_election, storage_directory
+from tidegate.coordination.drivers import make_election, make_retrieval, storage_directory
 from tidegate.coordination.filesystem import led_by
 from tidegate.jobmanager.service.high_availability.election import ElectionService, Term
 from tidegate.jobmanager.service.high_availability.job_store import JobStore
 from tidegate.jobmanager.service.high_availability.kept_jobs import Jobs, KeptJobs, NoJobStore
+from tidegate.jobmanager.service.high_availability.leader_lookup import LeaderLookup
+from tidegate.jobmanager.service.high_availability.standby import Standby
 from tidegate.model.configuration import Configuration
 from tidegate.model.errors import ExternalError
 from tidegate.model.fencing import UNORDERED, make_generation
 from tidegate.model.ids import Generation
 from tidegate.model.leadership import Contact
-from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType
+from tidegate.model.options import HighAvailabilityOptions, HighAvailabilityType, JobManagerOptions, RestOptions
 
 STORE_THREADS = 4  # chosen, not measured: they wait for the store
 
@@ -45,6 +47,8 @@ class HighAvailability:
     release: Callable[[], Awaitable[None]]
     publish: Callable[[Contact], Awaitable[None]]
     """Tells TaskManagers and clients where the leader is."""
+    lookup: LeaderLookup | None = None
+    """Finds the standbys; ``None`` where there are none."""
     blobs: Path | None = field(default=None)
     """Where programs of jobs are kept."""
 
@@ -86,15 +90,17 @@ async def open_high_availability(configuration: Configuration, shutdown: Shutdow
     directory = storage_directory(configuration)
     service = ElectionService(make_election(configuration))
     pool = Pool(STORE_THREADS, "job-store")
+    lookup = LeaderLookup(make_retrieval(configuration))
 
     async def release() -> None:
         await service.resign()
+        await lookup.close()
         pool.close()
 
     try:
         _check_writable(Path(directory))
-        await asyncio.to_thread(service.seek, Contact(_process()))
-        term = await service.wait_to_lead(shutdown, lambda: _tell_standby(kind, directory))
+        await asyncio.to_thread(service.seek, _contact_of_a_standby(configuration))
+        term = await _wait_to_lead(service, configuration, shutdown)
         if term is None:
             raise StandbyEnded
     except BaseException:
@@ -108,7 +114,35 @@ async def open_high_availability(configuration: Configuration, shutdown: Shutdow
         await pool.submit(lambda: service.election.publish(term.number, contact))
 
     generation = make_generation(term.number, secrets.token_hex(8))
-    return HighAvailability(kind, generation, term, jobs, store, release, publish, Path(directory) / "blobs")
+    return HighAvailability(kind, generation, term, jobs, store, release, publish, lookup, Path(directory) / "blobs")
+
+
+async def _wait_to_lead(service: ElectionService, configuration: Configuration, shutdown: Shutdown) -> Term | None:
+    """Clients of this process are led to the leader meanwhile. Its ports are free again when this returns."""
+    standby = Standby(configuration, make_retrieval(configuration))
+    starting: list[asyncio.Task[None]] = []
+
+    def on_standby() -> None:
+        _tell_standby(configuration)
+        starting.append(asyncio.create_task(standby.start()))
+
+    try:
+        return await service.wait_to_lead(shutdown, on_standby)
+    finally:
+        await asyncio.gather(*starting)
+        await standby.stop()
+
+
+def _contact_of_a_standby(configuration: Configuration) -> Contact:
+    """Where its clients reach this process, if that is configured: a port that the system chooses is known only later."""
+    option = configuration.get
+    host, port, rest = (
+        option(JobManagerOptions.RPC_ADDRESS),
+        option(JobManagerOptions.RPC_PORT),
+        option(RestOptions.PORT),
+    )
+    rest_host = option(RestOptions.ADDRESS) or host
+    return Contact(_process(), f"{host}:{port}" if port else "", f"{rest_host}:{rest}" if rest else "")
 
 
 def _check_writable(directory: Path) -> None:
@@ -127,6 +161,7 @@ def _process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def _tell_standby(kind: HighAvailabilityType, directory: str) -> None:
-    led = led_by(Path(directory)) if kind is HighAvailabilityType.FILESYSTEM else "another JobManager leads the cluster"
+def _tell_standby(configuration: Configuration) -> None:
+    on_disk = configuration.get(HighAvailabilityOptions.TYPE) is HighAvailabilityType.FILESYSTEM
+    led = led_by(Path(storage_directory(configuration))) if on_disk else "another JobManager leads the cluster"
     _log.info("standby: %s; this one takes over when that ends", led)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import AsyncIterator
 
@@ -25,7 +24,6 @@ from tidegate.pb import common_pb2
 from tidegate.pb import jobmanager_pb2 as pb
 from tidegate.store.checkpoints import CheckpointStorage
 from tidegate.wire.convert import ack_of, error_to_pb
-from tidegate.wire.versions import PYTHON_VERSION, VERSION
 
 WATCH_INTERVAL_MS = 1_000
 """Longest time between two statuses: counters change without an event of the machine."""
@@ -140,10 +138,16 @@ class ClientServicer(SnapshotServicer):
             return pb.CheckpointList(error=error_to_pb(ErrorInfo.of(error)))
 
     async def GetCluster(self, request: pb.GetClusterRequest, context: object) -> pb.ClusterStatus:
-        cluster = self._core.machine.cluster()
-        return status.cluster_status(
-            cluster, VERSION, PYTHON_VERSION, os.getpid(), self.rest_port, self._availability.type.value
+        answer = status.cluster_status(self._core.machine.cluster(), self.rest_port)
+        available = self._availability
+        answer.high_availability, answer.term, answer.process = (
+            available.type.value,
+            available.term.number,
+            available.process,
         )
+        for standby in [] if available.lookup is None else await available.lookup.standbys():
+            answer.standbys.add(process=standby.process, rpc=standby.rpc, rest=standby.rest)
+        return answer
 
     async def Shutdown(self, request: pb.ShutdownRequest, context: object) -> common_pb2.Ack:
         self._shutdown.ask("a client asked for it")

@@ -1,0 +1,54 @@
+"""Who leads and who stands by, looked up in the cluster's store without holding up the loop, and kept for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from tidegate.aio.pool import Pool
+from tidegate.coordination.port import Retrieval
+from tidegate.model.errors import TidegateError
+from tidegate.model.leadership import Contact, Leader
+
+KEPT_S = 0.5
+"""Chosen, not measured: a page and several clients ask at the same time, and a failover takes longer."""
+ANSWER_S = 5.0
+"""Chosen, not measured: a client waits for this answer."""
+
+T = TypeVar("T")
+
+
+class LeaderLookup:
+    """A store that does not answer keeps a thread, and nothing else. Belongs to the loop's thread."""
+
+    def __init__(self, retrieval: Retrieval, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` in seconds."""
+        self._retrieval = retrieval
+        self._clock = clock
+        self._pool = Pool(1, "leader-lookup")
+        self._leader: tuple[float, Leader | None] | None = None
+        self._standbys: tuple[float, list[Contact]] | None = None
+
+    async def leader(self) -> Leader | None:
+        """Returns ``None`` while there is no leader, or the store does not say."""
+        if self._leader is None or self._clock() - self._leader[0] >= KEPT_S:
+            self._leader = (self._clock(), await self._asked(self._retrieval.leader, None))
+        return self._leader[1]
+
+    async def standbys(self) -> list[Contact]:
+        """Those that wait for their turn, the next one first; none when the store does not say."""
+        if self._standbys is None or self._clock() - self._standbys[0] >= KEPT_S:
+            self._standbys = (self._clock(), await self._asked(self._retrieval.standbys, []))
+        return self._standbys[1]
+
+    async def close(self) -> None:
+        self._pool.submit(self._retrieval.close)
+        self._pool.close()
+
+    async def _asked(self, call: Callable[[], T], otherwise: T) -> T:
+        try:
+            return await asyncio.wait_for(self._pool.submit(call), ANSWER_S)
+        except (TidegateError, TimeoutError):
+            return otherwise

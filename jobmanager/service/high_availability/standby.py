@@ -1,0 +1,186 @@
+"""What a JobManager answers while another one leads: its REST port passes requests on to the leader, its gRPC port says where the leader is.
+
+    browser, flink, curl ─▶ REST of a standby ─▶ REST of the leader          no leader: 503
+    tidegate             ─▶ gRPC of a standby ─▶ UNAVAILABLE, with the leader's address, to which the client goes
+
+Flink's standbys answer from the leader's dispatcher, too (``LeaderRetrievalHandler.java``). Both ports are given back before this process leads.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+
+import aiohttp
+import grpc.aio
+from aiohttp import web
+
+from tidegate.aio.http_server import serve_http
+from tidegate.aio.rpc import ServerContext, start_server
+from tidegate.coordination.port import Retrieval
+from tidegate.jobmanager.rest.http.errors import RestError
+from tidegate.jobmanager.rest.http.origin import OriginGuard
+from tidegate.jobmanager.rest.http.timeouts import runner_of
+from tidegate.jobmanager.service.high_availability.leader_lookup import LeaderLookup
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import ExternalError
+from tidegate.model.options import JobManagerOptions, RestOptions, WebOptions
+from tidegate.wire.leading import LEADER_METADATA
+
+NO_LEADER = "Service temporarily unavailable due to an ongoing leader election. Please refresh."
+"""Flink's own words: its clients repeat a request that is answered with 503."""
+CONNECT_S = 3.0
+"""Chosen, not measured: a leader that does not take a connection for so long has gone, and the store will name the next one."""
+_CHUNK_BYTES = 64 * 1024
+"""One read of the leader's answer: what a socket's buffer holds."""
+_OF_THE_HOP = frozenset(
+    {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authorization", "content-length", "host"}
+)  # fmt: skip
+"""Headers that are about one connection; those below are about the page that asks, which this port has looked at."""
+_OF_THE_PAGE = frozenset({"origin", "sec-fetch-site"})
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_log = logging.getLogger("jobmanager")
+
+
+class Standby:
+    """``start`` never raises: a port in use belongs to the leader of the same machine, and nobody misses this one."""
+
+    def __init__(self, configuration: Configuration, retrieval: Retrieval) -> None:
+        self._configuration = configuration
+        self._lookup = LeaderLookup(retrieval)
+        self._forwarder = Forwarder(configuration, self._lookup)
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        option = self._configuration.get
+        rest = await self._forwarder.start(option(RestOptions.BIND_ADDRESS), option(RestOptions.PORT))
+        own = option(JobManagerOptions.RPC_BIND_PORT)
+        port = option(JobManagerOptions.RPC_PORT) if own is None else own
+        try:
+            host = option(JobManagerOptions.BIND_HOST)
+            self._server, bound = await start_server(host, port, self._register, "JobManager")
+        except ExternalError as error:
+            _log.info("standby: %s", error.message)
+        else:
+            _log.info("standby: gRPC port %d and REST port %s lead clients to the leader", bound, rest or "-")
+
+    async def stop(self) -> None:
+        """The ports are free when this returns."""
+        if self._server is not None:
+            await self._server.stop(0)
+        await self._forwarder.stop()
+        await self._lookup.close()
+
+    def _register(self, server: grpc.aio.Server) -> None:
+        server.add_generic_rpc_handlers((_Elsewhere(self._lookup),))
+
+
+class _Elsewhere(grpc.GenericRpcHandler):
+    """Answers every method of every service."""
+
+    def __init__(self, lookup: LeaderLookup) -> None:
+        self._lookup = lookup
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[object, object]:
+        return grpc.stream_stream_rpc_method_handler(self._refuse)
+
+    async def _refuse(self, requests: object, context: ServerContext) -> None:
+        leader = await self._lookup.leader()
+        if leader is None:
+            await context.abort(
+                grpc.StatusCode.UNAVAILABLE, "this JobManager stands by, and no other one leads just now"
+            )
+        else:
+            place = leader.contact.rpc
+            await context.abort(
+                grpc.StatusCode.UNAVAILABLE,
+                f"this JobManager stands by; the one at {place} leads",
+                ((LEADER_METADATA, place),),
+            )
+
+
+class Forwarder:
+    """The REST port of a standby. Whoever may change something is decided here, as the leader would decide it of its own pages."""
+
+    def __init__(self, configuration: Configuration, lookup: LeaderLookup) -> None:
+        option = configuration.get
+        names = (
+            option(RestOptions.BIND_ADDRESS),
+            option(RestOptions.ADDRESS),
+            option(JobManagerOptions.RPC_ADDRESS),
+            socket.gethostname(),
+        )
+        self._guard = OriginGuard(name for name in names if name is not None)
+        self._allow_origin = option(RestOptions.ALLOW_ORIGIN)
+        self._largest = option(WebOptions.MAX_UPLOAD)
+        self._lookup = lookup
+        self._session: aiohttp.ClientSession | None = None
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Returns the port, 0 when it could not be had."""
+        application = web.Application(client_max_size=self._largest)
+        application.router.add_route("*", r"/{path:[\s\S]*}", self._answer)
+        self._session = aiohttp.ClientSession(
+            auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+        )
+        self._runner = runner_of(application, shutdown_s=0)
+        await self._runner.setup()
+        try:
+            return await serve_http(self._runner, host, port, "REST endpoint of a standby")
+        except ExternalError as error:
+            _log.info("standby: %s", error.message)
+            return 0
+
+    async def stop(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        try:
+            if request.method not in _READS:
+                self._guard.check(request.headers)
+            return await self._forwarded(request)
+        except RestError as error:
+            body = json.dumps({"errors": list(error.messages)}).encode()
+            headers = {
+                "access-control-allow-origin": self._allow_origin,
+                "content-type": "application/json; charset=UTF-8",
+            }
+            return web.Response(status=error.status, body=body, headers=headers)
+
+    async def _forwarded(self, request: web.Request) -> web.StreamResponse:
+        """Raises ``RestError`` 503 where there is no leader, or it does not answer."""
+        leader = await self._lookup.leader()
+        if leader is None or not leader.contact.rest or self._session is None:
+            raise RestError(503, NO_LEADER)
+        headers = [
+            (name, text) for name, text in request.headers.items() if name.lower() not in _OF_THE_HOP | _OF_THE_PAGE
+        ]
+        body = request.content if request.can_read_body else None
+        try:
+            async with self._session.request(
+                request.method, f"http://{leader.contact.rest}{request.raw_path}", headers=headers, data=body,
+                allow_redirects=False,
+            ) as answer:  # fmt: skip
+                return await self._passed_on(request, answer)
+        except (aiohttp.ClientConnectionError, TimeoutError):
+            raise RestError(503, NO_LEADER) from None
+
+    async def _passed_on(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+        response = web.StreamResponse(status=answer.status, reason=answer.reason)
+        for name, text in answer.headers.items():
+            if name.lower() not in _OF_THE_HOP - {"content-length"}:
+                response.headers.add(name, text)
+        await response.prepare(request)
+        try:
+            async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+                await response.write(chunk)
+            await response.write_eof()
+        except (aiohttp.ClientError, TimeoutError):
+            response.force_close()  # too late to say it otherwise: the answer breaks off, as the leader did
+        return response

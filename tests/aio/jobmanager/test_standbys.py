@@ -1,0 +1,176 @@
+"""A JobManager that stands by leads its clients to the one that leads, whatever they speak."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.aio.jobmanager.cluster import JOB, FakeTaskManager, client_of, run_job, running_job_manager
+from tests.ports import free_port
+from tidegate.cli.client import JobManagerClient
+from tidegate.jobmanager.service.app import Listening
+from tidegate.jobmanager.service.high_availability.standby import NO_LEADER, Standby
+from tidegate.model.configuration import Configuration
+from tidegate.model.errors import Unreachable
+from tidegate.model.leadership import Contact, Leader
+
+LIMIT_S = 60
+
+
+class Place:
+    """Ports of one JobManager of a cluster in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.rpc, self.rest = free_port(), free_port()
+        self.settings = {
+            "high__availability_type": "filesystem",
+            "high__availability_storageDir": str(directory / "ha"),
+            "execution_checkpointing_dir": str(directory / "checkpoints"),
+            "jobmanager_rpc_port": str(self.rpc),
+            "rest_port": str(self.rest),
+        }
+
+    async def get(self, path: str, status: int = 200, **options: Any) -> Any:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(options.pop("method", "GET"), f"http://127.0.0.1:{self.rest}{path}", **options) as answer,
+        ):
+            assert answer.status == status, await answer.text()
+            return await answer.json()
+
+    async def answers(self) -> None:
+        """Until something listens at its REST port."""
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", self.rest)
+                except OSError:
+                    await asyncio.sleep(0.02)
+                else:
+                    writer.close()
+                    return
+
+
+@asynccontextmanager
+async def leader_and_standby(
+    directory: Path,
+) -> AsyncIterator[tuple[Listening, Place, Place, asyncio.Event, asyncio.Task[None]]]:
+    """The standby leads once the body sets the event, which ends the leader."""
+    first, second = Place(directory), Place(directory)
+    ends, over = asyncio.Event(), asyncio.Event()
+    leads: asyncio.Queue[Listening] = asyncio.Queue()
+
+    async def lead(place: Place, end: asyncio.Event) -> None:
+        async with running_job_manager(**place.settings) as listening:
+            leads.put_nowait(listening)
+            await end.wait()
+
+    leader = asyncio.create_task(lead(first, ends))
+    listening = await asyncio.wait_for(leads.get(), LIMIT_S)
+    standby = asyncio.create_task(lead(second, over))
+    try:
+        await second.answers()
+        yield listening, first, second, ends, standby
+    finally:
+        ends.set()
+        over.set()
+        await asyncio.wait_for(asyncio.gather(leader, standby), LIMIT_S)
+
+
+async def test_a_standby_answers_rest_as_the_leader_does(tmp_path: Path) -> None:
+    async with leader_and_standby(tmp_path) as (_, first, second, ends, _):
+        assert await second.get("/overview") == await first.get("/v1/overview")
+        assert await second.get("/jobs/nonsense", 400) == await first.get("/jobs/nonsense", 400)
+        page = {"Origin": f"http://127.0.0.1:{second.rest}", "Sec-Fetch-Site": "same-origin"}
+        await second.get("/jars/upload", 400, method="POST", data=b"nothing", headers=page)
+        foreign = await second.get("/jars/upload", 403, method="POST", headers={"Origin": "http://evil.example"})
+        assert "evil.example" in foreign["errors"][0]
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{second.rest}/") as html:
+            assert "text/html" in html.headers["content-type"]
+            assert "Server" not in html.headers
+        ends.set()
+
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                try:
+                    await second.get("/overview")
+                    break
+                except (AssertionError, aiohttp.ClientError):
+                    await asyncio.sleep(0.02)
+
+
+async def test_a_client_that_is_given_a_standby_goes_to_the_leader_and_waits_beyond_it(tmp_path: Path) -> None:
+    task_manager = FakeTaskManager("tm-1")
+    async with leader_and_standby(tmp_path) as (listening, first, second, ends, _):
+        await task_manager.start(listening)
+        async with client_of(listening) as stub:
+            await run_job(stub)
+        client = JobManagerClient(f"127.0.0.1:{second.rpc}")
+        status = await asyncio.to_thread(client.cluster)
+        assert client.address == f"localhost:{first.rpc}"
+        assert (status.term, [standby.rpc for standby in status.standbys]) == (1, [f"localhost:{second.rpc}"])
+        watching = client.watch_beyond(JOB)
+        assert (await asyncio.to_thread(next, watching)).job_id == JOB
+        ends.set()
+        await task_manager.stop()
+
+        def until_led() -> str:
+            for found in watching:
+                if client.address != f"localhost:{first.rpc}":
+                    return str(found.job_id)
+            return ""
+
+        assert await asyncio.wait_for(asyncio.to_thread(until_led), LIMIT_S) == JOB
+        assert (await asyncio.to_thread(client.cluster)).term == 2
+        watching.close()
+        client.close()
+
+
+class Nowhere:
+    """A store that names nobody, or a leader that is not there."""
+
+    def __init__(self, found: Leader | None = None) -> None:
+        self._found = found
+
+    def leader(self) -> Leader | None:
+        return self._found
+
+    def standbys(self) -> list[Contact]:
+        return []
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize(
+    "found", [None, Leader(1, Contact("a process", "127.0.0.1:9", "127.0.0.1:9"))], ids=["none", "gone"]
+)
+async def test_without_a_leader_a_standby_says_so(found: Leader | None, tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    texts = {"rest.port": str(place.rest), "jobmanager.rpc.port": str(place.rpc)}
+    standby = Standby(Configuration.from_strings(texts), Nowhere(found))
+    await standby.start()
+    try:
+        assert await place.get("/jobs", 503) == {"errors": [NO_LEADER]}
+        client = JobManagerClient(f"127.0.0.1:{place.rpc}")
+        with pytest.raises(Unreachable):
+            await asyncio.to_thread(client.cluster)
+        client.close()
+    finally:
+        await standby.stop()
+
+
+async def test_ports_of_the_leader_of_the_same_machine_are_left_to_it(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    async with running_job_manager(**place.settings):
+        texts = {key.replace("__", "-").replace("_", "."): text for key, text in place.settings.items()}
+        standby = Standby(Configuration.from_strings(texts), Nowhere())
+        await standby.start()
+        assert (await place.get("/overview"))["taskmanagers"] == 0, "the leader's own answer"
+        await standby.stop()
